@@ -1,0 +1,203 @@
+//! What the runtime must know of a program before it runs it: ports, protocols, limits, names.
+//!
+//! The compiler derives a [`Desc`] from the IR; the runtime takes it together with a `wl_program` (compiled
+//! C or the interpreter). It is plain data so that `wireloom build` can carry it inside the executable (JSON).
+//! Indices here are the indices of the C ABI (`support/wireloom.h`): ports, units, handlers, places in order.
+
+use serde::{Deserialize, Serialize};
+
+/// A whole program, as the runtime sees it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Desc {
+    pub app: String,
+    pub params: Vec<ParamDesc>,
+    pub ports: Vec<PortDesc>,
+    pub protocols: Vec<ProtocolDesc>,
+    pub units: Vec<String>,
+    pub handlers: Vec<HandlerDesc>,
+    /// `counter` declarations: a `u64` each, at `offset` bytes in the core's state; summed over cores when shown.
+    pub counters: Vec<CounterDesc>,
+    /// Tables, for metrics: the program keeps `wl_table_stats` at `offset` in the shared memory.
+    pub tables: Vec<CounterDesc>,
+    /// Places that a fault can name.
+    pub places: Vec<PlaceDesc>,
+    /// Names of the program's own fault kinds, from `WL_F_USER` (32) on.
+    pub faults: Vec<String>,
+    /// `merge` nodes (FLICK's foldt).
+    pub merges: Vec<MergeDesc>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ParamDesc {
+    pub name: String,
+    pub ty: ParamType,
+    pub default: Option<ParamValue>,
+    pub doc: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ParamType {
+    Bool,
+    /// Unsigned integer with at most this many bits.
+    UInt(u8),
+    /// Nanoseconds; written `10ms`.
+    Duration,
+    /// Bytes, at most this long; written as text.
+    Bytes(u32),
+    Endpoint,
+    /// At most this many, comma separated.
+    Endpoints(u32),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ParamValue {
+    Bool(bool),
+    UInt(u64),
+    Duration(u64),
+    Bytes(Vec<u8>),
+    /// `host:port`, as written.
+    Endpoints(Vec<String>),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PortDesc {
+    pub name: String,
+    pub kind: PortKind,
+    /// Index into `protocols` of each alternative; a listening connection takes the first whose `first` set
+    /// holds its first byte. A connect port has exactly one.
+    pub protocols: Vec<u32>,
+    pub options: PortOptions,
+    /// Whether the program picks instances by ketama / Maglev on this port (the runtime then builds the table).
+    pub ketama: bool,
+    pub maglev: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum PortKind {
+    /// `listen tcp(x)`: a port number or an endpoint.
+    Listen(Value),
+    /// `connect tcp(x)`: an endpoint or a list of endpoints.
+    Connect(Value),
+}
+
+/// A constant, or the value of a parameter.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Value {
+    Const(ParamValue),
+    Param(u32),
+}
+
+/// Limits and times of a port; every one has a default and can be set in the program (`port … { idle 60s }`),
+/// from a parameter or on the command line (`--set PORT.idle=60s`). Times are in nanoseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PortOptions {
+    pub connect_timeout: u64,
+    /// From a request's dispatch to its complete answer's first byte, and between bytes of the answer.
+    pub call_timeout: u64,
+    /// From a message's first byte to its head's last (slow client: `WL_F_IDLE`), and between bytes of a tail.
+    pub read_timeout: u64,
+    /// Connection without a message under way.
+    pub idle_timeout: u64,
+    /// A peer that takes no output.
+    pub write_timeout: u64,
+    /// Connections at once: accepted ones of a listen port; per backend and core of an exclusive connect port.
+    pub max_connections: u32,
+    /// Listen: most requests of one connection under way.
+    pub max_outstanding: u32,
+    /// Connect, pipelined: shared connections per backend and core.
+    pub connections: u32,
+    /// Connect: failures in a row before a backend is ejected, and for how long at first (doubles to 32 ×).
+    pub eject_after: u32,
+    pub eject_time: u64,
+}
+
+impl Default for PortOptions {
+    fn default() -> Self {
+        const S: u64 = 1_000_000_000;
+        PortOptions {
+            connect_timeout: 2 * S, call_timeout: 30 * S, read_timeout: 30 * S, idle_timeout: 300 * S,
+            write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1,
+            eject_after: 3, eject_time: S,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProtocolDesc {
+    pub name: String,
+    pub request: u32,
+    /// None: one-way (a stream of messages without answers).
+    pub response: Option<u32>,
+    pub sharing: Sharing,
+    pub order: Order,
+    /// Bytes with which a request can begin.
+    pub first: Vec<u8>,
+    /// Bits of `ctx` given to a request's parser by the runtime: none today; kept 0.
+    pub default_ctx: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sharing {
+    /// Many requests under way on one connection, from any client.
+    Pipelined,
+    /// One request at a time; idle connections are pooled.
+    Exclusive,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Answers come in the order of the requests.
+    InOrder,
+    /// Answers carry an id, at this offset and width (bytes, both in request and response, in the head). The
+    /// runtime puts its own id in and the client's back.
+    ById { offset: u32, width: u8 },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HandlerDesc {
+    pub name: String,
+    pub on: HandlerOn,
+    /// Worst-case steps of one activation.
+    pub steps: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HandlerOn {
+    /// A message on listen port `port`, in its protocol alternative `alternative`.
+    Message { port: u32, alternative: u32 },
+    /// A message on a connect port that answers no request (a one-way protocol).
+    Opened { port: u32 },
+    Closed { port: u32 },
+    /// Any fault of the app; the fault is in task->fault and task->place.
+    Fault,
+    /// Every `period` ns.
+    Every { period: u64 },
+    Start,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CounterDesc {
+    pub name: String,
+    pub offset: u64,
+    pub doc: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlaceDesc {
+    /// `http.Request.method`, `app http_balancer: on client`.
+    pub name: String,
+    pub file: String,
+    pub line: u32,
+    pub column: u32,
+}
+
+/// Streams of the connections accepted on `from` are merged by key and sent to `to`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MergeDesc {
+    pub name: String,
+    pub from: u32,
+    pub to: u32,
+    pub inputs: u32,
+    /// Unit of the messages.
+    pub unit: u32,
+}

@@ -1,0 +1,87 @@
+//! The engine trait: how bytes reach and leave connections. The runtime's core knows nothing of sockets;
+//! `epoll`, `uring` and `memory` implement this trait, later frame engines and our own TCP stack will too.
+//!
+//! An engine belongs to one core (one thread). `poll` gathers a batch of events; received bytes lie in the
+//! engine's own buffer until the next `poll`. Output is given as slices; an engine that sends asynchronously
+//! (io_uring) copies nothing: it says `InFlight` and the caller keeps the bytes in place until `Sent`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub mod epoll;
+pub mod memory;
+pub mod uring;
+
+/// A connection's or listener's name inside one engine. Never reused before `close` is acknowledged by the caller
+/// dropping it: engines put a generation in the upper half, so that late events of a closed connection are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token(pub u64);
+
+/// What happened. `Data` names bytes in the engine's receive buffer: read them with [`Engine::data`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A connection was accepted on a listener; it is readable at once.
+    Accepted { listener: Token, conn: Token },
+    /// Accepting failed for want of descriptors or memory; the engine retries by itself after a pause.
+    AcceptFailed { listener: Token },
+    Connected { conn: Token },
+    /// The connection attempt failed. The token is closed.
+    ConnectFailed { conn: Token },
+    Data { conn: Token, start: u32, len: u32 },
+    /// The peer has ended its direction. Output still works.
+    Eof { conn: Token },
+    /// The connection is broken (reset). Output is lost.
+    Broken { conn: Token },
+    /// After `Blocked`: output is possible again.
+    Writable { conn: Token },
+    /// After `InFlight`: this many bytes are gone; the rest must be offered again.
+    Sent { conn: Token, len: u32 },
+    /// Another thread rang the waker.
+    Woken,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// The first n bytes are gone (n may be less than offered: then the connection is blocked and `Writable` follows).
+    Done(usize),
+    /// The slices stay borrowed until `Sent` or `Broken`.
+    InFlight,
+    /// Nothing could be written; `Writable` follows.
+    Blocked,
+    /// The connection is broken; `Broken` will not be reported for it again.
+    Broken,
+}
+
+pub trait Engine {
+    fn name(&self) -> &'static str;
+    fn listen(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
+    /// Stops accepting (drain); the port is freed.
+    fn unlisten(&mut self, listener: Token);
+    fn connect(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
+    /// Waits at most `timeout` (None: for ever) and appends events to `events`. Data of one connection is at most
+    /// `max_recv` bytes per poll, so that no connection starves the others.
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> std::io::Result<()>;
+    /// Bytes of a `Data` event of the last poll.
+    fn data(&self, start: u32, len: u32) -> &[u8];
+    /// Offers output. The slices must stay valid as [`Write::InFlight`] says.
+    /// # Safety
+    /// After `InFlight` the memory of every slice must stay valid and unchanged until `Sent`, `Broken`, or, after
+    /// `close`, until the engine no longer lists the token in `pending_close`.
+    unsafe fn write(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> Write;
+    /// Stops (true) or resumes reading: backpressure. A paused connection still reports `Broken`.
+    fn pause(&mut self, conn: Token, paused: bool);
+    /// Ends our direction after what is written (half close).
+    fn shutdown(&mut self, conn: Token);
+    /// Closes at once; no more events for the token. `reset`: discard unsent data and send RST.
+    fn close(&mut self, conn: Token, reset: bool);
+    /// Whether buffers given to `write` may still be read for this (closed) token.
+    fn pending_close(&self, conn: Token) -> bool;
+    fn addresses(&self, conn: Token) -> Option<(SocketAddr /* local */, SocketAddr /* peer */)>;
+    /// A handle with which another thread wakes `poll`.
+    fn waker(&self) -> Waker;
+}
+
+/// Wakes an engine from another thread (an eventfd; for the memory engine nothing).
+#[derive(Clone)]
+pub struct Waker(pub Option<std::sync::Arc<std::os::fd::OwnedFd>>);

@@ -1,0 +1,200 @@
+/* wireloom.h: what generated code and the runtime agree on (the ABI), version 1.
+ *
+ * A program (compiled C, or the interpreter behind the same function table) supplies `wl_program`.
+ * The runtime supplies `wl_host` and owns connections, buffers, tasks and time. All calls of one core
+ * happen on that core's thread. Nothing here allocates on the data path.
+ *
+ * crates/runtime/src/abi.rs mirrors every type below; a test there compares sizes and offsets. */
+#ifndef WIRELOOM_H
+#define WIRELOOM_H
+#include <stddef.h>
+#include <stdint.h>
+
+#define WL_ABI 1u
+
+typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
+
+/* ---- parsing -------------------------------------------------------------------------------- */
+
+/* What parse() and tail() answer. */
+enum { WL_MORE = 0,   /* needs bytes beyond `n`; call again with the same start and more bytes     */
+       WL_HEAD = 1,   /* the head is complete (view->head bytes), a tail follows                   */
+       WL_WHOLE = 2,  /* the message is complete                                                   */
+       WL_BAD = 3 };  /* view->fault and view->place say what and where; the stream is out of step */
+
+/* Facts about a message, known when its head is complete (view->flags). */
+enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its answer)            */
+       WL_M_INTERIM = 2,     /* a response that another response to the same request follows       */
+       WL_M_TUNNEL = 4,      /* after this response both connections become a byte tunnel          */
+       WL_M_NO_REPLY = 8,    /* a request that is not answered                                     */
+       WL_M_UNTIL_EOF = 16 };/* the tail ends where the connection ends                            */
+
+/* First member of every unit's view. A view is the parser's whole state: position independent (all
+ * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */
+typedef struct wl_parser {
+    uint16_t pc;       /* resume point of the parser, 0 = start                                    */
+    uint16_t fault;    /* fault kind when WL_BAD                                                   */
+    uint32_t place;    /* index into the program's table of places (unit field, source span)       */
+    uint32_t pos;      /* next byte to look at                                                     */
+    uint32_t scan;     /* bytes a delimiter search has already looked at beyond pos                */
+    uint32_t head;     /* length of the head, once known                                           */
+    uint32_t flags;    /* WL_M_*                                                                   */
+    uint64_t left;     /* tail: bytes of the current run still to come; they need no parsing        */
+    uint64_t ctx;      /* the unit's parameters, packed (a response: computed from its request);
+                          set by the runtime before the first parse()                              */
+} wl_parser;
+
+/* A message as a handler sees it. Field offsets in `view` are relative to `base`. */
+typedef struct wl_msg {
+    wl_parser *view;       /* NULL: no message                                                     */
+    const uint8_t *base;   /* the head bytes                                                       */
+    uint32_t head;         /* head length                                                          */
+    uint32_t status;       /* WL_S_*: for a reply, whether it is there                             */
+} wl_msg;
+
+/* Where the rest of an outgoing message comes from, after the head bytes given. */
+enum { WL_TAIL_NONE = 0, WL_TAIL_REQ = 1 /* the tail of task->req */, WL_TAIL_REP = 2 /* of task->rep */ };
+
+/* ---- faults --------------------------------------------------------------------------------- */
+
+/* Fault kinds. A program's own kinds (`fault name`) follow from WL_F_USER on, in order of declaration. */
+enum { WL_F_NONE = 0,
+       WL_F_MALFORMED = 1,   /* the bytes do not match the grammar                                 */
+       WL_F_TOO_LONG = 2,    /* a field is longer than its maximum                                 */
+       WL_F_TRUNCATED = 3,   /* the connection ended inside a message                              */
+       WL_F_CONSTRAINT = 4,  /* `in` or `require` does not hold                                    */
+       WL_F_INDEX = 5, WL_F_DIVISION = 6, WL_F_NONE_VALUE = 7,
+       WL_F_LOST = 8,        /* backend connection lost before the answer was complete             */
+       WL_F_REFUSED = 9,     /* no connection to the backend (refused, ejected, connect timed out) */
+       WL_F_TIMEOUT = 10,    /* no answer within the time                                          */
+       WL_F_BAD_REPLY = 11,  /* the backend's answer does not match the grammar                    */
+       WL_F_OVERLOAD = 12,   /* a pool, a queue or a limit is full                                 */
+       WL_F_IDLE = 13,       /* client too slow within a message (HTTP 408)                        */
+       WL_F_FULL = 14,       /* a table with `reject` is full                                      */
+       WL_F_CANCELLED = 15,  /* client went away; nobody is told                                   */
+       WL_F_NO_REPLY = 16,   /* handler ended without answering                                    */
+       WL_F_USER = 32 };
+
+typedef struct wl_fault { uint16_t kind; uint16_t side; uint32_t place; uint32_t port; } wl_fault;
+
+/* ---- building messages ----------------------------------------------------------------------- */
+
+/* Scratch of a core in which a head is built. grow() gives room for `need` more bytes or, past the
+ * program's largest message, returns 0 (the task then faults with WL_F_OVERLOAD). */
+typedef struct wl_out { uint8_t *start, *p, *end; } wl_out;
+
+/* ---- tasks ---------------------------------------------------------------------------------- */
+
+struct wl_core; struct wl_task;
+
+enum { WL_S_OK = 0 };  /* else the WL_F_* that took the reply's place */
+
+typedef struct wl_endpoint { uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */ uint16_t port; uint16_t v4; uint32_t _pad; } wl_endpoint;
+
+/* The connection a task belongs to. `session` is zeroed when the connection opens. */
+typedef struct wl_conn {
+    void *session;
+    wl_endpoint peer, local;
+    uint32_t port, instance;    /* instance: the backend's index on a connect port */
+    uint64_t id;
+} wl_conn;
+
+/* One activation of a handler. Everything the handler needs after a suspension is in frame. */
+typedef struct wl_task {
+    struct wl_core *core;
+    wl_conn *conn;              /* NULL for timers and start */
+    void *frame;                /* frame_size bytes, zeroed */
+    uint32_t handler, pc;       /* pc: resume point, the handler's own */
+    uint16_t fault; uint16_t _pad; uint32_t place;   /* set by the handler when it returns WL_T_FAULT */
+    wl_msg req;                 /* the message that started it; after a suspension only if held */
+    wl_msg rep;                 /* = part[0] */
+    wl_msg *part; uint32_t parts; uint32_t _pad2;    /* replies, in the order of the calls */
+} wl_task;
+
+enum { WL_T_DONE = 0, WL_T_SUSPEND = 1, WL_T_FAULT = 2 };
+
+/* Flags of call(). */
+enum { WL_C_HOLD = 1,           /* store the whole reply: it must outlive this resumption, or be one of many */
+       WL_C_HOLD_REQ = 2 };     /* task->req is read after this suspension: keep its head (and view)         */
+/* Flags of reply() and of fault_reply(). */
+enum { WL_R_CLOSE = 1,          /* close the connection when this is sent */
+       WL_R_NOTHING = 2 };      /* no bytes: the request is answered by silence */
+
+typedef struct wl_call { uint64_t timeout_ns; /* 0: the port's default */ uint64_t ctx; uint32_t flags; uint32_t _pad; } wl_call;
+
+typedef struct wl_host {
+    /* Sends a request to instance `index` of connect port `port`. The handler may issue several, then
+     * returns WL_T_SUSPEND; it is resumed when all are answered or failed, with task->part[i] in order of
+     * issue. `head` is copied (or sent) before call() returns. One call without WL_C_HOLD: the reply is seen
+     * in place and its tail streams. */
+    void (*call)(struct wl_task *, uint32_t port, uint32_t index, wl_bytes head, uint32_t tail, const wl_call *);
+    /* Answers task->req, once. */
+    void (*reply)(struct wl_task *, wl_bytes head, uint32_t tail, uint32_t flags);
+    /* Sends a message that is not answered. */
+    void (*send)(struct wl_task *, uint32_t port, uint32_t index, wl_bytes head, uint32_t tail);
+    int  (*grow)(struct wl_core *, uint32_t need);
+    void (*close)(struct wl_task *);                      /* close the task's connection when its output is sent */
+    void (*log)(struct wl_core *, uint32_t level, wl_bytes text);
+    void (*fault)(struct wl_core *, uint32_t kind, uint32_t place);  /* count a fault that was caught in the program */
+} wl_host;
+
+/* A connect port as handlers see it. */
+typedef struct wl_port {
+    uint32_t n;                 /* instances */
+    uint32_t _pad;
+    const uint32_t *load;       /* [n] requests outstanding on this core */
+    const uint8_t *up;          /* [n] 1 = usable, 0 = ejected */
+    const uint32_t *ring;       /* ketama: pairs (point, instance) sorted by point; NULL if unused */
+    uint32_t ring_n; uint32_t maglev_n;
+    const uint32_t *maglev;     /* maglev: instance per slot; NULL if unused */
+} wl_port;
+
+/* A parameter's value. Integers, bools, durations (ns): u. bytes, string: b. endpoint: ep. list<endpoint>: u = length. */
+typedef struct wl_param { uint64_t u; wl_bytes b; wl_endpoint ep; } wl_param;
+
+typedef struct wl_core {
+    const wl_host *host;
+    void *rt;                   /* the runtime's own */
+    void *state;                /* this core's state, zeroed: state_size bytes  */
+    void *shared;               /* state of all cores: shared_size bytes        */
+    const wl_param *param;
+    const wl_port *port;        /* one per port, in order of declaration        */
+    uint64_t now;               /* ns, monotonic, read once per batch           */
+    uint64_t wall;              /* ns since 1970                                */
+    uint64_t seed;              /* state of the core's random numbers           */
+    uint32_t index, cores;
+    wl_out out;
+    void *self;                 /* program->self */
+} wl_core;
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+typedef struct wl_unit {
+    uint32_t view_size;         /* bytes, including wl_parser */
+    uint32_t head_max;          /* largest head */
+    /* buf[0] is the message's first byte; n bytes are there; eof: no more will come. */
+    int (*parse)(void *self, uint32_t unit, wl_parser *, const uint8_t *buf, uint32_t n, int eof);
+    /* buf[0] is the first tail byte not yet used. *used (<= n) bytes belong to the message and may be passed on. */
+    int (*tail)(void *self, uint32_t unit, wl_parser *, const uint8_t *buf, uint32_t n, int eof, uint32_t *used);
+} wl_unit;
+
+typedef struct wl_program {
+    uint32_t abi, units, handlers, frame_size;
+    uint64_t state_size, shared_size;
+    uint32_t session_size, _pad;
+    void *self;
+    const wl_unit *unit;
+    void (*init_shared)(void *self, void *shared, const wl_param *);
+    void (*init_core)(void *self, wl_core *);
+    /* Runs or resumes task->handler. Returns WL_T_*. */
+    int (*run)(void *self, wl_task *);
+    /* Builds, in core->out, what protocol `proto` says to a client on this fault. `req` may be NULL (the
+     * message itself was bad). Returns WL_R_* flags; nothing built = just close. */
+    uint32_t (*fault_reply)(void *self, wl_core *, uint32_t proto, const wl_fault *, const wl_msg *req);
+    /* Frees what run() keeps for a task that is cancelled in a suspension. May be NULL. */
+    void (*cancel)(void *self, wl_task *);
+} wl_program;
+
+/* The one symbol a compiled program exports. */
+const wl_program *wireloom_program(void);
+#endif
