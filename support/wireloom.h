@@ -27,7 +27,10 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
        WL_M_INTERIM = 2,     /* a response that another response to the same request follows       */
        WL_M_TUNNEL = 4,      /* after this response both connections become a byte tunnel          */
        WL_M_NO_REPLY = 8,    /* a request that is not answered                                     */
-       WL_M_UNTIL_EOF = 16 };/* the tail ends where the connection ends                            */
+       WL_M_UNTIL_EOF = 16,  /* the tail ends where the connection ends                            */
+       WL_M_IN_STEP = 32 };  /* a fault the grammar can recover from: parse() answers WL_HEAD with this flag
+                                and fault/place set; drop the head, drop what tail() uses until it answers
+                                WL_BAD, tell the client, go on with the next message               */
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */
@@ -114,7 +117,8 @@ typedef struct wl_task {
 enum { WL_T_DONE = 0, WL_T_SUSPEND = 1, WL_T_FAULT = 2 };
 
 /* Flags of call(). */
-enum { WL_C_HOLD = 1,           /* store the whole reply: it must outlive this resumption, or be one of many */
+enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contiguous): it must outlive this
+                                   resumption, is one of many, or fields of its tail are read */
        WL_C_HOLD_REQ = 2 };     /* task->req is read after this suspension: keep its head (and view)         */
 /* Flags of reply() and of fault_reply(). */
 enum { WL_R_CLOSE = 1,          /* close the connection when this is sent */
@@ -172,6 +176,7 @@ typedef struct wl_core {
 typedef struct wl_unit {
     uint32_t view_size;         /* bytes, including wl_parser */
     uint32_t head_max;          /* largest head */
+    uint64_t whole_max;         /* largest message without `stream` fields; 0: it has such fields, never held whole */
     /* buf[0] is the message's first byte; n bytes are there; eof: no more will come. */
     int (*parse)(void *self, uint32_t unit, wl_parser *, const uint8_t *buf, uint32_t n, int eof);
     /* buf[0] is the first tail byte not yet used. *used (<= n) bytes belong to the message and may be passed on. */

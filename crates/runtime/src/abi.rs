@@ -1,0 +1,309 @@
+//! The C ABI between a program and the runtime: `support/wireloom.h` in Rust, name for name.
+//!
+//! Comments on meaning live in the header; here only the shapes. The test at the end has the C compiler print the size
+//! of every struct and the offset of every field and compares them with these.
+#![allow(non_camel_case_types)]
+
+use std::ffi::c_void;
+use std::os::raw::c_int;
+
+pub const WL_ABI: u32 = 1;
+
+// What parse() and tail() answer.
+pub const WL_MORE: c_int = 0;
+pub const WL_HEAD: c_int = 1;
+pub const WL_WHOLE: c_int = 2;
+pub const WL_BAD: c_int = 3;
+
+// Facts about a message (`wl_parser::flags`).
+pub const WL_M_CLOSE: u32 = 1;
+pub const WL_M_INTERIM: u32 = 2;
+pub const WL_M_TUNNEL: u32 = 4;
+pub const WL_M_NO_REPLY: u32 = 8;
+pub const WL_M_UNTIL_EOF: u32 = 16;
+
+// Where the tail of an outgoing message comes from.
+pub const WL_TAIL_NONE: u32 = 0;
+pub const WL_TAIL_REQ: u32 = 1;
+pub const WL_TAIL_REP: u32 = 2;
+
+// Fault kinds.
+pub const WL_F_NONE: u32 = 0;
+pub const WL_F_MALFORMED: u32 = 1;
+pub const WL_F_TOO_LONG: u32 = 2;
+pub const WL_F_TRUNCATED: u32 = 3;
+pub const WL_F_CONSTRAINT: u32 = 4;
+pub const WL_F_INDEX: u32 = 5;
+pub const WL_F_DIVISION: u32 = 6;
+pub const WL_F_NONE_VALUE: u32 = 7;
+pub const WL_F_LOST: u32 = 8;
+pub const WL_F_REFUSED: u32 = 9;
+pub const WL_F_TIMEOUT: u32 = 10;
+pub const WL_F_BAD_REPLY: u32 = 11;
+pub const WL_F_OVERLOAD: u32 = 12;
+pub const WL_F_IDLE: u32 = 13;
+pub const WL_F_FULL: u32 = 14;
+pub const WL_F_CANCELLED: u32 = 15;
+pub const WL_F_NO_REPLY: u32 = 16;
+pub const WL_F_USER: u32 = 32;
+
+/// `wl_msg::status` of a reply that is there.
+pub const WL_S_OK: u32 = 0;
+
+// What run() answers.
+pub const WL_T_DONE: c_int = 0;
+pub const WL_T_SUSPEND: c_int = 1;
+pub const WL_T_FAULT: c_int = 2;
+
+// Flags of call().
+pub const WL_C_HOLD: u32 = 1;
+pub const WL_C_HOLD_REQ: u32 = 2;
+
+// Flags of reply() and fault_reply().
+pub const WL_R_CLOSE: u32 = 1;
+pub const WL_R_NOTHING: u32 = 2;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct wl_bytes {
+    pub p: *const u8,
+    pub n: u32,
+    pub _pad: u32,
+}
+
+impl wl_bytes {
+    pub const EMPTY: wl_bytes = wl_bytes { p: std::ptr::null(), n: 0, _pad: 0 };
+
+    /// Names the bytes of `s`; slices of 4 GiB and more do not occur (messages are bounded far below).
+    pub fn of(s: &[u8]) -> wl_bytes {
+        wl_bytes { p: s.as_ptr(), n: s.len() as u32, _pad: 0 }
+    }
+
+    /// The bytes as a slice.
+    /// # Safety
+    /// `p` must be valid for `n` bytes for as long as the caller uses the slice, or `n` must be 0.
+    pub unsafe fn as_slice<'a>(&self) -> &'a [u8] {
+        if self.n == 0 {
+            return &[];
+        }
+        // SAFETY: the caller vouches for p and n.
+        unsafe { std::slice::from_raw_parts(self.p, self.n as usize) }
+    }
+}
+
+impl Default for wl_bytes {
+    fn default() -> Self {
+        wl_bytes::EMPTY
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct wl_parser {
+    pub pc: u16,
+    pub fault: u16,
+    pub place: u32,
+    pub pos: u32,
+    pub scan: u32,
+    pub head: u32,
+    pub flags: u32,
+    pub left: u64,
+    pub ctx: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct wl_msg {
+    pub view: *mut wl_parser,
+    pub base: *const u8,
+    pub head: u32,
+    pub status: u32,
+}
+
+impl Default for wl_msg {
+    fn default() -> Self {
+        wl_msg { view: std::ptr::null_mut(), base: std::ptr::null(), head: 0, status: 0 }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct wl_fault {
+    pub kind: u16,
+    pub side: u16,
+    pub place: u32,
+    pub port: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct wl_out {
+    pub start: *mut u8,
+    pub p: *mut u8,
+    pub end: *mut u8,
+}
+
+impl Default for wl_out {
+    fn default() -> Self {
+        wl_out { start: std::ptr::null_mut(), p: std::ptr::null_mut(), end: std::ptr::null_mut() }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct wl_endpoint {
+    pub ip: [u8; 16],
+    pub port: u16,
+    pub v4: u16,
+    pub _pad: u32,
+}
+
+impl From<std::net::SocketAddr> for wl_endpoint {
+    fn from(a: std::net::SocketAddr) -> Self {
+        let (ip, v4) = match a.ip() {
+            std::net::IpAddr::V4(v) => (v.to_ipv6_mapped().octets(), 1),
+            std::net::IpAddr::V6(v) => (v.octets(), v.to_ipv4_mapped().is_some() as u16),
+        };
+        wl_endpoint { ip, port: a.port(), v4, _pad: 0 }
+    }
+}
+
+impl From<wl_endpoint> for std::net::SocketAddr {
+    fn from(e: wl_endpoint) -> Self {
+        let v6 = std::net::Ipv6Addr::from(e.ip);
+        let ip = match v6.to_ipv4_mapped() {
+            Some(v4) if e.v4 != 0 => std::net::IpAddr::V4(v4),
+            _ => std::net::IpAddr::V6(v6),
+        };
+        std::net::SocketAddr::new(ip, e.port)
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct wl_conn {
+    pub session: *mut c_void,
+    pub peer: wl_endpoint,
+    pub local: wl_endpoint,
+    pub port: u32,
+    pub instance: u32,
+    pub id: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct wl_task {
+    pub core: *mut wl_core,
+    pub conn: *mut wl_conn,
+    pub frame: *mut c_void,
+    pub handler: u32,
+    pub pc: u32,
+    pub fault: u16,
+    pub _pad: u16,
+    pub place: u32,
+    pub req: wl_msg,
+    pub rep: wl_msg,
+    pub part: *mut wl_msg,
+    pub parts: u32,
+    pub _pad2: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct wl_call {
+    pub timeout_ns: u64,
+    pub ctx: u64,
+    pub flags: u32,
+    pub _pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct wl_host {
+    pub call: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, wl_bytes, u32, *const wl_call)>,
+    pub reply: Option<unsafe extern "C" fn(*mut wl_task, wl_bytes, u32, u32)>,
+    pub send: Option<unsafe extern "C" fn(*mut wl_task, u32, u32, wl_bytes, u32)>,
+    pub grow: Option<unsafe extern "C" fn(*mut wl_core, u32) -> c_int>,
+    pub close: Option<unsafe extern "C" fn(*mut wl_task)>,
+    pub log: Option<unsafe extern "C" fn(*mut wl_core, u32, wl_bytes)>,
+    pub fault: Option<unsafe extern "C" fn(*mut wl_core, u32, u32)>,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct wl_port {
+    pub n: u32,
+    pub _pad: u32,
+    pub load: *const u32,
+    pub up: *const u8,
+    pub ring: *const u32,
+    pub ring_n: u32,
+    pub maglev_n: u32,
+    pub maglev: *const u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct wl_param {
+    pub u: u64,
+    pub b: wl_bytes,
+    pub ep: wl_endpoint,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct wl_core {
+    pub host: *const wl_host,
+    pub rt: *mut c_void,
+    pub state: *mut c_void,
+    pub shared: *mut c_void,
+    pub param: *const wl_param,
+    pub port: *const wl_port,
+    pub now: u64,
+    pub wall: u64,
+    pub seed: u64,
+    pub index: u32,
+    pub cores: u32,
+    pub out: wl_out,
+    pub self_: *mut c_void,
+}
+
+pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;
+pub type TailFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int, *mut u32) -> c_int;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wl_unit {
+    pub view_size: u32,
+    pub head_max: u32,
+    pub parse: Option<ParseFn>,
+    pub tail: Option<TailFn>,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wl_program {
+    pub abi: u32,
+    pub units: u32,
+    pub handlers: u32,
+    pub frame_size: u32,
+    pub state_size: u64,
+    pub shared_size: u64,
+    pub session_size: u32,
+    pub _pad: u32,
+    pub self_: *mut c_void,
+    pub unit: *const wl_unit,
+    pub init_shared: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, *const wl_param)>,
+    pub init_core: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core)>,
+    pub run: Option<unsafe extern "C" fn(*mut c_void, *mut wl_task) -> c_int>,
+    pub fault_reply:
+        Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_fault, *const wl_msg) -> u32>,
+    pub cancel: Option<unsafe extern "C" fn(*mut c_void, *mut wl_task)>,
+}
+
+/// Type of the symbol `wireloom_program`.
+pub type ProgramFn = unsafe extern "C" fn() -> *const wl_program;
+
+#[cfg(test)]
+#[path = "abi_test.rs"]
+mod tests;

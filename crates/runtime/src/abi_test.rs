@@ -1,0 +1,104 @@
+//! Compares the layout of every ABI struct with what the C compiler makes of `support/wireloom.h`.
+use super::*;
+use std::mem::{offset_of, size_of};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// For each struct: its name, its size, and (C field name, offset) of each field.
+type Layout = (&'static str, usize, Vec<(&'static str, usize)>);
+
+macro_rules! layout {
+    ($t:ident: $($f:ident),*) => { layout!($t: $($f = $f),*) };
+    ($t:ident: $($f:ident = $c:ident),*) => {
+        (stringify!($t), size_of::<$t>(), vec![$((stringify!($c), offset_of!($t, $f))),*])
+    };
+}
+
+fn ours() -> Vec<Layout> {
+    vec![
+        layout!(wl_bytes: p, n, _pad),
+        layout!(wl_parser: pc, fault, place, pos, scan, head, flags, left, ctx),
+        layout!(wl_msg: view, base, head, status),
+        layout!(wl_fault: kind, side, place, port),
+        layout!(wl_out: start, p, end),
+        layout!(wl_endpoint: ip, port, v4, _pad),
+        layout!(wl_conn: session, peer, local, port, instance, id),
+        layout!(wl_task: core, conn, frame, handler, pc, fault, _pad, place, req, rep, part, parts, _pad2),
+        layout!(wl_call: timeout_ns, ctx, flags, _pad),
+        layout!(wl_host: call, reply, send, grow, close, log, fault),
+        layout!(wl_port: n, _pad, load, up, ring, ring_n, maglev_n, maglev),
+        layout!(wl_param: u, b, ep),
+        layout!(wl_core: host = host, rt = rt, state = state, shared = shared, param = param, port = port, now = now,
+            wall = wall, seed = seed, index = index, cores = cores, out = out, self_ = self),
+        layout!(wl_unit: view_size, head_max, parse, tail),
+        layout!(wl_program: abi = abi, units = units, handlers = handlers, frame_size = frame_size,
+            state_size = state_size, shared_size = shared_size, session_size = session_size, _pad = _pad, self_ = self,
+            unit = unit, init_shared = init_shared, init_core = init_core, run = run, fault_reply = fault_reply,
+            cancel = cancel),
+    ]
+}
+
+fn constants() -> Vec<(&'static str, i64)> {
+    macro_rules! c { ($($n:ident),*) => { vec![$((stringify!($n), $n as i64)),*] } }
+    c!(WL_ABI, WL_MORE, WL_HEAD, WL_WHOLE, WL_BAD, WL_M_CLOSE, WL_M_INTERIM, WL_M_TUNNEL, WL_M_NO_REPLY,
+        WL_M_UNTIL_EOF, WL_TAIL_NONE, WL_TAIL_REQ, WL_TAIL_REP, WL_F_NONE, WL_F_MALFORMED, WL_F_TOO_LONG,
+        WL_F_TRUNCATED, WL_F_CONSTRAINT, WL_F_INDEX, WL_F_DIVISION, WL_F_NONE_VALUE, WL_F_LOST, WL_F_REFUSED,
+        WL_F_TIMEOUT, WL_F_BAD_REPLY, WL_F_OVERLOAD, WL_F_IDLE, WL_F_FULL, WL_F_CANCELLED, WL_F_NO_REPLY, WL_F_USER,
+        WL_S_OK, WL_T_DONE, WL_T_SUSPEND, WL_T_FAULT, WL_C_HOLD, WL_C_HOLD_REQ, WL_R_CLOSE, WL_R_NOTHING)
+}
+
+/// A C program that prints one line per struct, field and constant.
+fn c_program() -> String {
+    let mut c = String::from("#include <stdio.h>\n#include \"wireloom.h\"\nint main(void){\n");
+    for (name, _, fields) in ours() {
+        c += &format!("printf(\"{name} %zu\\n\", sizeof({name}));\n");
+        for (f, _) in fields {
+            c += &format!("printf(\"{name}.{f} %zu\\n\", offsetof({name}, {f}));\n");
+        }
+    }
+    for (name, _) in constants() {
+        c += &format!("printf(\"{name} %lld\\n\", (long long){name});\n");
+    }
+    c + "return 0;}\n"
+}
+
+fn expected() -> String {
+    let mut s = String::new();
+    for (name, size, fields) in ours() {
+        s += &format!("{name} {size}\n");
+        for (f, o) in fields {
+            s += &format!("{name}.{f} {o}\n");
+        }
+    }
+    for (name, v) in constants() {
+        s += &format!("{name} {v}\n");
+    }
+    s
+}
+
+#[test]
+fn layout_is_that_of_the_header() {
+    let Some(cc) = ["clang", "cc", "gcc"].into_iter().find(|c| Command::new(c).arg("--version").output().is_ok()) else {
+        eprintln!("SKIPPED layout_is_that_of_the_header: no C compiler on this machine");
+        return;
+    };
+    let dir = std::env::temp_dir().join(format!("wireloom-abi-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let (src, exe) = (dir.join("abi.c"), dir.join("abi"));
+    std::fs::write(&src, c_program()).unwrap();
+    let include = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../support");
+    let out = Command::new(cc).arg("-Wall").arg("-Wextra").arg("-Werror").arg("-I").arg(include).arg(&src).arg("-o")
+        .arg(&exe).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let run = Command::new(&exe).output().unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(String::from_utf8(run.stdout).unwrap(), expected());
+}
+
+#[test]
+fn endpoints_survive_the_round_trip() {
+    for a in ["127.0.0.1:80", "[::1]:443", "255.1.2.3:65535", "[2001:db8::1]:1"] {
+        let a: std::net::SocketAddr = a.parse().unwrap();
+        assert_eq!(std::net::SocketAddr::from(wl_endpoint::from(a)), a);
+    }
+}
