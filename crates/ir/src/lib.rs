@@ -1,1 +1,293 @@
-//! To be described.
+//! The intermediate representation: typed, structured bodies inside a graph of ports and handlers.
+//!
+//! In: what `lang` lowers from a checked program. Out: the same, annotated by [`passes`], to the backends
+//! (`interp`, `codegen-c`) and, as a [`desc::Desc`], to the runtime. Stages: `lang` builds a [`Module`] → the
+//! verifier → passes in the order of `passes::TABLE` (each one file, each followed by the verifier in debug builds)
+//! → backends. [`text`] prints and reads the whole IR.
+//!
+//! Expressions are pure and never fail: whatever can fail is guarded by a [`Stmt::Require`] before it. All integers
+//! are unsigned or two's complement of the width of their type; arithmetic wraps at that width.
+
+pub mod desc;
+mod body;
+mod unit;
+
+pub use body::*;
+pub use unit::*;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! index {
+    ($($(#[$m:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$m])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub struct $name(pub u32);
+        impl $name { pub fn index(self) -> usize { self.0 as usize } }
+    )*};
+}
+
+index! {
+    /// A type in [`Module::types`].
+    TyId,
+    RecordId, EnumId, UnitId,
+    /// A field of a unit (all fields of a unit, those of switch cases included, are in one list).
+    FieldId,
+    ProtocolId, FuncId, HandlerId, ParamId, PortId, StateId, SessionId, CounterId, TableId,
+    /// A local of a [`Body`].
+    LocalId,
+    /// An entry of [`Module::places`]: what a fault names.
+    PlaceId,
+}
+
+/// A whole program: one app and everything it uses.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Module {
+    pub app: String,
+    pub types: Vec<Ty>,
+    pub records: Vec<Record>,
+    pub enums: Vec<Enum>,
+    pub units: Vec<Unit>,
+    pub protocols: Vec<Protocol>,
+    pub funcs: Vec<Func>,
+    pub params: Vec<Param>,
+    pub ports: Vec<Port>,
+    pub states: Vec<State>,
+    pub sessions: Vec<Session>,
+    pub counters: Vec<Counter>,
+    pub tables: Vec<Table>,
+    pub handlers: Vec<Handler>,
+    pub merges: Vec<Merge>,
+    pub tests: Vec<Test>,
+    /// Source places for faults, in the order of the ABI's `place` indices.
+    pub places: Vec<Place>,
+    /// The program's own fault kinds, from `WL_F_USER` on.
+    pub faults: Vec<String>,
+    pub files: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Ty {
+    Unit,
+    Bool,
+    /// 1 to 64 bits, 128. Also enums, `duration`, `instant` (64, ns), fault kinds (16): see `names`.
+    UInt(u8),
+    Int(u8),
+    /// At most this many bytes.
+    Bytes(u64),
+    /// `wl_endpoint`.
+    Endpoint,
+    /// 16 bytes, IPv4 mapped.
+    Ip,
+    Option(TyId),
+    /// A list value (not a unit's list field): at most `max` items.
+    List(TyId, u32),
+    Record(RecordId),
+    Tuple(Vec<TyId>),
+    /// A parsed message (only locals, never stored).
+    Msg(UnitId),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record { pub name: String, pub fields: Vec<(String, TyId)> }
+
+/// Enums are integers in the IR; this keeps the names for text, C and explain.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Enum { pub name: String, pub bits: u8, pub open: bool, pub variants: Vec<(String, u64)> }
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span { pub file: u32, pub start: u32, pub end: u32, pub line: u32, pub column: u32 }
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Place { pub name: String, pub span: Span }
+
+/// A fault kind as in `support/wireloom.h` (`WL_F_*`; user kinds from 32).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FaultKind(pub u16);
+
+impl FaultKind {
+    pub const MALFORMED: Self = Self(1);
+    pub const TOO_LONG: Self = Self(2);
+    pub const TRUNCATED: Self = Self(3);
+    pub const CONSTRAINT: Self = Self(4);
+    pub const INDEX: Self = Self(5);
+    pub const DIVISION: Self = Self(6);
+    pub const NONE_VALUE: Self = Self(7);
+    pub const LOST: Self = Self(8);
+    pub const REFUSED: Self = Self(9);
+    pub const TIMEOUT: Self = Self(10);
+    pub const BAD_REPLY: Self = Self(11);
+    pub const OVERLOAD: Self = Self(12);
+    pub const IDLE: Self = Self(13);
+    pub const FULL: Self = Self(14);
+    pub const CANCELLED: Self = Self(15);
+    pub const NO_REPLY: Self = Self(16);
+    /// An `expect` of a test that does not hold.
+    pub const EXPECT: Self = Self(17);
+    pub const USER: u16 = 32;
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Param { pub name: String, pub doc: String, pub ty: desc::ParamType, pub value_ty: TyId, pub default: Option<desc::ParamValue> }
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Port {
+    pub name: String,
+    pub span: Span,
+    pub kind: desc::PortKind,
+    pub protocols: Vec<ProtocolId>,
+    pub options: desc::PortOptions,
+    pub ketama: bool,
+    pub maglev: bool,
+}
+
+/// Per core, zeroed, then set to `init` when the core starts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State { pub name: String, pub ty: TyId, pub init: Option<Expr> }
+
+/// Lives with a client connection; zeroed when it opens (an option is none).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Session { pub name: String, pub ty: TyId }
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Counter { pub name: String, pub doc: String }
+
+/// An exact-match table shared by the cores.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Table {
+    pub name: String,
+    pub span: Span,
+    pub key: TyId,
+    pub value: TyId,
+    pub capacity: u64,
+    /// ns; 0 = never
+    pub idle: u64,
+    /// false: a full table rejects (fault `full`)
+    pub evict_lru: bool,
+    /// Bytes for the variable-size parts of keys and values; 0 = worst case reserved inline.
+    pub memory: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Protocol {
+    pub name: String,
+    pub request: UnitId,
+    pub response: Option<UnitId>,
+    /// Per parameter of the response unit: an expression over the request (`Root::This`).
+    pub response_args: Vec<Expr>,
+    pub sharing: desc::Sharing,
+    pub order_by: Option<FieldId>,
+    /// Over the message itself (`Root::This`), its unit's parameters, evaluated when the head is complete.
+    pub close_request: Option<Expr>,
+    pub no_reply: Option<Expr>,
+    pub close_response: Option<Expr>,
+    pub interim: Option<Expr>,
+    pub tunnel: Option<Expr>,
+    /// What a client is told. Locals 0, 1, 2: the fault's kind (u16), in_step (bool), the request (Msg; see
+    /// [`ExprKind::HasMsg`]).
+    pub on_fault: Option<Body>,
+}
+
+/// A total, pure function (it may fault through `Require`). Parameters are the first locals.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Func {
+    pub name: String,
+    pub span: Span,
+    pub params: u32,
+    pub ret: TyId,
+    pub body: FuncBody,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FuncBody {
+    Body(Body),
+    /// A C function of this name in this file; outside the guarantees.
+    Extern { file: String, symbol: String },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Handler {
+    pub name: String,
+    pub span: Span,
+    pub on: On,
+    /// For `On::Message`: local 0 is the request. For `Opened`/`Closed`: local 0 is the instance (u32). For `Fault`:
+    /// local 0 is the kind (u16), 1 the place (u32).
+    pub body: Body,
+    /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
+    pub steps: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum On {
+    Message { port: PortId, protocol: ProtocolId },
+    Opened(PortId),
+    Closed(PortId),
+    Fault,
+    Start,
+    /// ns
+    Every(u64),
+    /// A `test` block of code; index in `Module::tests`. Runs like `Start`; fails by fault `EXPECT`.
+    Test(u32),
+}
+
+/// `from -> merge by .key with |a, b| … -> to`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Merge {
+    pub name: String,
+    pub span: Span,
+    pub from: PortId,
+    pub to: PortId,
+    pub inputs: u32,
+    pub unit: UnitId,
+    /// The (bytes or integer) field the inputs are sorted by, ascending, bytewise.
+    pub key: FieldId,
+    /// The other fields that carry a value: local of a's, local of b's value, and the combined value.
+    pub values: Vec<MergeValue>,
+    pub locals: Vec<Local>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MergeValue { pub field: FieldId, pub a: LocalId, pub b: LocalId, pub combined: Expr }
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Test { pub name: String, pub span: Span, pub kind: TestKind }
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum TestKind {
+    /// Run the handler with `On::Test`.
+    Code(HandlerId),
+    /// A simulated run of the app with these parameters.
+    Sim { params: Vec<(String, String)>, steps: Vec<(Span, SimStep)> },
+}
+
+/// A place in a simulated run: connection `conn` (0, 1, …) of a listen port, or instance `conn` of a connect port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimPort { pub port: PortId, pub conn: u32 }
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum SimStep {
+    /// The world sends these bytes (a client connects with its first step).
+    Send(SimPort, Vec<u8>),
+    /// The world must see exactly these bytes next.
+    See(SimPort, Vec<u8>),
+    SeeClosed(SimPort),
+    /// Nothing may have been sent.
+    SeeNothing(SimPort),
+    Close(SimPort),
+    Reset(SimPort),
+    /// A backend refuses / accepts connections from now on.
+    Refuse(SimPort),
+    Accept(SimPort),
+    /// ns of virtual time
+    Wait(u64),
+}
+
+impl Module {
+    pub fn ty(&self, id: TyId) -> &Ty { &self.types[id.index()] }
+    pub fn unit(&self, id: UnitId) -> &Unit { &self.units[id.index()] }
+
+    /// The id of a type, added if it is new.
+    pub fn intern(&mut self, ty: Ty) -> TyId {
+        let at = self.types.iter().position(|t| *t == ty).unwrap_or_else(|| { self.types.push(ty); self.types.len() - 1 });
+        TyId(at as u32)
+    }
+}

@@ -1,0 +1,283 @@
+//! Code: structured statements over typed locals; pure expressions.
+
+use crate::*;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Body {
+    pub locals: Vec<Local>,
+    pub block: Block,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Local {
+    /// From the source; temporaries are `t1`, `t2`, …
+    pub name: String,
+    pub ty: TyId,
+    /// Set by the liveness pass: live across some suspension, so kept in the task's frame.
+    pub in_frame: bool,
+}
+
+pub type Block = Vec<Stmt>;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Stmt {
+    pub span: Span,
+    pub kind: StmtKind,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum StmtKind {
+    /// Sets a local.
+    Set(LocalId, Expr),
+    /// Sets a field (of a field …) of a record or tuple local.
+    SetField(LocalId, Vec<u32>, Expr),
+    SetState(StateId, Expr),
+    SetSession(SessionId, Expr),
+    Count(CounterId, Expr),
+    /// Appends to a list local; guarded by the lowering so that it cannot be full.
+    Push(LocalId, Expr),
+    If { cond: Expr, then: Block, other: Block },
+    /// On an integer; values are constants.
+    Switch { on: Expr, cases: Vec<(Vec<u64>, Block)>, default: Block },
+    /// `for var in from..to`; `max` is a proven bound on the number of rounds.
+    For { var: LocalId, from: Expr, to: Expr, max: u64, body: Block },
+    /// At most `max` rounds.
+    Loop { max: u64, body: Block },
+    Break,
+    Continue,
+    Return(Option<Expr>),
+    /// Faults unless the condition holds.
+    Require { cond: Expr, kind: FaultKind, place: PlaceId },
+    Fault { kind: FaultKind, place: PlaceId },
+
+    /// `dst` (an option of the value) = the entry. Its bytes are copied to the core's scratch: valid until the handler's next
+    /// suspension or end.
+    TableGet { table: TableId, key: Expr, dst: LocalId },
+    TablePut { table: TableId, key: Expr, value: Expr, place: PlaceId },
+    /// `dst`: bool local, whether it was there.
+    TableRemove { table: TableId, key: Expr, dst: Option<LocalId> },
+    /// Reads the entry into `entry` (a zero value if missing), runs `body`, writes `entry` back, atomically.
+    TableUpdate { table: TableId, key: Expr, entry: LocalId, body: Block, place: PlaceId },
+    /// u64
+    TableLen { table: TableId, dst: LocalId },
+
+    /// Issues a call; the reply becomes part `n` of the task, n = calls issued since the last `Await`.
+    Call { port: PortId, index: Expr, msg: Outgoing, within: Option<Expr>, response_args: Vec<Expr> },
+    /// Suspends until all issued calls are answered. `hold`: replies are kept whole; `hold_req`: the request is read after this
+    /// point (set by the liveness pass, as is `live`).
+    Await { hold: bool, hold_req: bool, live: Vec<LocalId> },
+    /// Binds a message local to a part. Only after checking [`ExprKind::PartStatus`].
+    BindPart { dst: LocalId, part: Expr },
+    Reply { msg: Outgoing, close: bool },
+    Send { port: PortId, index: Expr, msg: Outgoing },
+    /// Closes the task's connection when its output is sent.
+    Close,
+    Log(Vec<Expr>),
+    /// Adds to the message being built (only inside an [`Outgoing`] or [`Edit`]).
+    Emit(Emit),
+    /// Parses constant or computed bytes as a whole message (tests): `ok` (bool) says whether, `dst` is the message.
+    Parse { unit: UnitId, bytes: Expr, dst: LocalId, ok: LocalId },
+    /// Renders a built message to bytes in the core's scratch (tests, `bytes_of`).
+    Render { msg: Outgoing, dst: LocalId },
+}
+
+/// A message to send.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Outgoing {
+    /// A parsed message as its original bytes, with edits; its tail is passed on. Edits are in wire order of their fields.
+    Pass { msg: LocalId, edits: Vec<Edit> },
+    /// Built by emits, no tail.
+    Built { unit: UnitId, body: Block },
+    /// No bytes: an answer by silence.
+    Nothing,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Edit {
+    /// Replaces the extent of a field (a path of fields through nested units and taken cases) by what the body emits, if `cond`.
+    Set { field: Vec<FieldId>, cond: Option<Expr>, body: Block },
+    /// Removes the items (with their delimiters) of a list for which the condition holds; `index` (u32 local) is the item's index.
+    Remove { list: Vec<FieldId>, index: LocalId, cond: Expr },
+    /// Adds what the body emits after the last item of a list, if `cond`. Comes after a `Remove` on the same list.
+    Append { list: Vec<FieldId>, cond: Option<Expr>, body: Block },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Emit {
+    Bytes(Expr),
+    /// The low `bytes` bytes of an integer.
+    UInt { value: Expr, bytes: u8, big: bool },
+    /// As text, without leading zeros, or padded to `width` digits.
+    Number { value: Expr, radix: u8, width: u8 },
+    Varint(Expr),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Expr {
+    pub ty: TyId,
+    pub kind: Box<ExprKind>,
+}
+
+/// Where a field is read from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    pub root: Root,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Root {
+    /// A message local.
+    Local(LocalId),
+    /// The unit being parsed (grammar expressions: the innermost unit), or the message of a protocol's clause.
+    This,
+    /// The item at hand of a list or stream extent.
+    Item,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Step {
+    /// A field of the unit reached so far.
+    Field(FieldId),
+    /// An item of the list field reached so far; the index is proven or guarded.
+    Index(Expr),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ExprKind {
+    Int(u128),
+    Bool(bool),
+    Bytes(Vec<u8>),
+    Local(LocalId),
+    Param(ParamId),
+    State(StateId),
+    Session(SessionId),
+    /// This core's part of a counter.
+    Counter(CounterId),
+    /// A parameter of the unit at hand (grammar and protocol clauses), or of a message local's unit.
+    UnitParam(Root, u32),
+
+    /// A field's value. Where the field is inside a switch case, the case is known to be taken.
+    Read(Path),
+    /// Items of a list field, u32.
+    Count(Path),
+    /// The original bytes of a field, list or nested unit.
+    Raw(Path),
+    /// Whether case n of the switch field at the path is taken.
+    Case(Path, u32),
+    /// The accumulator of the fold at hand, u64.
+    Acc,
+    /// Whether a message local that may be absent is there.
+    HasMsg(LocalId),
+    /// The fault kind (u16) that took the place of part n, or 0.
+    PartStatus(Expr),
+    /// Number of parts, u32.
+    Parts,
+
+    Unary(UnOp, Expr),
+    /// Operands have one type (shifts: the right one is u32); `And`/`Or` do not evaluate the right side in vain.
+    Binary(BinOp, Expr, Expr),
+    /// Between integer types: extends or cuts. Between bytes types: only the maximum changes.
+    Cast(Expr),
+    If(Expr, Expr, Expr),
+    /// In one of the inclusive ranges.
+    InRanges(Expr, Vec<(u64, u64)>),
+
+    Some(Expr),
+    None,
+    IsSome(Expr),
+    /// Guarded.
+    Unwrap(Expr),
+    /// Records and tuples.
+    Make(Vec<Expr>),
+    Get(Expr, u32),
+    MakeList(Vec<Expr>),
+    ListLen(Expr),
+    /// Guarded.
+    ListGet(Expr, Expr),
+
+    Call(FuncId, Vec<Expr>),
+    Builtin(Builtin, Vec<Expr>),
+
+    /// On a list field of units with a first (name) and a second (value) bytes field: value of the first item of this name,
+    /// an option of bytes. Compares as the name field says (caseless).
+    Find { list: Path, name: Expr },
+    /// How many items have this name, u32.
+    CountOf { list: Path, name: Expr },
+    /// Whether any item of this name has the token in its comma separated value (RFC 9110 5.6.1; ASCII caseless).
+    AnyToken { list: Path, name: Expr, token: Expr },
+
+    PortLen(PortId),
+    PortUp(PortId, Expr),
+    PortLoad(PortId, Expr),
+    /// Instance by ketama of the key / by Maglev of the hash, u32.
+    Ketama(PortId, Expr),
+    Maglev(PortId, Expr),
+
+    /// Of the task's connection.
+    ConnPeer,
+    ConnLocal,
+    ConnId,
+    /// Hash of both addresses and ports, u64.
+    ConnFlow,
+    /// ns, monotonic.
+    Now,
+    /// Below the operand (guarded: > 0), u64.
+    Random(Expr),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UnOp { Neg, Not, BitNot }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BinOp {
+    Add, Sub, Mul,
+    /// Guarded: the divisor is not 0.
+    Div, Rem,
+    AddSat, SubSat, And, Or, BitAnd, BitOr, BitXor,
+    /// By less than the width (else 0).
+    Shl, Shr,
+    Eq, Ne, Lt, Le, Gt, Ge,
+    /// Bytes, but for ASCII case.
+    EqCase,
+}
+
+/// Functions that every backend implements. Arguments → result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Builtin {
+    /// bytes → u64
+    LenBytes,
+    /// any scalar, bytes, tuple, record, endpoint → u64: FNV-1a 64 over the value's bytes (integers little endian at their
+    /// width in whole bytes; endpoint: 16 bytes and the port big endian), then the murmur3 finaliser (fmix64).
+    Hash,
+    Fnv1a32, Fnv1a64, Crc32,
+    /// bytes → u32: md5's first 4 bytes, little endian
+    Md5U32,
+    Min, Max,
+    Lower, Upper,
+    StartsWith, EndsWith,
+    /// (bytes, bytes) → u32?
+    FindBytes,
+    /// (bytes, from u64, to u64) → bytes; clamped to the bytes there are
+    Slice,
+    /// (bytes, index u64) → u8; guarded
+    ByteAt,
+    /// any number of bytes → bytes, in the core's scratch
+    Concat,
+    /// bytes → u64?: all decimal digits, no overflow
+    ParseU64,
+    /// integer → bytes
+    TextU64,
+    /// ip or endpoint's ip → bytes
+    TextIp,
+    /// endpoint → ip, u16
+    EndpointIp, EndpointPort,
+    /// (bytes, bytes) → bool: the token is in the comma separated list
+    HasToken,
+    /// bytes → bool: every byte in the set given as a 32-byte constant
+    AllIn,
+}
+
+impl Expr {
+    pub fn new(ty: TyId, kind: ExprKind) -> Self { Expr { ty, kind: Box::new(kind) } }
+}

@@ -1,0 +1,160 @@
+//! Wire formats: a unit is a sequence of fields that a parser walks once, front to back.
+
+use crate::*;
+
+/// A set of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ByteSet(pub [u64; 4]);
+
+impl ByteSet {
+    pub const EMPTY: Self = ByteSet([0; 4]);
+    pub const ALL: Self = ByteSet([u64::MAX; 4]);
+    pub fn has(&self, b: u8) -> bool { self.0[(b >> 6) as usize] >> (b & 63) & 1 == 1 }
+    pub fn add(&mut self, b: u8) { self.0[(b >> 6) as usize] |= 1 << (b & 63) }
+    pub fn union(mut self, o: &Self) -> Self { for i in 0..4 { self.0[i] |= o.0[i] } self }
+    pub fn intersects(&self, o: &Self) -> bool { (0..4).any(|i| self.0[i] & o.0[i] != 0) }
+    pub fn complement(mut self) -> Self { for w in &mut self.0 { *w = !*w } self }
+    pub fn iter(&self) -> impl Iterator<Item = u8> + '_ { (0..=255u8).filter(|b| self.has(*b)) }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Unit {
+    /// `memcached.Command`
+    pub name: String,
+    pub doc: String,
+    pub span: Span,
+    /// Parameters, packed into `ctx` from bit `shift` on.
+    pub params: Vec<UnitParam>,
+    /// All fields, those inside switch cases and list elements included.
+    pub fields: Vec<Field>,
+    /// The fields of the unit itself, in wire order.
+    pub body: Vec<FieldId>,
+    /// Position in `body` from which on the tail begins; `body.len()`: no tail. Only meaningful for message units.
+    pub tail: u32,
+    /// Whether there are `stream` fields (then it is never held whole).
+    pub streams: bool,
+    /// Bytes: smallest, and largest without `stream` fields.
+    pub min: u64,
+    pub max: u64,
+    /// Largest head.
+    pub head_max: u64,
+    /// Bytes it can begin with (ALL if it can be empty or begins with anything).
+    pub first: ByteSet,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UnitParam { pub name: String, pub ty: TyId, pub shift: u8, pub bits: u8 }
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Field {
+    /// None: `_`, literals, `require`, …
+    pub name: Option<String>,
+    pub span: Span,
+    /// Type of its value when read (`Unit` where there is none; a list field: List(element type, max) where the element is
+    /// a plain value, `Unit` otherwise).
+    pub ty: TyId,
+    pub kind: FieldKind,
+    /// What faults in this field name.
+    pub place: PlaceId,
+    /// Fault when it is longer than its maximum; any other mismatch is `bad`.
+    pub too_long: FaultKind,
+    pub bad: FaultKind,
+    /// `in {…}`: inclusive ranges.
+    pub within: Option<Vec<(u64, u64)>>,
+    /// How it is filled in when building (lengths of other fields): over the unit's other fields' values.
+    pub computed: Option<Computed>,
+    /// Set by the `used` pass: its value / its extent (start and end offset) is read somewhere in the program or by the
+    /// grammar itself. Unused values are not stored in the view.
+    pub value_used: bool,
+    pub extent_used: bool,
+}
+
+/// `= len(key) + len(value) + 4`: the sum of the lengths of these fields plus a constant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Computed { pub lengths: Vec<FieldId>, pub plus: i64 }
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FieldKind {
+    /// A fixed-width integer: a container of `bytes` bytes, of which `bits` bits from `shift` on are the value. `advance`: the
+    /// next field starts behind the container (false for all but the last of a group of bit fields).
+    UInt { bytes: u8, shift: u8, bits: u8, big: bool, signed: bool, advance: bool },
+    /// A number as text; 1 to `digits` digits, exactly `digits` if `exact`. Overflow of the type is `bad`.
+    Number { radix: u8, digits: u8, exact: bool, until: Option<Until> },
+    /// LEB128.
+    Varint { max_bytes: u8 },
+    /// `class`: every byte must be in it (checked with the extent `Run`: ends the run).
+    Bytes { min: u64, max: u64, class: Option<ByteSet>, extent: Extent, trim: Option<ByteSet>, caseless: bool },
+    /// One of these; the first is what is sent.
+    Literal { values: Vec<Vec<u8>> },
+    /// A bool: these bytes are next (and consumed).
+    Flag { value: Vec<u8> },
+    /// A nested unit.
+    Unit { unit: UnitId, args: Vec<Expr> },
+    List { element: FieldId, max: u32, extent: ListExtent },
+    /// Bytes that flow through. Extent: Length, Close.
+    StreamBytes { extent: Extent },
+    /// A unit that flows through (`None`), repeated until the condition over the item (`Root::Item`) holds (`Some`).
+    StreamUnit { unit: UnitId, args: Vec<Expr>, until: Option<Expr> },
+    /// The first case whose guard holds; none: `bad`.
+    Switch { cases: Vec<Case> },
+    /// A value computed from earlier fields.
+    Let { value: Expr },
+    Require { cond: Expr },
+    Recover { how: Recover },
+    /// Up to the next multiple of n bytes from the unit's start.
+    Align { to: u32 },
+    Nothing,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Until {
+    pub delimiters: Vec<Vec<u8>>,
+    /// Left for the next field.
+    pub peek: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Extent {
+    /// Guarded by the lowering: never negative; over `max` is `too_long`.
+    Length(Expr),
+    Until(Until),
+    /// The longest run of bytes in `class`.
+    Run,
+    ToEnd,
+    Close,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ListExtent {
+    Count(Expr),
+    Until(Until),
+    ToEnd,
+    /// An accumulator (u64, `Root::Acc` … [`ExprKind::Acc`]) over the items; after each item `step` (over the item at
+    /// `Root::Item` and the accumulator) gives its next value; ends when `done` holds. Checked before the first item, too.
+    Fold { init: Expr, step: Expr, done: Expr },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Case {
+    pub name: Option<String>,
+    pub guard: Guard,
+    pub fields: Vec<FieldId>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Guard {
+    /// The next bytes are one of these (consumed unless `peek`).
+    Literal { values: Vec<Vec<u8>>, peek: bool },
+    When(Expr),
+    Else,
+    /// The message is refused.
+    Fault(FaultKind),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Recover {
+    /// Skip past the next of these.
+    Until(Until),
+    /// That many bytes from this field's position.
+    Length(Expr),
+}
