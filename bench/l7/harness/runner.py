@@ -149,8 +149,10 @@ class Bench:
                 or (not direct and record.get("core_other", 0) > 0.2))
 
     def save(self):
+        """One line per run, so that a result file can be read and compared by line."""
+        runs = ",\n".join(json.dumps(run) for run in self.out["runs"])
         with open(self.args.out, "w") as f:
-            json.dump(self.out, f, indent=0)
+            f.write('{"meta": %s,\n"runs": [\n%s\n]}\n' % (json.dumps(self.out["meta"]), runs))
 
 
 def start_backends(kind):

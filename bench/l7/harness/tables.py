@@ -28,11 +28,12 @@ def usable(runs, use_all=False):
 
 
 def figure(run):
-    """The main figure of a run: CPU per MB, memory, or CPU per request."""
-    for key, scale in (("cpu_ms_per_mb", 1), ("rss_idle_kb", None), ("proxy_us", 1)):
-        if key in run:
-            return run[key] * scale if scale else run["rss_kb"] / 1024
-    return None
+    """The main figure of a run: CPU ms per MB, memory in MiB, or CPU us per request."""
+    if "cpu_ms_per_mb" in run:
+        return run["cpu_ms_per_mb"]
+    if "rss_idle_kb" in run:
+        return run["rss_kb"] / 1024
+    return run.get("proxy_us")
 
 
 def spread(values, digits=2):
