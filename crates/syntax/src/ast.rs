@@ -182,8 +182,13 @@ pub enum ShapeKind {
     Nothing,
     /// `flag "noreply"`: a bool, true if these bytes are next (then they are consumed)
     Flag(Vec<u8>),
-    /// `pad 4`: zero to three bytes up to a multiple of 4 from the unit's start; `skip 3`
+    /// `pad 4`: zero to three bytes up to a multiple of 4 from the unit's start
     Align(Expr),
+    /// `skip 3`: that many bytes of any value (zeros when sent)
+    Skip(Expr),
+    /// `Version until "\r\n"`, `Options [n]`: a `Named` shape that lies in exactly these bytes (`to end` in it ends there).
+    /// The extent is `Length`, `Until` or `ToEnd`.
+    Enclosed { inner: Box<Shape>, extent: Extent },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
