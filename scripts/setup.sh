@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Installs what is missing on a Debian or Ubuntu machine. `setup.sh demo`: to build and run (clang); `setup.sh test`: also the real
+# servers and clients that the tests talk to. Does nothing when all is there.
+set -euo pipefail
+
+need() { # command package
+    command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || missing+=("$2")
+}
+
+missing=()
+need clang clang
+need cc gcc
+if [ "${1:-demo}" = test ]; then
+    need nginx nginx-light
+    need memcached memcached
+    need memccat libmemcached-tools
+    need redis-server redis-server
+    need redis-cli redis-tools
+    need curl curl
+    need wrk wrk
+    need ab apache2-utils
+    need python3 python3
+fi
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "setup: Rust is missing; install it from your distribution or with rustup, then run this again" >&2
+    exit 1
+fi
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+sudo=""
+[ "$(id -u)" -eq 0 ] || sudo=sudo
+echo "setup: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+# Keep packages from starting their servers: the tests start their own.
+if [ ! -e /usr/sbin/policy-rc.d ] && [ "$(id -u)" -eq 0 ]; then
+    printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d
+    chmod +x /usr/sbin/policy-rc.d
+    trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+fi
+$sudo apt-get update -qq
+$sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
