@@ -21,6 +21,7 @@ pub const WL_M_INTERIM: u32 = 2;
 pub const WL_M_TUNNEL: u32 = 4;
 pub const WL_M_NO_REPLY: u32 = 8;
 pub const WL_M_UNTIL_EOF: u32 = 16;
+pub const WL_M_IN_STEP: u32 = 32;
 
 // Where the tail of an outgoing message comes from.
 pub const WL_TAIL_NONE: u32 = 0;
@@ -276,6 +277,7 @@ pub type TailFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const 
 pub struct wl_unit {
     pub view_size: u32,
     pub head_max: u32,
+    pub whole_max: u64,
     pub parse: Option<ParseFn>,
     pub tail: Option<TailFn>,
 }

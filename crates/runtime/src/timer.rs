@@ -42,7 +42,7 @@ struct Node {
 pub struct Wheel {
     nodes: Vec<Node>,
     free: u32,
-    /// First node of each slot's circular-free doubly linked list, and its last.
+    /// First and last node of each slot's list.
     head: [u32; LEVELS * SLOTS],
     tail: [u32; LEVELS * SLOTS],
     occupied: [u64; LEVELS],
@@ -73,7 +73,7 @@ impl Wheel {
         self.len == 0
     }
 
-    /// Arms a timer that reports `id` at `at_ns` or up to a millisecond later (at the next `expire` if that is past).
+    /// Arms a timer that reports `id` at `at_ns` or up to a millisecond later (in the next millisecond if that is past).
     pub fn insert(&mut self, at_ns: u64, id: u64) -> TimerKey {
         let at = at_ns.div_ceil(NS_PER_MS).max(self.now + 1);
         let index = self.allocate(at, id);
@@ -283,7 +283,10 @@ mod tests {
                             assert!(!wheel.cancel(key));
                         }
                     }
-                    7 => now += rng.below(1 << rng.below(46)),
+                    7 => {
+                        let far = 1 << rng.below(46);
+                        now += rng.below(far);
+                    }
                     _ => now = wheel.next_deadline().unwrap_or(now).max(now),
                 }
                 fired.clear();

@@ -8,9 +8,32 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+mod common;
 pub mod epoll;
 pub mod memory;
 pub mod uring;
+
+/// Most bytes of one connection that one `poll` reports.
+pub const MAX_RECV: usize = 64 * 1024;
+
+/// Which engine to open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineKind {
+    /// The cheapest that this machine allows.
+    #[default]
+    Auto,
+    Epoll,
+    Uring,
+}
+
+/// Opens an engine for this thread.
+pub fn open(kind: EngineKind) -> std::io::Result<Box<dyn Engine>> {
+    match kind {
+        EngineKind::Epoll => Ok(Box::new(epoll::Epoll::new()?)),
+        EngineKind::Uring => Ok(Box::new(uring::Uring::new()?)),
+        EngineKind::Auto => Ok(Box::new(epoll::Epoll::new()?)),
+    }
+}
 
 /// A connection's or listener's name inside one engine. Never reused before `close` is acknowledged by the caller
 /// dropping it: engines put a generation in the upper half, so that late events of a closed connection are dropped.
@@ -60,7 +83,7 @@ pub trait Engine {
     fn unlisten(&mut self, listener: Token);
     fn connect(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
     /// Waits at most `timeout` (None: for ever) and appends events to `events`. Data of one connection is at most
-    /// `max_recv` bytes per poll, so that no connection starves the others.
+    /// [`MAX_RECV`] bytes per poll, so that no connection starves the others.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> std::io::Result<()>;
     /// Bytes of a `Data` event of the last poll.
     fn data(&self, start: u32, len: u32) -> &[u8];
@@ -80,8 +103,24 @@ pub trait Engine {
     fn addresses(&self, conn: Token) -> Option<(SocketAddr /* local */, SocketAddr /* peer */)>;
     /// A handle with which another thread wakes `poll`.
     fn waker(&self) -> Waker;
+    /// Monotonic time in nanoseconds. The memory engine's is virtual; read time here only, once per batch.
+    fn now(&self) -> u64 {
+        common::monotonic()
+    }
 }
 
 /// Wakes an engine from another thread (an eventfd; for the memory engine nothing).
 #[derive(Clone)]
 pub struct Waker(pub Option<std::sync::Arc<std::os::fd::OwnedFd>>);
+
+impl Waker {
+    /// Makes the engine's current or next `poll` return with [`Event::Woken`].
+    pub fn wake(&self) {
+        if let Some(fd) = &self.0 {
+            common::ring(fd);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,504 @@
+//! Memory for bytes in transit: a core's pool, output queues of chunks, and contiguous buffers for held messages.
+//!
+//! Everything is taken from one [`Pool`] per core, which has a cap in bytes and keeps what is given back on free
+//! lists, so the data path does not allocate once it has warmed up; above a low-water mark memory goes back to the
+//! system, so a burst does not stay resident. Queues start with a small chunk (2 KiB) and continue with large ones
+//! (16 KiB): hundreds of connections with a short answer each stay within the cache and the memory target.
+//!
+//! Queues and buffers do not give their memory back when dropped (they hold no reference to the pool): call `clear`
+//! or `release`. Debug builds assert that.
+
+use std::io::IoSlice;
+
+/// Size of a queue's first chunk, and of those that follow.
+pub const SMALL_CHUNK: usize = 2 * 1024;
+pub const CHUNK: usize = 16 * 1024;
+/// Most slices that [`Queue::front`] gives.
+pub const MAX_SLICES: usize = 16;
+
+const NIL: u32 = u32::MAX;
+const MIN_CLASS: u32 = 9; // 512 bytes
+const MAX_CLASS: u32 = 24; // 16 MiB
+const CLASSES: usize = (MAX_CLASS - MIN_CLASS + 1) as usize;
+
+/// How much a pool may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolLimits {
+    /// Chunk bytes in use at most; an append beyond fails.
+    pub queue_bytes: usize,
+    /// Held bytes (`OwnedBuf`) in use at most.
+    pub owned_bytes: usize,
+    /// Free bytes kept for reuse, of each kind.
+    pub keep_bytes: usize,
+}
+
+impl Default for PoolLimits {
+    fn default() -> Self {
+        PoolLimits { queue_bytes: 256 << 20, owned_bytes: 256 << 20, keep_bytes: 1 << 20 }
+    }
+}
+
+/// A chunk's slot; slots stay, their memory comes and goes.
+struct Slot {
+    data: Box<[u8]>,
+    next: u32,
+    start: u32,
+    end: u32,
+}
+
+#[derive(Clone, Copy)]
+struct FreeList {
+    first: u32,
+    count: usize,
+}
+
+/// A core's memory for bytes in transit.
+pub struct Pool {
+    limits: PoolLimits,
+    slots: Vec<Slot>,
+    /// Free chunks with memory: small, large; then slots without memory.
+    free: [FreeList; 2],
+    bare: u32,
+    queue_used: usize,
+    classes: [Vec<Box<[u8]>>; CLASSES],
+    owned_used: usize,
+    owned_kept: usize,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Pool::new(PoolLimits::default())
+    }
+}
+
+fn zeroed(n: usize) -> Box<[u8]> {
+    // calloc: pages that are never written are never resident.
+    vec![0; n].into_boxed_slice()
+}
+
+impl Pool {
+    pub fn new(limits: PoolLimits) -> Pool {
+        Pool {
+            limits,
+            slots: Vec::new(),
+            free: [FreeList { first: NIL, count: 0 }; 2],
+            bare: NIL,
+            queue_used: 0,
+            classes: Default::default(),
+            owned_used: 0,
+            owned_kept: 0,
+        }
+    }
+
+    /// Bytes of chunks in use by queues.
+    pub fn queue_used(&self) -> usize {
+        self.queue_used
+    }
+
+    /// Bytes in use by `OwnedBuf`s.
+    pub fn owned_used(&self) -> usize {
+        self.owned_used
+    }
+
+    /// Bytes on free lists.
+    pub fn kept(&self) -> usize {
+        self.free[0].count * SMALL_CHUNK + self.free[1].count * CHUNK + self.owned_kept
+    }
+
+    /// Whether queues may still grow by `n` bytes of chunks (to the chunk).
+    fn queue_room(&self, n: usize) -> bool {
+        n == 0 || self.queue_used + n <= self.limits.queue_bytes
+    }
+
+    fn take_chunk(&mut self, large: bool) -> u32 {
+        let size = if large { CHUNK } else { SMALL_CHUNK };
+        self.queue_used += size;
+        let list = &mut self.free[large as usize];
+        let index = if list.first != NIL {
+            let i = list.first;
+            list.first = self.slots[i as usize].next;
+            list.count -= 1;
+            i
+        } else if self.bare != NIL {
+            let i = self.bare;
+            self.bare = self.slots[i as usize].next;
+            self.slots[i as usize].data = zeroed(size);
+            i
+        } else {
+            self.slots.push(Slot { data: zeroed(size), next: NIL, start: 0, end: 0 });
+            (self.slots.len() - 1) as u32
+        };
+        let slot = &mut self.slots[index as usize];
+        (slot.next, slot.start, slot.end) = (NIL, 0, 0);
+        index
+    }
+
+    fn give_chunk(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let size = slot.data.len();
+        self.queue_used -= size;
+        let list = &mut self.free[(size == CHUNK) as usize];
+        if (list.count + 1) * size <= self.limits.keep_bytes {
+            slot.next = list.first;
+            *list = FreeList { first: index, count: list.count + 1 };
+        } else {
+            slot.data = Box::default();
+            slot.next = self.bare;
+            self.bare = index;
+        }
+    }
+
+    /// A buffer with room for at least `size` bytes; None when the pool is full or `size` exceeds 16 MiB.
+    pub fn alloc(&mut self, size: usize) -> Option<OwnedBuf> {
+        let data = self.take_class(size)?;
+        Some(OwnedBuf { data, start: 0, end: 0 })
+    }
+
+    fn take_class(&mut self, size: usize) -> Option<Box<[u8]>> {
+        let class = size.max(1 << MIN_CLASS).checked_next_power_of_two()?;
+        if class > 1 << MAX_CLASS || self.owned_used + class > self.limits.owned_bytes {
+            return None;
+        }
+        self.owned_used += class;
+        match self.classes[class_index(class)].pop() {
+            Some(b) => {
+                self.owned_kept -= class;
+                Some(b)
+            }
+            None => Some(zeroed(class)),
+        }
+    }
+
+    fn give_class(&mut self, data: Box<[u8]>) {
+        let n = data.len();
+        if n == 0 {
+            return;
+        }
+        self.owned_used -= n;
+        if self.owned_kept + n <= self.limits.keep_bytes {
+            self.owned_kept += n;
+            self.classes[class_index(n)].push(data);
+        }
+    }
+}
+
+fn class_index(size: usize) -> usize {
+    (size.trailing_zeros() - MIN_CLASS) as usize
+}
+
+/// Bytes waiting to be sent: a list of chunks. 16 bytes when empty, and no memory beyond that.
+///
+/// `append` never moves bytes that are already in the queue, so slices handed to an engine stay in place until
+/// `consume` or `clear`.
+#[derive(Debug)]
+pub struct Queue {
+    first: u32,
+    last: u32,
+    len: usize,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue::new()
+    }
+}
+
+impl Queue {
+    pub const fn new() -> Queue {
+        Queue { first: NIL, last: NIL, len: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds bytes at the end. False, and nothing added, when the pool is full.
+    #[must_use]
+    pub fn append(&mut self, pool: &mut Pool, bytes: &[u8]) -> bool {
+        if self.last != NIL {
+            // The common case: it fits into the last chunk.
+            let slot = &mut pool.slots[self.last as usize];
+            let end = slot.end as usize;
+            if let Some(room) = slot.data.get_mut(end..end + bytes.len()) {
+                room.copy_from_slice(bytes);
+                slot.end += bytes.len() as u32;
+                self.len += bytes.len();
+                return true;
+            }
+        }
+        self.append_all(pool, &[bytes])
+    }
+
+    /// Adds several slices as one: all or nothing.
+    #[must_use]
+    pub fn append_all(&mut self, pool: &mut Pool, parts: &[&[u8]]) -> bool {
+        let total: usize = parts.iter().map(|p| p.len()).sum();
+        if !pool.queue_room(self.growth(pool, total)) {
+            return false;
+        }
+        for part in parts {
+            self.fill(pool, part, total > SMALL_CHUNK);
+        }
+        true
+    }
+
+    /// Bytes of new chunks that `total` more bytes need.
+    fn growth(&self, pool: &Pool, total: usize) -> usize {
+        if self.last == NIL {
+            let first = if total <= SMALL_CHUNK { SMALL_CHUNK } else { CHUNK };
+            return if total == 0 { 0 } else { first + total.saturating_sub(first).div_ceil(CHUNK) * CHUNK };
+        }
+        let slot = &pool.slots[self.last as usize];
+        total.saturating_sub(slot.data.len() - slot.end as usize).div_ceil(CHUNK) * CHUNK
+    }
+
+    fn fill(&mut self, pool: &mut Pool, mut bytes: &[u8], large: bool) {
+        self.len += bytes.len();
+        while !bytes.is_empty() {
+            if self.last == NIL || pool.slots[self.last as usize].end as usize == pool.slots[self.last as usize].data.len() {
+                let chunk = pool.take_chunk(self.last != NIL || large);
+                match self.last {
+                    NIL => self.first = chunk,
+                    l => pool.slots[l as usize].next = chunk,
+                }
+                self.last = chunk;
+            }
+            let slot = &mut pool.slots[self.last as usize];
+            let room = &mut slot.data[slot.end as usize..];
+            let n = room.len().min(bytes.len());
+            room[..n].copy_from_slice(&bytes[..n]);
+            slot.end += n as u32;
+            bytes = &bytes[n..];
+        }
+    }
+
+    /// The first bytes as slices; answers how many of `out` were filled in.
+    pub fn front<'a>(&self, pool: &'a Pool, out: &mut [IoSlice<'a>; MAX_SLICES]) -> usize {
+        let (mut n, mut i) = (0, self.first);
+        while i != NIL && n < MAX_SLICES {
+            let slot = &pool.slots[i as usize];
+            if slot.start < slot.end {
+                out[n] = IoSlice::new(&slot.data[slot.start as usize..slot.end as usize]);
+                n += 1;
+            }
+            i = slot.next;
+        }
+        n
+    }
+
+    /// Drops the first `n` bytes (at most `len`); chunks that become empty go back to the pool.
+    pub fn consume(&mut self, pool: &mut Pool, n: usize) {
+        let mut left = n.min(self.len);
+        self.len -= left;
+        while self.first != NIL {
+            let slot = &mut pool.slots[self.first as usize];
+            let have = (slot.end - slot.start) as usize;
+            if left < have {
+                slot.start += left as u32;
+                return;
+            }
+            left -= have;
+            let next = slot.next;
+            pool.give_chunk(self.first);
+            self.first = next;
+        }
+        self.last = NIL;
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self, pool: &mut Pool) {
+        self.consume(pool, self.len);
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        debug_assert!(self.first == NIL || std::thread::panicking(), "a queue was dropped without clear()");
+    }
+}
+
+/// A contiguous buffer that grows by powers of two up to 16 MiB: for messages that are not complete yet or must be
+/// held. Holds nothing until first used.
+#[derive(Debug, Default)]
+pub struct OwnedBuf {
+    data: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl OwnedBuf {
+    pub fn new() -> OwnedBuf {
+        OwnedBuf::default()
+    }
+
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.data.len()
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        &self.data[self.start..self.end]
+    }
+
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.data[self.start..self.end]
+    }
+
+    /// Makes room for `extra` bytes behind the content, moving it if need be. False when the pool is full or the
+    /// content would pass 16 MiB; the content stays.
+    #[must_use]
+    pub fn reserve(&mut self, pool: &mut Pool, extra: usize) -> bool {
+        if self.data.len() - self.end >= extra {
+            return true;
+        }
+        let Some(need) = self.len().checked_add(extra) else { return false };
+        // Moving down within the buffer is allowed only when it frees at least half, so that it pays.
+        if need <= self.data.len() && self.start >= self.data.len() / 2 {
+            self.data.copy_within(self.start..self.end, 0);
+        } else {
+            let Some(mut larger) = pool.take_class(need) else { return false };
+            larger[..self.len()].copy_from_slice(self.as_slice());
+            pool.give_class(std::mem::replace(&mut self.data, larger));
+        }
+        (self.start, self.end) = (0, self.end - self.start);
+        true
+    }
+
+    #[must_use]
+    pub fn append(&mut self, pool: &mut Pool, bytes: &[u8]) -> bool {
+        if !self.reserve(pool, bytes.len()) {
+            return false;
+        }
+        self.data[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
+        true
+    }
+
+    /// Drops the first `n` bytes (at most `len`). The rest does not move.
+    pub fn consume(&mut self, n: usize) {
+        self.start += n.min(self.len());
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Forgets the content, keeps the memory.
+    pub fn truncate(&mut self) {
+        (self.start, self.end) = (0, 0);
+    }
+
+    /// Gives the memory back; the buffer is empty and usable again.
+    pub fn release(&mut self, pool: &mut Pool) {
+        (self.start, self.end) = (0, 0);
+        pool.give_class(std::mem::take(&mut self.data));
+    }
+}
+
+impl Drop for OwnedBuf {
+    fn drop(&mut self) {
+        debug_assert!(self.data.is_empty() || std::thread::panicking(), "a buffer was dropped without release()");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(q: &Queue, pool: &Pool) -> Vec<u8> {
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+        let n = q.front(pool, &mut slices);
+        slices[..n].iter().flat_map(|s| s.iter().copied()).collect()
+    }
+
+    #[test]
+    fn queue_is_a_fifo_of_bytes() {
+        let mut pool = Pool::default();
+        let mut q = Queue::new();
+        let mut model: Vec<u8> = Vec::new();
+        let mut x: u32 = 1;
+        for round in 0..5000 {
+            x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let n = (x >> 8) as usize % if round % 7 == 0 { 20_000 } else { 300 };
+            if x >> 31 == 0 && q.len() < 200_000 {
+                let bytes: Vec<u8> = (0..n).map(|i| (i as u32 ^ x) as u8).collect();
+                let (a, b) = bytes.split_at(n / 3);
+                assert!(if x & 1 == 0 { q.append_all(&mut pool, &[a, b]) } else { q.append(&mut pool, &bytes) });
+                model.extend(&bytes);
+            } else {
+                let n = n.min(model.len());
+                q.consume(&mut pool, n);
+                model.drain(..n);
+            }
+            assert_eq!(q.len(), model.len());
+            let front = content(&q, &pool);
+            assert_eq!(front, model[..front.len()]);
+            assert!(front.len() == model.len() || front.len() > 8 * CHUNK);
+        }
+        q.clear(&mut pool);
+        assert_eq!(pool.queue_used(), 0);
+    }
+
+    #[test]
+    fn queues_respect_the_cap_and_take_all_or_nothing() {
+        let limits = PoolLimits { queue_bytes: 2 * CHUNK, owned_bytes: 4096, keep_bytes: CHUNK };
+        let mut pool = Pool::new(limits);
+        let mut q = Queue::new();
+        assert!(!q.append(&mut pool, &vec![1; 2 * CHUNK + 1]));
+        assert!(q.is_empty() && pool.queue_used() == 0);
+        assert!(q.append(&mut pool, &vec![1; 2 * CHUNK - 1]));
+        assert!(!q.append_all(&mut pool, &[b"a", b"b"]));
+        assert!(q.append(&mut pool, b"c"));
+        assert!(q.append(&mut pool, b""));
+        assert_eq!(q.len(), 2 * CHUNK);
+        q.clear(&mut pool);
+        assert!(pool.kept() <= CHUNK, "above the low-water mark memory goes back");
+    }
+
+    #[test]
+    fn appending_never_moves_what_is_there() {
+        let mut pool = Pool::default();
+        let mut q = Queue::new();
+        assert!(q.append(&mut pool, b"first"));
+        let mut s = [IoSlice::new(&[]); MAX_SLICES];
+        q.front(&pool, &mut s);
+        let before = s[0].as_ptr();
+        for _ in 0..100 {
+            assert!(q.append(&mut pool, &[7; 3000]));
+        }
+        let mut s = [IoSlice::new(&[]); MAX_SLICES];
+        q.front(&pool, &mut s);
+        assert_eq!(s[0].as_ptr(), before);
+        q.clear(&mut pool);
+    }
+
+    #[test]
+    fn owned_buffers_grow_within_the_cap() {
+        let mut pool = Pool::new(PoolLimits { queue_bytes: 0, owned_bytes: 8192, keep_bytes: 8192 });
+        let mut b = OwnedBuf::new();
+        for i in 0..4000u32 {
+            assert!(b.append(&mut pool, &[i as u8]));
+        }
+        assert!(!b.append(&mut pool, &[0; 5000]), "4096 in use, 8192 more asked for");
+        assert!(b.as_slice().iter().enumerate().all(|(i, x)| *x == i as u8));
+        b.consume(3000);
+        assert!(b.append(&mut pool, &[9; 3000]), "moves down instead of growing");
+        assert_eq!((b.len(), b.capacity()), (4000, 4096));
+        b.release(&mut pool);
+        assert_eq!(pool.owned_used(), 0);
+        assert!(pool.alloc(8193).is_none());
+        assert!(pool.alloc((16 << 20) + 1).is_none());
+        let mut c = pool.alloc(4096).unwrap();
+        c.release(&mut pool);
+    }
+}

@@ -1,0 +1,449 @@
+//! The epoll engine: edge-triggered, one `epoll_ctl` per connection in its whole life.
+//!
+//! In comes what the kernel reports, out go [`Event`]s whose bytes lie one after the other in a receive buffer shared
+//! by all connections of a batch. Per message it costs one `recv` and one `send`; `epoll_wait` is shared by the batch:
+//! a short read means that the socket is empty (the next byte raises a new edge), so nobody reads until EAGAIN; only
+//! when the kernel has announced the end of the stream a second `recv` fetches it. Connections that were not read to
+//! the end (buffer full, or [`MAX_RECV`] reached) stay on a ready list and come first in the next poll.
+
+use super::common::{self, check, Slots, ACCEPT_PAUSE_NS};
+use super::{Engine, Event, Token, Waker, Write, MAX_RECV};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Kernel events per `epoll_wait`.
+const BATCH: usize = 256;
+/// Receive buffer; with less than `MIN_ROOM` left the batch ends.
+const BUFFER: usize = 256 * 1024;
+const MIN_ROOM: usize = 16 * 1024;
+/// Connections accepted per listener and poll.
+const ACCEPTS: usize = 64;
+const BELL: Token = Token(u64::MAX);
+
+const LISTENER: u16 = 1;
+const CONNECTING: u16 = 2;
+/// Output is full: `Writable` is owed.
+const BLOCKED: u16 = 4;
+/// An edge was seen and the socket was not read empty since.
+const READABLE: u16 = 8;
+/// On the ready list.
+const QUEUED: u16 = 16;
+const PAUSED: u16 = 32;
+const EOF: u16 = 64;
+/// The kernel has announced the end of the stream or an error: read until that is seen.
+const ENDING: u16 = 128;
+const BROKEN: u16 = 256;
+/// A listener that waits for descriptors.
+const RESTING: u16 = 512;
+
+struct Socket {
+    fd: OwnedFd,
+    flags: u16,
+    peer: Option<SocketAddr>,
+}
+
+impl Socket {
+    fn has(&self, flags: u16) -> bool {
+        self.flags & flags != 0
+    }
+}
+
+pub struct Epoll {
+    epoll: OwnedFd,
+    bell: Arc<OwnedFd>,
+    sockets: Slots<Socket>,
+    kernel_events: Vec<libc::epoll_event>,
+    ready: VecDeque<Token>,
+    /// Events that arose outside of `poll`.
+    early: Vec<Event>,
+    buffer: Box<[u8]>,
+    filled: usize,
+    /// When resting listeners are to be tried again; 0: none rests.
+    retry_at: u64,
+}
+
+impl Epoll {
+    pub fn new() -> io::Result<Epoll> {
+        // SAFETY: a plain system call; the descriptor it returns is owned by nobody else.
+        let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+        let bell = common::bell(libc::EFD_NONBLOCK)?;
+        let e = Epoll {
+            epoll,
+            bell: Arc::new(bell),
+            sockets: Slots::new(),
+            kernel_events: vec![libc::epoll_event { events: 0, u64: 0 }; BATCH],
+            ready: VecDeque::new(),
+            early: Vec::new(),
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            filled: 0,
+            retry_at: 0,
+        };
+        e.control(libc::EPOLL_CTL_ADD, e.bell.as_raw_fd(), libc::EPOLLIN, BELL)?;
+        Ok(e)
+    }
+
+    fn control(&self, op: i32, fd: i32, events: i32, token: Token) -> io::Result<()> {
+        let mut e = libc::epoll_event { events: events as u32, u64: token.0 };
+        // SAFETY: `e` lives during the call.
+        check(unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), op, fd, &mut e) }).map(drop)
+    }
+
+    /// Enters a connection's socket; its one and only registration.
+    fn register(&mut self, fd: OwnedFd, flags: u16, peer: Option<SocketAddr>) -> io::Result<Token> {
+        let raw = fd.as_raw_fd();
+        let token = self.sockets.insert(Socket { fd, flags, peer });
+        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        if let Err(e) = self.control(libc::EPOLL_CTL_ADD, raw, events, token) {
+            self.sockets.remove(token);
+            return Err(e);
+        }
+        Ok(token)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, idle: bool) -> io::Result<usize> {
+        let mut ms = match timeout {
+            _ if !idle => 0,
+            // Rounded up, so that the caller does not spin through the last millisecond.
+            Some(d) => i32::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX),
+            None => -1,
+        };
+        if self.retry_at != 0 && !(0..=50).contains(&ms) {
+            ms = (ACCEPT_PAUSE_NS / 1_000_000) as i32;
+        }
+        // SAFETY: the buffer holds BATCH events and lives during the call.
+        let n = unsafe {
+            libc::epoll_wait(self.epoll.as_raw_fd(), self.kernel_events.as_mut_ptr(), BATCH as i32, ms)
+        };
+        match check(n) {
+            Ok(n) => Ok(n as usize),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn accept(&mut self, listener: Token, out: &mut Vec<Event>) {
+        for _ in 0..ACCEPTS {
+            let Some(l) = self.sockets.get(listener) else { return };
+            let mut addr = common::RawAddr::empty();
+            let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+            // SAFETY: `addr` has room for any address, and its length is given.
+            let r = unsafe { libc::accept4(l.fd.as_raw_fd(), addr.as_mut_ptr(), &mut addr.len, flags) };
+            let failure = match check(r) {
+                Ok(fd) => {
+                    // SAFETY: accept4 has just returned this descriptor; nobody else owns it.
+                    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+                    match self.register(fd, 0, addr.get()) {
+                        Ok(conn) => {
+                            out.push(Event::Accepted { listener, conn });
+                            continue;
+                        }
+                        Err(e) => e,
+                    }
+                }
+                Err(e) => e,
+            };
+            match failure.raw_os_error() {
+                Some(libc::EAGAIN) => return,
+                Some(n) if common::is_exhaustion(n) || n == libc::ENOSPC => return self.rest(listener, out),
+                // The one connection failed before it was accepted; the others did not.
+                _ => {}
+            }
+        }
+    }
+
+    /// Leaves a listener alone for a while: level-triggered, it would report its queue again and again.
+    fn rest(&mut self, listener: Token, out: &mut Vec<Event>) {
+        out.push(Event::AcceptFailed { listener });
+        let Some(l) = self.sockets.get_mut(listener) else { return };
+        l.flags |= RESTING;
+        let fd = l.fd.as_raw_fd();
+        if self.control(libc::EPOLL_CTL_MOD, fd, 0, listener).is_ok() {
+            self.retry_at = common::monotonic() + ACCEPT_PAUSE_NS;
+        }
+    }
+
+    fn wake_listeners(&mut self) {
+        self.retry_at = 0;
+        let resting: Vec<(Token, i32)> =
+            self.sockets.iter().filter(|(_, s)| s.has(RESTING)).map(|(t, s)| (t, s.fd.as_raw_fd())).collect();
+        for (token, fd) in resting {
+            if let Some(s) = self.sockets.get_mut(token) {
+                s.flags &= !RESTING;
+            }
+            // Failing here cannot happen for a descriptor that is registered; then the listener stays silent.
+            let _ = self.control(libc::EPOLL_CTL_MOD, fd, libc::EPOLLIN, token);
+        }
+    }
+
+    /// One kernel event.
+    fn handle(&mut self, token: Token, mask: u32, out: &mut Vec<Event>) {
+        if token == BELL {
+            let mut n = 0u64;
+            // SAFETY: reads eight bytes into a live u64.
+            unsafe { libc::read(self.bell.as_raw_fd(), std::ptr::addr_of_mut!(n).cast(), 8) };
+            return out.push(Event::Woken);
+        }
+        let is = |bits: i32| mask & bits as u32 != 0;
+        let Some(s) = self.sockets.get_mut(token) else { return };
+        if s.has(LISTENER) {
+            return self.accept(token, out);
+        }
+        if s.has(CONNECTING) {
+            return self.connected(token, mask, out);
+        }
+        if s.has(BLOCKED) && is(libc::EPOLLOUT) && !is(libc::EPOLLERR) {
+            s.flags &= !BLOCKED;
+            out.push(Event::Writable { conn: token });
+        }
+        if !is(libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) || s.has(BROKEN) {
+            return;
+        }
+        if is(libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) {
+            s.flags |= ENDING;
+        }
+        if s.has(EOF | PAUSED) {
+            if !s.has(EOF) {
+                s.flags |= READABLE;
+            }
+            if is(libc::EPOLLERR) {
+                s.flags |= BROKEN;
+                out.push(Event::Broken { conn: token });
+            }
+            return;
+        }
+        s.flags |= READABLE;
+        if !s.has(QUEUED) {
+            self.read(token, out);
+        }
+    }
+
+    fn connected(&mut self, token: Token, mask: u32, out: &mut Vec<Event>) {
+        let Some(s) = self.sockets.get_mut(token) else { return };
+        let failed = mask & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0
+            || s.peer.is_none_or(|p| common::connected_to_itself(s.fd.as_raw_fd(), p));
+        if failed {
+            self.sockets.remove(token);
+            return out.push(Event::ConnectFailed { conn: token });
+        }
+        if mask & libc::EPOLLOUT as u32 == 0 {
+            return;
+        }
+        s.flags &= !CONNECTING;
+        out.push(Event::Connected { conn: token });
+        // The peer may have spoken, or output been tried, already.
+        self.handle(token, mask, out);
+    }
+
+    /// Reads once, or until the announced end; the connection goes on the ready list when more may be there.
+    fn read(&mut self, token: Token, out: &mut Vec<Event>) {
+        loop {
+            let Some(s) = self.sockets.get_mut(token) else { return };
+            let room = self.buffer.len() - self.filled;
+            if room < MIN_ROOM {
+                s.flags |= QUEUED;
+                return self.ready.push_back(token);
+            }
+            let want = room.min(MAX_RECV);
+            let target = &mut self.buffer[self.filled..self.filled + want];
+            // SAFETY: `target` is `want` writable bytes.
+            let n = unsafe { libc::recv(s.fd.as_raw_fd(), target.as_mut_ptr().cast(), want, 0) };
+            if n > 0 {
+                let n = n as usize;
+                out.push(Event::Data { conn: token, start: self.filled as u32, len: n as u32 });
+                self.filled += n;
+                if n == want {
+                    s.flags |= QUEUED;
+                    return self.ready.push_back(token);
+                }
+                if s.has(ENDING) {
+                    continue;
+                }
+                s.flags &= !READABLE;
+                return;
+            }
+            if n < 0 && common::errno() == libc::EINTR {
+                continue;
+            }
+            s.flags &= !READABLE;
+            if n == 0 {
+                s.flags |= EOF;
+                out.push(Event::Eof { conn: token });
+            } else if common::errno() != libc::EAGAIN {
+                s.flags |= BROKEN;
+                out.push(Event::Broken { conn: token });
+            }
+            return;
+        }
+    }
+
+    /// Those that were not read to the end last time, each once.
+    fn read_ready(&mut self, out: &mut Vec<Event>) {
+        for _ in 0..self.ready.len() {
+            let Some(token) = self.ready.pop_front() else { return };
+            let Some(s) = self.sockets.get_mut(token) else { continue };
+            s.flags &= !QUEUED;
+            if s.has(READABLE) && !s.has(PAUSED | EOF | BROKEN) {
+                self.read(token, out);
+            }
+        }
+    }
+}
+
+/// One `send` or `sendmsg`.
+fn send(fd: i32, slices: &[IoSlice<'_>]) -> isize {
+    if let [one] = slices {
+        // SAFETY: the slice is valid for its length.
+        return unsafe { libc::send(fd, one.as_ptr().cast(), one.len(), libc::MSG_NOSIGNAL) };
+    }
+    // SAFETY: IoSlice has the layout of iovec; the kernel only reads the headers and the slices.
+    unsafe {
+        let mut m: libc::msghdr = std::mem::zeroed();
+        m.msg_iov = slices.as_ptr().cast_mut().cast();
+        m.msg_iovlen = slices.len() as _;
+        libc::sendmsg(fd, &m, libc::MSG_NOSIGNAL)
+    }
+}
+
+impl Engine for Epoll {
+    fn name(&self) -> &'static str {
+        "epoll"
+    }
+
+    fn listen(&mut self, addr: SocketAddr) -> io::Result<Token> {
+        let fd = common::listener(addr, libc::SOCK_NONBLOCK)?;
+        let raw = fd.as_raw_fd();
+        let token = self.sockets.insert(Socket { fd, flags: LISTENER, peer: None });
+        self.control(libc::EPOLL_CTL_ADD, raw, libc::EPOLLIN, token).inspect_err(|_| {
+            self.sockets.remove(token);
+        })?;
+        Ok(token)
+    }
+
+    fn unlisten(&mut self, listener: Token) {
+        // Who is in the queue has been told that the connection stands: closing would reset it.
+        let mut early = std::mem::take(&mut self.early);
+        loop {
+            let before = early.len();
+            self.accept(listener, &mut early);
+            if early.len() - before < ACCEPTS {
+                break;
+            }
+        }
+        self.early = early;
+        self.sockets.remove(listener);
+    }
+
+    fn connect(&mut self, addr: SocketAddr) -> io::Result<Token> {
+        let fd = common::tcp_socket(addr, libc::SOCK_NONBLOCK)?;
+        common::set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+        let a = common::RawAddr::of(addr);
+        // SAFETY: `a` is a valid address of the length given.
+        let r = check(unsafe { libc::connect(fd.as_raw_fd(), a.as_ptr(), a.len) });
+        match r {
+            Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
+            _ => self.register(fd, CONNECTING, Some(addr)),
+        }
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        self.filled = 0;
+        let idle = self.early.is_empty() && self.ready.is_empty();
+        events.append(&mut self.early);
+        let n = self.wait(timeout, idle)?;
+        if !self.ready.is_empty() {
+            self.read_ready(events);
+        }
+        for i in 0..n {
+            let e = self.kernel_events[i];
+            self.handle(Token(e.u64), e.events, events);
+        }
+        if self.retry_at != 0 && common::monotonic() >= self.retry_at {
+            self.wake_listeners();
+        }
+        Ok(())
+    }
+
+    fn data(&self, start: u32, len: u32) -> &[u8] {
+        &self.buffer[start as usize..][..len as usize]
+    }
+
+    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
+        let Some(s) = self.sockets.get_mut(conn) else { return Write::Broken };
+        if s.has(BROKEN | LISTENER) {
+            return Write::Broken;
+        }
+        if s.has(BLOCKED | CONNECTING) {
+            s.flags |= BLOCKED;
+            return Write::Blocked;
+        }
+        let total: usize = slices.iter().map(|s| s.len()).sum();
+        if total == 0 {
+            return Write::Done(0);
+        }
+        loop {
+            let n = send(s.fd.as_raw_fd(), slices);
+            if n >= 0 {
+                if (n as usize) < total {
+                    s.flags |= BLOCKED;
+                }
+                return Write::Done(n as usize);
+            }
+            match common::errno() {
+                libc::EINTR => {}
+                libc::EAGAIN => {
+                    s.flags |= BLOCKED;
+                    return Write::Blocked;
+                }
+                _ => {
+                    s.flags |= BROKEN;
+                    return Write::Broken;
+                }
+            }
+        }
+    }
+
+    fn pause(&mut self, conn: Token, paused: bool) {
+        let Some(s) = self.sockets.get_mut(conn) else { return };
+        if paused {
+            s.flags |= PAUSED;
+            return;
+        }
+        s.flags &= !PAUSED;
+        if s.has(READABLE) && !s.has(QUEUED) {
+            s.flags |= QUEUED;
+            self.ready.push_back(conn);
+        }
+    }
+
+    fn shutdown(&mut self, conn: Token) {
+        if let Some(s) = self.sockets.get(conn) {
+            common::half_close(s.fd.as_raw_fd());
+        }
+    }
+
+    fn close(&mut self, conn: Token, reset: bool) {
+        if let Some(s) = self.sockets.remove(conn) {
+            if reset {
+                common::reset_on_close(s.fd.as_raw_fd());
+            }
+        }
+    }
+
+    fn pending_close(&self, _: Token) -> bool {
+        false
+    }
+
+    fn addresses(&self, conn: Token) -> Option<(SocketAddr, SocketAddr)> {
+        let s = self.sockets.get(conn)?;
+        let local = common::local_address(s.fd.as_raw_fd())?;
+        Some((local, s.peer.unwrap_or(local)))
+    }
+
+    fn waker(&self) -> Waker {
+        Waker(Some(self.bell.clone()))
+    }
+}
