@@ -1,0 +1,28 @@
+//! Puts the standard library's sources into the binary, so that an installed `wireloom` needs no source tree.
+
+use std::fmt::Write;
+use std::path::Path;
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std");
+    println!("cargo::rerun-if-changed={}", root.display());
+    let mut table = String::from("pub static FILES: &[(&str, &str)] = &[\n");
+    add(&root, &root, &mut table);
+    table.push_str("];\n");
+    let out = Path::new(&std::env::var("OUT_DIR").expect("cargo sets OUT_DIR")).join("std_files.rs");
+    std::fs::write(out, table).expect("the build folder is writable");
+}
+
+fn add(root: &Path, folder: &Path, table: &mut String) {
+    let mut entries: Vec<_> = std::fs::read_dir(folder).expect("std/ is there").flatten().map(|e| e.path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            add(root, &path, table);
+        } else if path.extension().is_some_and(|e| e == "loom") {
+            let name = path.strip_prefix(root).expect("below root").to_string_lossy().into_owned();
+            let path = path.canonicalize().expect("it exists");
+            writeln!(table, "    ({name:?}, include_str!({:?})),", path.display().to_string()).expect("a string");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The command line, as clap reads it; the help texts are written to teach.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Wireloom: programs for what sits on the wire.
+#[derive(Parser)]
+#[command(name = "wireloom", version, max_term_width = 100, after_help = "\
+First steps:
+  wireloom run apps/static_web.loom --set port=8080        # serve; then: curl localhost:8080
+  wireloom check my.loom                                   # types, bounds, grammars
+  wireloom test my.loom                                    # the `test` blocks in the file
+  wireloom build apps/http_balancer.loom -o balancer       # one file to deploy: ./balancer --set …")]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Compile and run an app on real traffic.
+    #[command(after_help = "\
+Examples:
+  wireloom run apps/http_balancer.loom --set port=8080 --set servers=127.0.0.1:9001,127.0.0.1:9002
+  wireloom run a.loom b.loom --set a.port=80 --set b.port=81     # two apps in one process
+  wireloom run apps/kv_server.loom --set client.idle_timeout=10s # an option of a port
+SIGTERM or SIGINT drains: no new connections, what is under way is finished, exit 0.")]
+    Run(Run),
+    /// Check files: types, bounds, grammars, protocols. Exits 1 on errors.
+    Check(Files),
+    /// Make one executable file to deploy; it takes the options of `run`.
+    Build(Build),
+    /// Run the `test` blocks of files, by the interpreter and by compiled code, and compare.
+    Test(Test),
+    /// Format files in place.
+    Fmt(Fmt),
+    /// Print what the compiler makes of an app: the intermediate representation or the C code.
+    Emit(Emit),
+    /// Draw the app's graph as SVG.
+    Graph(Graph),
+    /// Report worst-case steps, suspensions and what they keep, and the whole memory bill; or explain an error code.
+    #[command(after_help = "Examples:\n  wireloom explain apps/memcached_proxy.loom\n  wireloom explain E0401")]
+    Explain(Explain),
+    /// Feed a unit generated and mutated messages; compiled code and interpreter must agree and survive.
+    #[command(after_help = "Example:\n  wireloom fuzz std.http.Request --seconds 60")]
+    Fuzz(Fuzz),
+}
+
+#[derive(Args)]
+pub struct Files {
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Diagnostics as JSON, one per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Run {
+    /// Apps to run; several share the process and its cores.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub serve: Serve,
+    #[command(flatten)]
+    pub compile: Compile,
+}
+
+/// Options of `run` and of built executables.
+#[derive(Args, Clone)]
+pub struct Serve {
+    /// A parameter (`port=80`), an option of a port (`client.idle_timeout=60s`), or either of one of several apps (`app.port=80`).
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// CPUs to run on, one thread each, pinned: `0`, `0-3`, `0,2`.
+    #[arg(long, value_name = "LIST", default_value = "0")]
+    pub cores: String,
+    /// How sockets are driven.
+    #[arg(long, value_enum, default_value_t = Engine::Auto)]
+    pub engine: Engine,
+    /// Serve /metrics (Prometheus) and /status (JSON) here.
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<String>,
+    /// How long a drain may take, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub drain: u64,
+}
+
+#[derive(Args, Clone)]
+pub struct Compile {
+    /// Run the reference interpreter instead of compiled code.
+    #[arg(long)]
+    pub interpret: bool,
+    /// Compile with AddressSanitizer and UBSan (slow).
+    #[arg(long, hide = true)]
+    pub sanitize: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    Auto,
+    Epoll,
+    Uring,
+}
+
+#[derive(Args)]
+pub struct Build {
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The executable to write; by default the app's name.
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+    /// For any x86-64 machine of the last ten years rather than this one.
+    #[arg(long)]
+    pub portable: bool,
+}
+
+#[derive(Args)]
+pub struct Test {
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Only tests whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+    #[command(flatten)]
+    pub compile: Compile,
+}
+
+#[derive(Args)]
+pub struct Fmt {
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Change nothing; exit 1 if a file is not formatted.
+    #[arg(long)]
+    pub check: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    Ir,
+    C,
+}
+
+#[derive(Args)]
+pub struct Emit {
+    #[arg(value_enum)]
+    pub what: What,
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Graph {
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// By default the app's name with `.svg`; `-` for standard output.
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Explain {
+    /// A file, or an error code such as E0401; `codes` lists all codes.
+    #[arg(value_name = "FILE|CODE")]
+    pub what: String,
+}
+
+#[derive(Args)]
+pub struct Fuzz {
+    /// `std.http.Request`, or `file.loom:Unit`.
+    #[arg(value_name = "UNIT")]
+    pub unit: String,
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u64,
+    /// Seed of the generator; a failure prints the one that repeats it.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub compile: Compile,
+}

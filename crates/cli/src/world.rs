@@ -1,0 +1,47 @@
+//! The compiler's view of the disk: the user's files, and a standard library that is part of the binary.
+//!
+//! `WIRELOOM_STD` names a folder to use instead of the built-in library (for work on the library itself).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use wireloom_syntax::source::{OsWorld, World};
+
+mod files {
+    include!(concat!(env!("OUT_DIR"), "/std_files.rs"));
+}
+
+/// Where the built-in library pretends to lie; no such folder exists.
+const BUILT_IN: &str = "/<wireloom>/std";
+
+pub struct CliWorld {
+    disk: OsWorld,
+}
+
+impl CliWorld {
+    pub fn new() -> Self {
+        let root = std::env::var_os("WIRELOOM_STD").map_or_else(|| PathBuf::from(BUILT_IN), PathBuf::from);
+        CliWorld { disk: OsWorld::new(root) }
+    }
+}
+
+fn built_in(path: &Path) -> Option<&'static str> {
+    let name = path.strip_prefix(BUILT_IN).ok()?.to_str()?;
+    files::FILES.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
+}
+
+impl World for CliWorld {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        match built_in(path) {
+            Some(text) => Ok(text.as_bytes().to_vec()),
+            None => self.disk.read(path),
+        }
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        built_in(path).is_some() || self.disk.exists(path)
+    }
+
+    fn std_root(&self) -> &Path {
+        self.disk.std_root()
+    }
+}
