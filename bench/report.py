@@ -75,10 +75,10 @@ class Session:
         return self.groups.get((job, conns, peer), [])
 
 
-def sessions():
+def sessions(folder):
     """All result files, the newest first."""
     found = []
-    for path in glob.glob(os.path.join(HERE, "results", "*.json")):
+    for path in glob.glob(os.path.join(folder, "*.json")):
         with open(path) as f:
             meta = json.load(f)["meta"]
         found.append(Session(os.path.basename(path), meta, tables.load_groups([path])))
@@ -143,7 +143,7 @@ def row(target, session):
         target.must.peer or "–", tables.spread(peer) if peer else "–",
         ratio if target.must.peer else "–", must, decision,
         aim, aim_cell if decision in ("pass", "**MISS**") else "–",
-        session.meta["start"], session.meta.get("machine", "?"), f"`{session.meta.get('command', '?')}`",
+        session.meta["start"], session.meta.get("machine", "?"), "`" + session.meta.get("command", "?").replace("|", "\\|") + "`",
     ]
 
 
@@ -204,8 +204,9 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--print", action="store_true", help="to the terminal, leaving the README as it is")
     options.add_argument("--check", action="store_true", help="exit with 1 if a measured target is missed")
+    options.add_argument("--results", default=os.path.join(HERE, "results"), help="the folder of result files")
     args = options.parse_args()
-    text, good = report(sessions())
+    text, good = report(sessions(args.results))
     if args.print:
         print(text)
     else:

@@ -4,6 +4,7 @@ Eight mappers (src/mapper.c) send a file each over TCP at full speed; a reducer 
 stream over TCP, checks its order and compares its digest with the one the generator computed. Between them runs
 
 * wireloom: word_count_combiner.loom, one process that takes the eight connections and makes the ninth;
+* floor_merge: the same by hand in C, with no safety (src/floor_merge.c);
 * sort: src/receiver.c (socket to FIFO by splice), eight times, `LC_ALL=C sort -m` over the FIFOs, src/combine.c.
 
 What is counted is user and system time of the processes between mappers and reducer. For `sort` the figure is sort
@@ -77,8 +78,8 @@ def cpu_of(child):
     return procstat.Cpu(user=usage.ru_utime, system=usage.ru_stime)
 
 
-def run_wireloom(start, port, folder, expected, timeout):
-    """Wireloom's CPU time between the first mapper's start and the end of the reducer's stream."""
+def run_service(peer, start, port, folder, expected, timeout):
+    """A single process's CPU time between the first mapper's start and the end of the reducer's stream."""
     reducer = start_reducer()
     started, combiner = [reducer], None
     try:
@@ -93,7 +94,7 @@ def run_wireloom(start, port, folder, expected, timeout):
     finally:
         for child in started + ([combiner] if combiner else []):
             process.stop(child)
-    return result, wall, {"wireloom": used}, memory
+    return result, wall, {peer: used}, memory
 
 
 def run_sort(folder, expected, timeout):
@@ -136,7 +137,7 @@ def measure(peer, start, mib, port):
     if peer == "sort":
         result, wall, parts, memory = run_sort(folder, expected, timeout)
     else:
-        result, wall, parts, memory = run_wireloom(start, port, folder, expected, timeout)
+        result, wall, parts, memory = run_service(peer, start, port, folder, expected, timeout)
     megabytes = expected["input"]["bytes"] / 1e6
     combining = [c for name, c in parts.items() if name != "receivers"]
     per_mb = 1e3 / megabytes

@@ -27,7 +27,7 @@ JOBS = {job.name: job for job in (
     Job("mem_mc", "mc", [512], "mc",
         ["wireloom", "nutcracker", "nutcracker_m512", "haproxy_tcp", "floor_mux"]),
     Job("words", "words", [8], "words",
-        ["wireloom", "sort"]),
+        ["wireloom", "sort", "floor_merge"]),
 )}
 
 # job -> (connection counts, peers): what section 7 of the issue compares with, and the floors it aims at.
@@ -40,7 +40,7 @@ QUICK = {
     "mc_pipe8": ([128], ["wireloom", "nutcracker", "haproxy_tcp"]),
     "mem_lb": ([512], ["wireloom", "nginx_hash", "haproxy_hash"]),
     "mem_mc": ([512], ["wireloom", "nutcracker"]),
-    "words": ([8], ["wireloom", "sort"]),
+    "words": ([8], ["wireloom", "sort", "floor_merge"]),
 }
 
 

@@ -90,12 +90,18 @@ def wait_port(port, process, seconds=30):
     end = time.time() + seconds
     while time.time() < end:
         if process.poll() is not None:
-            log = os.path.join(settings.SCRATCH, "out.log")
-            raise RuntimeError(f"process exited rc={process.returncode}; see {log}")
+            raise RuntimeError(f"exited with {process.returncode}: {last_words()}")
         if _listening(wanted):
             return
         time.sleep(0.03)
     raise RuntimeError(f"port {port} did not open")
+
+
+def last_words():
+    """The last line in the scratch log, most likely of the program that just ended."""
+    with open(os.path.join(settings.SCRATCH, "out.log"), errors="replace") as log:
+        lines = [line.strip() for line in log if line.strip()]
+    return lines[-1] if lines else "it said nothing"
 
 
 def _listening(suffix):

@@ -51,8 +51,8 @@ PEERS = {
         "floor_mux": floors.start("floor_mux"),
         "direct": None,
     },
-    # The combiner's peers are pipelines of several processes: see combiner.py.
-    "words": {"wireloom": wireloom.combiner, "sort": None},
+    # `sort` is a pipeline of several processes: see combiner.py.
+    "words": {"wireloom": wireloom.combiner, "sort": None, "floor_merge": floors.start("floor_merge")},
 }
 
 
