@@ -2,13 +2,13 @@
 
 use crate::*;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Body {
     pub locals: Vec<Local>,
     pub block: Block,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Local {
     /// From the source; temporaries are `t1`, `t2`, …
     pub name: String,
@@ -19,13 +19,13 @@ pub struct Local {
 
 pub type Block = Vec<Stmt>;
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stmt {
     pub span: Span,
     pub kind: StmtKind,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StmtKind {
     /// Sets a local.
     Set(LocalId, Expr),
@@ -82,7 +82,7 @@ pub enum StmtKind {
 }
 
 /// A message to send.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outgoing {
     /// A parsed message as its original bytes, with edits; its tail is passed on. Edits are in wire order of their fields.
     Pass { msg: LocalId, edits: Vec<Edit> },
@@ -92,7 +92,7 @@ pub enum Outgoing {
     Nothing,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Edit {
     /// Replaces the extent of a field (a path of fields through nested units and taken cases) by what the body emits, if `cond`.
     Set { field: Vec<FieldId>, cond: Option<Expr>, body: Block },
@@ -102,7 +102,7 @@ pub enum Edit {
     Append { list: Vec<FieldId>, cond: Option<Expr>, body: Block },
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Emit {
     Bytes(Expr),
     /// The low `bytes` bytes of an integer.

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A whole program, as the runtime sees it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Desc {
     pub app: String,
     pub params: Vec<ParamDesc>,
@@ -27,7 +27,7 @@ pub struct Desc {
     pub merges: Vec<MergeDesc>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParamDesc {
     pub name: String,
     pub ty: ParamType,
@@ -59,7 +59,7 @@ pub enum ParamValue {
     Endpoints(Vec<String>),
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortDesc {
     pub name: String,
     pub kind: PortKind,
@@ -72,7 +72,7 @@ pub struct PortDesc {
     pub maglev: bool,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PortKind {
     /// `listen tcp(x)`: a port number or an endpoint.
     Listen(Value),
@@ -81,7 +81,7 @@ pub enum PortKind {
 }
 
 /// A constant, or the value of a parameter.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     Const(ParamValue),
     Param(u32),
@@ -89,7 +89,7 @@ pub enum Value {
 
 /// Limits and times of a port; every one has a default and can be set in the program (`port … { idle 60s }`),
 /// from a parameter or on the command line (`--set PORT.idle=60s`). Times are in nanoseconds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortOptions {
     pub connect_timeout: u64,
     /// From a request's dispatch to its complete answer's first byte, and between bytes of the answer.
@@ -122,7 +122,7 @@ impl Default for PortOptions {
     }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProtocolDesc {
     pub name: String,
     pub request: u32,
@@ -153,7 +153,7 @@ pub enum Order {
     ById { offset: u32, width: u8 },
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HandlerDesc {
     pub name: String,
     pub on: HandlerOn,
@@ -175,14 +175,14 @@ pub enum HandlerOn {
     Start,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CounterDesc {
     pub name: String,
     pub offset: u64,
     pub doc: String,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlaceDesc {
     /// `http.Request.method`, `app http_balancer: on client`.
     pub name: String,
@@ -192,7 +192,7 @@ pub struct PlaceDesc {
 }
 
 /// Streams of the connections accepted on `from` are merged by key and sent to `to`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MergeDesc {
     pub name: String,
     pub from: u32,

@@ -11,6 +11,7 @@
 pub mod desc;
 mod body;
 mod unit;
+pub mod walk;
 
 pub use body::*;
 pub use unit::*;
@@ -40,7 +41,7 @@ index! {
 }
 
 /// A whole program: one app and everything it uses.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Module {
     pub app: String,
     pub types: Vec<Ty>,
@@ -87,17 +88,17 @@ pub enum Ty {
     Msg(UnitId),
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record { pub name: String, pub fields: Vec<(String, TyId)> }
 
 /// Enums are integers in the IR; this keeps the names for text, C and explain.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Enum { pub name: String, pub bits: u8, pub open: bool, pub variants: Vec<(String, u64)> }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span { pub file: u32, pub start: u32, pub end: u32, pub line: u32, pub column: u32 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place { pub name: String, pub span: Span }
 
 /// A fault kind as in `support/wireloom.h` (`WL_F_*`; user kinds from 32).
@@ -126,10 +127,10 @@ impl FaultKind {
     pub const USER: u16 = 32;
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Param { pub name: String, pub doc: String, pub ty: desc::ParamType, pub value_ty: TyId, pub default: Option<desc::ParamValue> }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Port {
     pub name: String,
     pub span: Span,
@@ -141,18 +142,18 @@ pub struct Port {
 }
 
 /// Per core, zeroed, then set to `init` when the core starts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State { pub name: String, pub ty: TyId, pub init: Option<Expr> }
 
 /// Lives with a client connection; zeroed when it opens (an option is none).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session { pub name: String, pub ty: TyId }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counter { pub name: String, pub doc: String }
 
 /// An exact-match table shared by the cores.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     pub name: String,
     pub span: Span,
@@ -167,7 +168,7 @@ pub struct Table {
     pub memory: u64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Protocol {
     pub name: String,
     pub request: UnitId,
@@ -188,7 +189,7 @@ pub struct Protocol {
 }
 
 /// A total, pure function (it may fault through `Require`). Parameters are the first locals.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Func {
     pub name: String,
     pub span: Span,
@@ -197,14 +198,14 @@ pub struct Func {
     pub body: FuncBody,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FuncBody {
     Body(Body),
     /// A C function of this name in this file; outside the guarantees.
     Extern { file: String, symbol: String },
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Handler {
     pub name: String,
     pub span: Span,
@@ -230,7 +231,7 @@ pub enum On {
 }
 
 /// `from -> merge by .key with |a, b| … -> to`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Merge {
     pub name: String,
     pub span: Span,
@@ -245,13 +246,13 @@ pub struct Merge {
     pub locals: Vec<Local>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MergeValue { pub field: FieldId, pub a: LocalId, pub b: LocalId, pub combined: Expr }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Test { pub name: String, pub span: Span, pub kind: TestKind }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TestKind {
     /// Run the handler with `On::Test`.
     Code(HandlerId),
@@ -263,7 +264,7 @@ pub enum TestKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimPort { pub port: PortId, pub conn: u32 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SimStep {
     /// The world sends these bytes (a client connects with its first step).
     Send(SimPort, Vec<u8>),

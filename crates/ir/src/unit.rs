@@ -17,7 +17,7 @@ impl ByteSet {
     pub fn iter(&self) -> impl Iterator<Item = u8> + '_ { (0..=255u8).filter(|b| self.has(*b)) }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unit {
     /// `memcached.Command`
     pub name: String,
@@ -42,10 +42,10 @@ pub struct Unit {
     pub first: ByteSet,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnitParam { pub name: String, pub ty: TyId, pub shift: u8, pub bits: u8 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Field {
     /// None: `_`, literals, `require`, …
     pub name: Option<String>,
@@ -73,7 +73,7 @@ pub struct Field {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Computed { pub lengths: Vec<FieldId>, pub plus: i64 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FieldKind {
     /// A fixed-width integer: a container of `bytes` bytes, of which `bits` bits from `shift` on are the value. `advance`: the
     /// next field starts behind the container (false for all but the last of a group of bit fields).
@@ -113,7 +113,7 @@ pub struct Until {
     pub peek: bool,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Extent {
     /// Guarded by the lowering: never negative; over `max` is `too_long`.
     Length(Expr),
@@ -124,7 +124,7 @@ pub enum Extent {
     Close,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ListExtent {
     Count(Expr),
     Until(Until),
@@ -134,14 +134,14 @@ pub enum ListExtent {
     Fold { init: Expr, step: Expr, done: Expr },
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     pub name: Option<String>,
     pub guard: Guard,
     pub fields: Vec<FieldId>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Guard {
     /// The next bytes are one of these (consumed unless `peek`).
     Literal { values: Vec<Vec<u8>>, peek: bool },
@@ -151,7 +151,7 @@ pub enum Guard {
     Fault(FaultKind),
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Recover {
     /// Skip past the next of these.
     Until(Until),
