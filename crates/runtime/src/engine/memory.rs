@@ -1,1 +1,470 @@
-//! being written
+//! The memory engine: connections that exist only in this process, and a clock that moves when told to.
+//!
+//! The program's side is an [`Engine`]; the test's side is a [`Network`] (addresses, faults, time) and a [`Peer`] per
+//! connection. Everything is deterministic: events come in the order in which connections were made, each `Peer::send`
+//! is one `Data` event (so a test cuts the bytes as it likes), and time stands still but for [`Network::advance`].
+
+use super::common::Slots;
+use super::{Engine, Event, Token, Waker, Write, MAX_RECV};
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How the test's side treats connections that the program makes to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    Accept,
+    Refuse,
+    /// Neither accepts nor refuses.
+    Silent,
+}
+
+/// How the program's direction of a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Open,
+    /// Ended in order (half close or close).
+    Ended,
+    Reset,
+}
+
+/// One connection, both directions.
+struct Line {
+    token: Option<Token>,
+    local: SocketAddr,
+    peer: SocketAddr,
+    /// The listener it waits at, until it is accepted.
+    listener: Option<Token>,
+    connecting: bool,
+    /// To the program: pieces, then perhaps an end.
+    input: VecDeque<Vec<u8>>,
+    input_ended: bool,
+    eof_told: bool,
+    broken: bool,
+    broken_told: bool,
+    paused: bool,
+    /// From the program.
+    output: Vec<u8>,
+    /// Bytes the program may still write; None: any number.
+    window: Option<usize>,
+    blocked: bool,
+    flight: Vec<(*const u8, usize)>,
+    ending: Ending,
+    shutting: bool,
+}
+
+impl Line {
+    fn new(local: SocketAddr, peer: SocketAddr) -> Line {
+        Line {
+            token: None, local, peer, listener: None, connecting: false, input: VecDeque::new(), input_ended: false,
+            eof_told: false, broken: false, broken_told: false, paused: false, output: Vec::new(), window: None,
+            blocked: false, flight: Vec::new(), ending: Ending::Open, shutting: false,
+        }
+    }
+
+    /// How much of `n` bytes the program may write now.
+    fn room(&self, n: usize) -> usize {
+        self.window.map_or(n, |w| w.min(n))
+    }
+
+    fn wrote(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
+        if let Some(w) = &mut self.window {
+            *w -= bytes.len();
+        }
+    }
+}
+
+struct World {
+    now: u64,
+    lines: Vec<Line>,
+    /// What a token names.
+    names: Slots<Name>,
+    behaviour: HashMap<SocketAddr, Behaviour>,
+    /// Connections the program made that the test has not taken yet.
+    made: HashMap<SocketAddr, VecDeque<usize>>,
+    exhausted: bool,
+    asynchronous: bool,
+    next_port: u16,
+    woken: bool,
+}
+
+enum Name {
+    Listener(SocketAddr),
+    Line(usize),
+}
+
+impl World {
+    fn line(&mut self, t: Token) -> Option<&mut Line> {
+        match self.names.get(t)? {
+            Name::Line(i) => self.lines.get_mut(*i),
+            Name::Listener(_) => None,
+        }
+    }
+
+    fn port(&mut self) -> u16 {
+        self.next_port = self.next_port.checked_add(1).unwrap_or(10_000);
+        self.next_port
+    }
+
+    fn listener(&self, addr: SocketAddr) -> Option<Token> {
+        let fits = |a: &SocketAddr| a.port() == addr.port() && (a.ip() == addr.ip() || a.ip().is_unspecified());
+        self.names.iter().find_map(|(t, n)| matches!(n, Name::Listener(a) if fits(a)).then_some(t))
+    }
+}
+
+/// The program's side.
+pub struct Memory {
+    world: Rc<RefCell<World>>,
+    batch: Vec<u8>,
+}
+
+/// The test's side.
+#[derive(Clone)]
+pub struct Network {
+    world: Rc<RefCell<World>>,
+}
+
+/// The test's end of a connection.
+#[derive(Clone)]
+pub struct Peer {
+    world: Rc<RefCell<World>>,
+    line: usize,
+}
+
+impl Memory {
+    /// An engine and the network around it.
+    #[allow(clippy::new_ret_no_self)]
+    pub fn new() -> (Memory, Network) {
+        let world = Rc::new(RefCell::new(World {
+            now: 1_000_000_000,
+            lines: Vec::new(),
+            names: Slots::new(),
+            behaviour: HashMap::new(),
+            made: HashMap::new(),
+            exhausted: false,
+            asynchronous: false,
+            next_port: 10_000,
+            woken: false,
+        }));
+        (Memory { world: world.clone(), batch: Vec::new() }, Network { world })
+    }
+
+    /// Everything that happened on one line since the last poll.
+    fn gather(batch: &mut Vec<u8>, w: &mut World, i: usize, events: &mut Vec<Event>) {
+        Self::arrive(w, i, events);
+        let behaviour = w.behaviour.get(&w.lines[i].peer).copied().unwrap_or(Behaviour::Accept);
+        let Some(conn) = w.lines[i].token else { return };
+        if w.lines[i].connecting && Self::settle(w, i, conn, behaviour, events) {
+            return;
+        }
+        let l = &mut w.lines[i];
+        Self::land(l, conn, events);
+        if l.blocked && !l.broken && l.window != Some(0) {
+            l.blocked = false;
+            events.push(Event::Writable { conn });
+        }
+        let mut taken = 0;
+        while !l.paused && taken < MAX_RECV {
+            let Some(mut piece) = l.input.pop_front() else { break };
+            if piece.len() > MAX_RECV - taken {
+                l.input.push_front(piece.split_off(MAX_RECV - taken));
+            }
+            taken += piece.len();
+            events.push(Event::Data { conn, start: batch.len() as u32, len: piece.len() as u32 });
+            batch.extend(piece);
+        }
+        if l.broken && !l.broken_told {
+            l.broken_told = true;
+            events.push(Event::Broken { conn });
+        } else if l.input_ended && !l.eof_told && !l.paused && l.input.is_empty() && !l.broken {
+            l.eof_told = true;
+            events.push(Event::Eof { conn });
+        }
+    }
+
+    /// Accepts a waiting connection.
+    fn arrive(w: &mut World, i: usize, events: &mut Vec<Event>) {
+        let Some(listener) = w.lines[i].listener else { return };
+        if w.names.get(listener).is_none() {
+            w.lines[i].listener = None;
+            w.lines[i].ending = Ending::Reset;
+        } else if w.exhausted {
+            events.push(Event::AcceptFailed { listener });
+        } else {
+            let conn = w.names.insert(Name::Line(i));
+            w.lines[i].listener = None;
+            w.lines[i].token = Some(conn);
+            events.push(Event::Accepted { listener, conn });
+        }
+    }
+
+    /// Decides a connection attempt; true: nothing more to report.
+    fn settle(w: &mut World, i: usize, conn: Token, behaviour: Behaviour, events: &mut Vec<Event>) -> bool {
+        match behaviour {
+            Behaviour::Silent => {}
+            Behaviour::Refuse => {
+                events.push(Event::ConnectFailed { conn });
+                w.names.remove(conn);
+                w.lines[i].token = None;
+            }
+            Behaviour::Accept => {
+                w.lines[i].connecting = false;
+                let peer = w.lines[i].peer;
+                w.made.entry(peer).or_default().push_back(i);
+                events.push(Event::Connected { conn });
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Completes output in flight.
+    fn land(l: &mut Line, conn: Token, events: &mut Vec<Event>) {
+        if l.flight.is_empty() || l.broken || l.window == Some(0) {
+            return;
+        }
+        let mut len = 0;
+        for (p, n) in std::mem::take(&mut l.flight) {
+            let n = l.room(n);
+            // SAFETY: the caller of `write` keeps the slices in place until `Sent`.
+            let bytes = unsafe { std::slice::from_raw_parts(p, n) };
+            l.wrote(bytes);
+            len += n as u32;
+        }
+        if l.shutting {
+            l.ending = Ending::Ended;
+        }
+        events.push(Event::Sent { conn, len });
+    }
+}
+
+impl Engine for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn listen(&mut self, addr: SocketAddr) -> io::Result<Token> {
+        let mut w = self.world.borrow_mut();
+        if w.listener(addr).is_some() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        Ok(w.names.insert(Name::Listener(addr)))
+    }
+
+    fn unlisten(&mut self, listener: Token) {
+        self.world.borrow_mut().names.remove(listener);
+    }
+
+    fn connect(&mut self, addr: SocketAddr) -> io::Result<Token> {
+        let mut w = self.world.borrow_mut();
+        let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), w.port());
+        let i = w.lines.len();
+        let token = w.names.insert(Name::Line(i));
+        let mut line = Line::new(local, addr);
+        line.token = Some(token);
+        line.connecting = true;
+        w.lines.push(line);
+        Ok(token)
+    }
+
+    fn poll(&mut self, _: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        self.batch.clear();
+        let mut w = self.world.borrow_mut();
+        for i in 0..w.lines.len() {
+            Self::gather(&mut self.batch, &mut w, i, events);
+        }
+        if std::mem::take(&mut w.woken) {
+            events.push(Event::Woken);
+        }
+        Ok(())
+    }
+
+    fn data(&self, start: u32, len: u32) -> &[u8] {
+        &self.batch[start as usize..][..len as usize]
+    }
+
+    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
+        let mut w = self.world.borrow_mut();
+        let asynchronous = w.asynchronous;
+        let Some(l) = w.line(conn) else { return Write::Broken };
+        if l.broken {
+            l.broken_told = true;
+            return Write::Broken;
+        }
+        let total: usize = slices.iter().map(|s| s.len()).sum();
+        if total == 0 {
+            return Write::Done(0);
+        }
+        if l.connecting || l.blocked || !l.flight.is_empty() || (!asynchronous && l.window == Some(0)) {
+            l.blocked |= l.flight.is_empty();
+            return Write::Blocked;
+        }
+        if asynchronous {
+            l.flight = slices.iter().map(|s| (s.as_ptr(), s.len())).collect();
+            return Write::InFlight;
+        }
+        let mut done = 0;
+        for s in slices {
+            let n = l.room(s.len());
+            l.wrote(&s[..n]);
+            done += n;
+        }
+        l.blocked = done < total;
+        Write::Done(done)
+    }
+
+    fn pause(&mut self, conn: Token, paused: bool) {
+        if let Some(l) = self.world.borrow_mut().line(conn) {
+            l.paused = paused;
+        }
+    }
+
+    fn shutdown(&mut self, conn: Token) {
+        if let Some(l) = self.world.borrow_mut().line(conn) {
+            if l.flight.is_empty() {
+                l.ending = Ending::Ended;
+            } else {
+                l.shutting = true;
+            }
+        }
+    }
+
+    fn close(&mut self, conn: Token, reset: bool) {
+        let mut w = self.world.borrow_mut();
+        if let Some(l) = w.line(conn) {
+            // Like a kernel: bytes nobody will read make the close a reset.
+            let reset = reset || !l.input.is_empty();
+            l.ending = if reset || l.ending == Ending::Reset { Ending::Reset } else { Ending::Ended };
+            l.token = None;
+            l.flight.clear();
+            w.names.remove(conn);
+        }
+    }
+
+    fn pending_close(&self, _: Token) -> bool {
+        false
+    }
+
+    fn addresses(&self, conn: Token) -> Option<(SocketAddr, SocketAddr)> {
+        let mut w = self.world.borrow_mut();
+        if let Some(Name::Listener(a)) = w.names.get(conn) {
+            return Some((*a, *a));
+        }
+        w.line(conn).map(|l| (l.local, l.peer))
+    }
+
+    fn waker(&self) -> Waker {
+        Waker(None)
+    }
+
+    fn now(&self) -> u64 {
+        self.world.borrow().now
+    }
+}
+
+impl Network {
+    pub fn now(&self) -> u64 {
+        self.world.borrow().now
+    }
+
+    pub fn advance(&self, d: Duration) {
+        self.world.borrow_mut().now += d.as_nanos() as u64;
+    }
+
+    /// Connects to the program as a client; None when it does not listen there.
+    pub fn connect(&self, addr: SocketAddr) -> Option<Peer> {
+        let mut w = self.world.borrow_mut();
+        let from = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), w.port());
+        drop(w);
+        self.connect_from(from, addr)
+    }
+
+    pub fn connect_from(&self, from: SocketAddr, addr: SocketAddr) -> Option<Peer> {
+        let mut w = self.world.borrow_mut();
+        let listener = w.listener(addr)?;
+        let mut line = Line::new(addr, from);
+        line.listener = Some(listener);
+        w.lines.push(line);
+        Some(Peer { world: self.world.clone(), line: w.lines.len() - 1 })
+    }
+
+    /// The next connection that the program has made to `addr`.
+    pub fn accept(&self, addr: SocketAddr) -> Option<Peer> {
+        let line = self.world.borrow_mut().made.get_mut(&addr)?.pop_front()?;
+        Some(Peer { world: self.world.clone(), line })
+    }
+
+    /// What becomes of the program's connections to `addr` from now on (accepted, unless set otherwise).
+    pub fn behave(&self, addr: SocketAddr, b: Behaviour) {
+        self.world.borrow_mut().behaviour.insert(addr, b);
+    }
+
+    /// While true, accepting fails for want of descriptors.
+    pub fn exhaust(&self, yes: bool) {
+        self.world.borrow_mut().exhausted = yes;
+    }
+
+    /// While true, writes are `InFlight` until the next poll, as with io_uring.
+    pub fn asynchronous(&self, yes: bool) {
+        self.world.borrow_mut().asynchronous = yes;
+    }
+
+    /// Makes the next poll report `Woken`.
+    pub fn wake(&self) {
+        self.world.borrow_mut().woken = true;
+    }
+}
+
+impl Peer {
+    fn with<R>(&self, f: impl FnOnce(&mut Line) -> R) -> R {
+        f(&mut self.world.borrow_mut().lines[self.line])
+    }
+
+    /// Sends bytes; they arrive as one piece.
+    pub fn send(&self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.with(|l| l.input.push_back(bytes.to_vec()));
+        }
+    }
+
+    /// Takes what the program has sent.
+    pub fn receive(&self) -> Vec<u8> {
+        self.with(|l| std::mem::take(&mut l.output))
+    }
+
+    /// Ends our direction (half close).
+    pub fn finish(&self) {
+        self.with(|l| l.input_ended = true);
+    }
+
+    /// Breaks the connection; what was not delivered is lost.
+    pub fn reset(&self) {
+        self.with(|l| {
+            l.input.clear();
+            l.broken = true;
+        });
+    }
+
+    /// Lets the program write `n` more bytes (None: any number), then its output is blocked.
+    pub fn window(&self, n: Option<usize>) {
+        self.with(|l| l.window = n);
+    }
+
+    /// How the program's direction stands.
+    pub fn ending(&self) -> Ending {
+        self.with(|l| l.ending)
+    }
+
+    /// Bytes sent that the program has not read.
+    pub fn unread(&self) -> usize {
+        self.with(|l| l.input.iter().map(Vec::len).sum())
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.with(|l| l.peer)
+    }
+}

@@ -11,8 +11,11 @@ use std::time::Duration;
 mod common;
 pub mod epoll;
 pub mod memory;
+mod ring;
 pub mod uring;
 
+/// Most slices of one `write` that are looked at.
+pub const MAX_SLICES: usize = 16;
 /// Most bytes of one connection that one `poll` reports.
 pub const MAX_RECV: usize = 64 * 1024;
 

@@ -1,3 +1,572 @@
-//! being written
-pub struct Uring;
-impl Uring { pub fn new() -> std::io::Result<super::epoll::Epoll> { Err(std::io::ErrorKind::Unsupported.into()) } }
+//! The io_uring engine: multishot accept and receive into a ring of provided buffers, sends queued and submitted with
+//! the one `io_uring_enter` of the next `poll`.
+//!
+//! Received bytes stay in the provided buffers until the next `poll`, which gives them back to the kernel. Where the
+//! kernel can (6.12), buffers are consumed piecewise, so that small messages of many connections lie side by side.
+//! Bytes that arrive for a connection while it is paused are copied aside: a stalled connection must not keep shared
+//! buffers. The ring belongs to the thread that opened it (SINGLE_ISSUER): open the engine where it is polled.
+
+use super::common::{self, Slots, ACCEPT_PAUSE_NS};
+use super::ring::{BufferRing, Send};
+use super::{Engine, Event, Token, Waker, Write};
+use io_uring::{cqueue, opcode, squeue, types, IoUring};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ENTRIES: u32 = 1024;
+const COMPLETIONS: u32 = 8192;
+const GETEVENTS: u32 = 1;
+const EXT_ARG: u32 = 8;
+
+// The kind of an operation, in the upper four bits of its user data; below it the token.
+const IGNORED: u64 = 0;
+const ACCEPT: u64 = 1 << 60;
+const RECV: u64 = 2 << 60;
+const SEND: u64 = 3 << 60;
+const CONNECT: u64 = 4 << 60;
+const WATCH: u64 = 5 << 60;
+const BELL: u64 = 6 << 60;
+const TOKEN: u64 = (1 << 60) - 1;
+
+const LISTENER: u16 = 1;
+const CONNECTING: u16 = 2;
+/// Output was refused while connecting: `Writable` is owed.
+const BLOCKED: u16 = 4;
+const RECEIVING: u16 = 8;
+const SENDING: u16 = 16;
+const PAUSED: u16 = 32;
+const EOF: u16 = 64;
+const BROKEN: u16 = 128;
+const CLOSED: u16 = 256;
+const WATCHED: u16 = 512;
+/// Half close as soon as what was offered is sent.
+const SHUTTING: u16 = 1024;
+/// A listener that waits for descriptors.
+const RESTING: u16 = 2048;
+/// What ended the input while paused, to be told on resumption.
+const HELD_EOF: u16 = 4096;
+
+struct Socket {
+    /// None once closed.
+    fd: Option<OwnedFd>,
+    flags: u16,
+    /// Operations the kernel has not finished; the slot stays while there are any.
+    operations: u16,
+    peer: Option<SocketAddr>,
+    send: Option<Box<Send>>,
+    connect: Option<Box<common::RawAddr>>,
+    /// Bytes that came while paused.
+    held: Vec<u8>,
+}
+
+impl Socket {
+    fn new(fd: OwnedFd, flags: u16, peer: Option<SocketAddr>) -> Socket {
+        Socket { fd: Some(fd), flags, operations: 0, peer, send: None, connect: None, held: Vec::new() }
+    }
+
+    fn has(&self, flags: u16) -> bool {
+        self.flags & flags != 0
+    }
+
+    fn raw(&self) -> i32 {
+        self.fd.as_ref().map_or(-1, |f| f.as_raw_fd())
+    }
+}
+
+pub struct Uring {
+    ring: IoUring,
+    buffers: BufferRing,
+    bell: Arc<OwnedFd>,
+    bell_count: Box<u64>,
+    sockets: Slots<Socket>,
+    early: Vec<Event>,
+    /// Connections whose held input is due.
+    resumed: Vec<Token>,
+    /// Held input delivered in this batch; its positions follow those of the buffers.
+    aside: Vec<u8>,
+    spare: Vec<Box<Send>>,
+    completions: Vec<(u64, i32, u32)>,
+    retry_at: u64,
+}
+
+impl Uring {
+    /// Fails where the kernel has no or too old an io_uring, or does not allow it.
+    pub fn new() -> io::Result<Uring> {
+        let ring: IoUring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_submit_all()
+            .setup_cqsize(COMPLETIONS)
+            .setup_clamp()
+            .build(ENTRIES)?;
+        let p = ring.params();
+        if !(p.is_feature_nodrop() && p.is_feature_ext_arg() && p.is_feature_submit_stable()) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let buffers = BufferRing::new(&ring)?;
+        let bell = Arc::new(common::bell(0)?);
+        let mut e = Uring {
+            ring,
+            buffers,
+            bell,
+            bell_count: Box::new(0),
+            sockets: Slots::new(),
+            early: Vec::new(),
+            resumed: Vec::new(),
+            aside: Vec::new(),
+            spare: Vec::new(),
+            completions: Vec::new(),
+            retry_at: 0,
+        };
+        e.listen_for_bell()?;
+        // Multishot receive is newer than the rest (6.0): see that the kernel takes the operations at all.
+        e.enter(0, Some(Duration::ZERO))?;
+        Ok(e)
+    }
+
+    fn push(&mut self, entry: squeue::Entry) -> io::Result<()> {
+        loop {
+            // SAFETY: all memory an entry names lives in its socket's slot, in `self`, or is vouched for by the
+            // caller of `write`, until the operation has completed.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return Ok(());
+            }
+            match self.ring.submit() {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Queues an operation of a socket and counts it.
+    fn start(&mut self, token: Token, kind: u64, entry: squeue::Entry) -> bool {
+        let ok = self.push(entry.user_data(kind | token.0)).is_ok();
+        if ok {
+            if let Some(s) = self.sockets.get_mut(token) {
+                s.operations += 1;
+            }
+        }
+        ok
+    }
+
+    fn listen_for_bell(&mut self) -> io::Result<()> {
+        let target: *mut u64 = &mut *self.bell_count;
+        let read = opcode::Read::new(types::Fd(self.bell.as_raw_fd()), target.cast(), 8).build();
+        self.push(read.user_data(BELL))
+    }
+
+    fn receive(&mut self, token: Token) {
+        let Some(s) = self.sockets.get_mut(token) else { return };
+        if s.has(RECEIVING | PAUSED | EOF | BROKEN | CLOSED | CONNECTING) {
+            return;
+        }
+        let op = opcode::RecvMulti::new(types::Fd(s.raw()), BufferRing::GROUP).build();
+        s.flags |= RECEIVING;
+        self.start(token, RECV, op);
+    }
+
+    /// Has the kernel tell when a connection that we do not read from breaks.
+    fn watch(&mut self, token: Token) {
+        let Some(s) = self.sockets.get_mut(token) else { return };
+        if s.has(WATCHED | BROKEN | CLOSED | CONNECTING) {
+            return;
+        }
+        let op = opcode::PollAdd::new(types::Fd(s.raw()), libc::POLLERR as u32).build();
+        s.flags |= WATCHED;
+        self.start(token, WATCH, op);
+    }
+
+    fn accept(&mut self, listener: Token) {
+        let Some(s) = self.sockets.get_mut(listener) else { return };
+        if s.has(CLOSED) {
+            return;
+        }
+        s.flags &= !RESTING;
+        let op = opcode::AcceptMulti::new(types::Fd(s.raw())).flags(libc::SOCK_CLOEXEC).build();
+        self.start(listener, ACCEPT, op);
+    }
+
+    /// Submits what is queued, waits for `want` completions and fetches all there are.
+    fn enter(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
+        let ts = timeout.map(types::Timespec::from);
+        let args = match &ts {
+            Some(ts) => types::SubmitArgs::new().timespec(ts),
+            None => types::SubmitArgs::new(),
+        };
+        let queued = self.ring.submission().len() as u32;
+        // SAFETY: with EXT_ARG the argument is an io_uring_getevents_arg, which SubmitArgs is; `ts` outlives the call.
+        let r = unsafe { self.ring.submitter().enter(queued, want, GETEVENTS | EXT_ARG, Some(&args)) };
+        if let Err(e) = r {
+            let passing = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
+            if !e.raw_os_error().is_some_and(|n| passing.contains(&n)) {
+                return Err(e);
+            }
+        }
+        self.completions.extend(self.ring.completion().map(|c| (c.user_data(), c.result(), c.flags())));
+        Ok(())
+    }
+
+    fn complete(&mut self, data: u64, result: i32, flags: u32, out: &mut Vec<Event>) {
+        let (kind, token) = (data & !TOKEN, Token(data & TOKEN));
+        if kind == BELL {
+            out.push(Event::Woken);
+            // Without the bell only other threads' news is late; there is nobody to tell.
+            let _ = self.listen_for_bell();
+            return;
+        }
+        let done = !cqueue::more(flags);
+        if let Some(s) = self.sockets.get_mut(token) {
+            s.operations -= u16::from(done && kind != IGNORED);
+        }
+        match kind {
+            ACCEPT => self.accepted(token, result, done, out),
+            RECV => self.received(token, result, flags, out),
+            SEND => self.sent(token, result, out),
+            CONNECT => self.connected(token, result, out),
+            WATCH => self.watched(token, result, out),
+            _ => {}
+        }
+        if self.sockets.get(token).is_some_and(|s| s.has(CLOSED) && s.operations == 0) {
+            self.sockets.remove(token);
+        }
+    }
+
+    fn accepted(&mut self, listener: Token, result: i32, done: bool, out: &mut Vec<Event>) {
+        if result >= 0 {
+            // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+            let fd = unsafe { OwnedFd::from_raw_fd(result) };
+            let conn = self.sockets.insert(Socket::new(fd, 0, None));
+            out.push(Event::Accepted { listener, conn });
+            self.receive(conn);
+        } else if common::is_exhaustion(-result) {
+            out.push(Event::AcceptFailed { listener });
+            if let Some(s) = self.sockets.get_mut(listener) {
+                s.flags |= RESTING;
+                self.retry_at = common::monotonic() + ACCEPT_PAUSE_NS;
+                return;
+            }
+        }
+        if done {
+            self.accept(listener);
+        }
+    }
+
+    fn received(&mut self, token: Token, result: i32, flags: u32, out: &mut Vec<Event>) {
+        let piece = cqueue::buffer_select(flags).map(|id| {
+            let n = result.max(0) as u32;
+            (self.buffers.take(id, n, cqueue::buffer_more(flags)), n)
+        });
+        let Some(s) = self.sockets.get_mut(token) else { return };
+        let done = !cqueue::more(flags);
+        if done {
+            s.flags &= !RECEIVING;
+        }
+        if s.has(CLOSED | BROKEN) {
+            return;
+        }
+        // Input in order: what comes after held input is held too.
+        let hold = s.has(PAUSED) || !s.held.is_empty();
+        match (result, piece) {
+            (1.., Some((start, len))) if hold => s.held.extend_from_slice(self.buffers.bytes(start, len)),
+            (1.., Some((start, len))) => out.push(Event::Data { conn: token, start, len }),
+            (0, _) if hold => s.flags |= EOF | HELD_EOF,
+            (0, _) => {
+                s.flags |= EOF;
+                out.push(Event::Eof { conn: token });
+            }
+            (n, _) if n == -libc::ENOBUFS || n == -libc::ECANCELED || n == -libc::EINTR || n > 0 => {}
+            _ => {
+                s.flags |= BROKEN;
+                return out.push(Event::Broken { conn: token });
+            }
+        }
+        if s.has(EOF) {
+            self.watch(token);
+        } else if done {
+            self.receive(token);
+        }
+    }
+
+    fn sent(&mut self, token: Token, result: i32, out: &mut Vec<Event>) {
+        let Some(s) = self.sockets.get_mut(token) else { return };
+        s.flags &= !SENDING;
+        let Some(send) = s.send.take() else { return };
+        let whole = result >= 0 && result as usize == send.total;
+        self.spare.push(send);
+        if s.has(CLOSED | BROKEN) {
+            return;
+        }
+        match result {
+            0.. => out.push(Event::Sent { conn: token, len: result as u32 }),
+            n if n == -libc::EINTR || n == -libc::EAGAIN => out.push(Event::Sent { conn: token, len: 0 }),
+            _ => {
+                s.flags |= BROKEN;
+                return out.push(Event::Broken { conn: token });
+            }
+        }
+        if whole && s.has(SHUTTING) {
+            s.flags &= !SHUTTING;
+            common::half_close(s.raw());
+        }
+    }
+
+    fn connected(&mut self, token: Token, result: i32, out: &mut Vec<Event>) {
+        let Some(s) = self.sockets.get_mut(token) else { return };
+        s.connect = None;
+        if s.has(CLOSED) {
+            return;
+        }
+        if result < 0 || s.peer.is_none_or(|p| common::connected_to_itself(s.raw(), p)) {
+            self.sockets.remove(token);
+            return out.push(Event::ConnectFailed { conn: token });
+        }
+        s.flags &= !CONNECTING;
+        out.push(Event::Connected { conn: token });
+        if s.has(BLOCKED) {
+            s.flags &= !BLOCKED;
+            out.push(Event::Writable { conn: token });
+        }
+        if s.has(PAUSED) {
+            self.watch(token);
+        } else {
+            self.receive(token);
+        }
+    }
+
+    fn watched(&mut self, token: Token, result: i32, out: &mut Vec<Event>) {
+        let Some(s) = self.sockets.get_mut(token) else { return };
+        s.flags &= !WATCHED;
+        // A connection that is read from says so itself, after its last bytes.
+        let silent = s.has(PAUSED | EOF) && !s.has(CLOSED | BROKEN);
+        if silent && result > 0 && result & i32::from(libc::POLLERR) != 0 {
+            s.flags |= BROKEN;
+            out.push(Event::Broken { conn: token });
+        }
+    }
+
+    /// Delivers what was held for connections that are read again.
+    fn deliver_held(&mut self, out: &mut Vec<Event>) {
+        for token in std::mem::take(&mut self.resumed) {
+            let Some(s) = self.sockets.get_mut(token) else { continue };
+            if s.has(PAUSED | CLOSED | BROKEN) {
+                continue;
+            }
+            if !s.held.is_empty() {
+                let start = BufferRing::BYTES + self.aside.len() as u32;
+                self.aside.append(&mut s.held);
+                s.held = Vec::new();
+                let len = BufferRing::BYTES + self.aside.len() as u32 - start;
+                out.push(Event::Data { conn: token, start, len });
+            }
+            if s.has(HELD_EOF) {
+                s.flags &= !HELD_EOF;
+                out.push(Event::Eof { conn: token });
+            }
+            self.receive(token);
+        }
+    }
+
+    fn wake_listeners(&mut self) {
+        self.retry_at = 0;
+        let resting: Vec<Token> = self.sockets.iter().filter(|(_, s)| s.has(RESTING)).map(|(t, _)| t).collect();
+        for token in resting {
+            self.accept(token);
+        }
+    }
+
+    /// Cancels a socket's operations and closes it, in this order in the queue and after sends queued before.
+    fn retire(&mut self, token: Token) {
+        let Some(s) = self.sockets.get_mut(token) else { return };
+        s.flags |= CLOSED;
+        s.held = Vec::new();
+        let (idle, fd) = (s.operations == 0, s.fd.take());
+        let Some(fd) = fd else { return };
+        if idle {
+            self.sockets.remove(token);
+            return;
+        }
+        let target = types::Fd(fd.as_raw_fd());
+        let cancel = opcode::AsyncCancel2::new(types::CancelBuilder::fd(target).all()).build();
+        let close = opcode::Close::new(target).build();
+        let quiet = squeue::Flags::SKIP_SUCCESS;
+        if self.push(cancel.flags(quiet).user_data(IGNORED)).is_ok()
+            && self.push(close.flags(quiet).user_data(IGNORED)).is_ok()
+        {
+            // The close operation owns the descriptor now.
+            let _ = fd.into_raw_fd();
+        }
+    }
+}
+
+impl Engine for Uring {
+    fn name(&self) -> &'static str {
+        "io_uring"
+    }
+
+    fn listen(&mut self, addr: SocketAddr) -> io::Result<Token> {
+        let fd = common::listener(addr, 0)?;
+        let token = self.sockets.insert(Socket::new(fd, LISTENER, None));
+        self.accept(token);
+        Ok(token)
+    }
+
+    fn unlisten(&mut self, listener: Token) {
+        let Some(raw) = self.sockets.get(listener).map(Socket::raw) else { return };
+        // Who is in the queue has been told that the connection stands: closing would reset it.
+        // SAFETY: plain system calls on our own socket.
+        unsafe { libc::fcntl(raw, libc::F_SETFL, libc::O_NONBLOCK) };
+        loop {
+            // SAFETY: no address is asked for; the descriptor returned is owned by nobody else.
+            let fd = unsafe { libc::accept4(raw, std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC) };
+            if fd < 0 {
+                break;
+            }
+            let mut early = std::mem::take(&mut self.early);
+            self.accepted(listener, fd, false, &mut early);
+            self.early = early;
+        }
+        self.retire(listener);
+    }
+
+    fn connect(&mut self, addr: SocketAddr) -> io::Result<Token> {
+        let fd = common::tcp_socket(addr, 0)?;
+        let raw = fd.as_raw_fd();
+        common::set_option(raw, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+        let a = Box::new(common::RawAddr::of(addr));
+        let op = opcode::Connect::new(types::Fd(raw), a.as_ptr(), a.len).build();
+        let mut s = Socket::new(fd, CONNECTING, Some(addr));
+        s.connect = Some(a);
+        let token = self.sockets.insert(s);
+        if !self.start(token, CONNECT, op) {
+            self.sockets.remove(token);
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        Ok(token)
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        self.buffers.give_back();
+        self.aside.clear();
+        events.append(&mut self.early);
+        if !self.resumed.is_empty() {
+            self.deliver_held(events);
+        }
+        let mut timeout = timeout;
+        if self.retry_at != 0 {
+            let pause = Duration::from_nanos(ACCEPT_PAUSE_NS);
+            timeout = Some(timeout.map_or(pause, |t| t.min(pause)));
+        }
+        let waits = events.is_empty() && timeout != Some(Duration::ZERO);
+        self.enter(u32::from(waits), timeout)?;
+        let mut completions = std::mem::take(&mut self.completions);
+        for &(data, result, flags) in &completions {
+            self.complete(data, result, flags, events);
+        }
+        completions.clear();
+        self.completions = completions;
+        if self.retry_at != 0 && common::monotonic() >= self.retry_at {
+            self.wake_listeners();
+        }
+        Ok(())
+    }
+
+    fn data(&self, start: u32, len: u32) -> &[u8] {
+        match start.checked_sub(BufferRing::BYTES) {
+            None => self.buffers.bytes(start, len),
+            Some(at) => &self.aside[at as usize..][..len as usize],
+        }
+    }
+
+    unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
+        let Some(s) = self.sockets.get_mut(conn) else { return Write::Broken };
+        if s.has(BROKEN | LISTENER | CLOSED) {
+            return Write::Broken;
+        }
+        if s.has(CONNECTING) {
+            s.flags |= BLOCKED;
+            return Write::Blocked;
+        }
+        if s.has(SENDING) {
+            // The caller has output in flight; `Sent` will come.
+            return Write::Blocked;
+        }
+        if slices.iter().all(|s| s.is_empty()) {
+            return Write::Done(0);
+        }
+        let mut send = self.spare.pop().unwrap_or_default();
+        let op = send.prepare(s.raw(), slices);
+        s.send = Some(send);
+        s.flags |= SENDING;
+        if !self.start(conn, SEND, op) {
+            if let Some(s) = self.sockets.get_mut(conn) {
+                s.flags |= BROKEN;
+                s.flags &= !SENDING;
+            }
+            return Write::Broken;
+        }
+        Write::InFlight
+    }
+
+    fn pause(&mut self, conn: Token, paused: bool) {
+        let Some(s) = self.sockets.get_mut(conn) else { return };
+        if s.has(PAUSED) == paused || s.has(CLOSED) {
+            return;
+        }
+        if !paused {
+            s.flags &= !PAUSED;
+            return self.resumed.push(conn);
+        }
+        s.flags |= PAUSED;
+        if s.has(RECEIVING) {
+            let cancel = opcode::AsyncCancel::new(RECV | conn.0).build().flags(squeue::Flags::SKIP_SUCCESS);
+            // If it cannot be queued, what arrives is held all the same.
+            let _ = self.push(cancel.user_data(IGNORED));
+        }
+        self.watch(conn);
+    }
+
+    fn shutdown(&mut self, conn: Token) {
+        let Some(s) = self.sockets.get_mut(conn) else { return };
+        if s.has(SENDING) {
+            s.flags |= SHUTTING;
+        } else {
+            common::half_close(s.raw());
+        }
+    }
+
+    fn close(&mut self, conn: Token, reset: bool) {
+        let Some(s) = self.sockets.get(conn) else { return };
+        if reset && !s.has(CLOSED) {
+            common::reset_on_close(s.raw());
+        }
+        self.retire(conn);
+    }
+
+    fn pending_close(&self, conn: Token) -> bool {
+        self.sockets.get(conn).is_some_and(|s| s.has(SENDING))
+    }
+
+    fn addresses(&self, conn: Token) -> Option<(SocketAddr, SocketAddr)> {
+        let s = self.sockets.get(conn)?;
+        let local = common::local_address(s.raw())?;
+        let peer = if s.has(LISTENER) { Some(local) } else { s.peer.or_else(|| common::peer_address(s.raw())) };
+        Some((local, peer?))
+    }
+
+    fn waker(&self) -> Waker {
+        Waker(Some(self.bell.clone()))
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // Wait until the kernel has let go of our memory and of the caller's.
+        let patience = types::Timespec::from(Duration::from_secs(1));
+        let _ = self.ring.submitter().register_sync_cancel(Some(patience), types::CancelBuilder::any());
+        self.buffers.unregister(&self.ring);
+    }
+}
