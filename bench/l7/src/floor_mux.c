@@ -2,12 +2,14 @@
  * edge-triggered epoll. A key's hash picks the backend; each backend has ONE connection shared by all
  * clients; all output is sent once per batch of events. Understands the ASCII "get" of one key and
  * the binary get/getk. One GET may be outstanding per client: replies are not put back in order.
- * usage: floor_mux LISTENPORT BACKENDPORT[,BACKENDPORT...] */
+ * usage: floor_mux LISTENPORT BACKENDPORT[,BACKENDPORT...] [WAIT_US]
+ * With WAIT_US it sleeps that long before each look at the sockets, to find more events per look. */
 #define _GNU_SOURCE
 #include "common.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 
 enum { MAX_EVENTS = 512, READ_SIZE = 65536, WAITING = 65536, BINARY_HEAD = 24 };
 enum { MAGIC_REQUEST = 0x80, MAGIC_RESPONSE = 0x81 };
@@ -248,13 +250,17 @@ int main(int argc, char **argv)
 {
     if (argc < 3)
         return 2;
+    useconds_t wait_us = argc > 3 ? (useconds_t)atoi(argv[3]) : 0;
     raise_fd_limit();
+    prctl(PR_SET_TIMERSLACK, 1000); /* ns */
     ep = epoll_create1(0);
     connect_backends(argv[2]);
     int listener = listen_on(atoi(argv[1]), SOCK_NONBLOCK);
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL}, events[MAX_EVENTS];
     epoll_ctl(ep, EPOLL_CTL_ADD, listener, &ev);
     for (;;) {
+        if (wait_us)
+            usleep(wait_us);
         int n = epoll_wait(ep, events, MAX_EVENTS, -1);
         for (int i = 0; i < n; i++) {
             struct conn *c = events[i].data.ptr;

@@ -49,6 +49,7 @@ PEERS = {
         "floor_epoll": floors.start("floor_epoll"),
         "floor_uring": floors.start("floor_uring"),
         "floor_mux": floors.start("floor_mux"),
+        "floor_mux_w200": floors.start("floor_mux", "200"),
         "direct": None,
     },
     # `sort` is a pipeline of several processes: see combiner.py.
