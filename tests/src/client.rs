@@ -1,0 +1,140 @@
+//! A raw client with deadlines: says bytes, expects bytes.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// How long any expectation waits before it fails the test.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+pub struct Client {
+    pub stream: TcpStream,
+    /// Received but not yet taken.
+    pub seen: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(port: u16) -> Client {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server accepts");
+        Client::over(stream)
+    }
+
+    pub fn over(stream: TcpStream) -> Client {
+        stream.set_nodelay(true).expect("a socket");
+        stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket");
+        Client { stream, seen: Vec::new() }
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        self.stream.write_all(bytes.as_ref()).expect("the peer takes what we send");
+        self
+    }
+
+    /// In pieces of n bytes, each in a segment of its own.
+    pub fn send_in_pieces(&mut self, bytes: &[u8], n: usize) -> &mut Self {
+        for piece in bytes.chunks(n) {
+            self.stream.write_all(piece).expect("the peer takes what we send");
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        self
+    }
+
+    /// Reads once; false at the end of the stream.
+    fn fill(&mut self) -> bool {
+        let mut buffer = [0; 65536];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(n) => {
+                self.seen.extend_from_slice(&buffer[..n]);
+                true
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Takes exactly n bytes.
+    pub fn take(&mut self, n: usize) -> Vec<u8> {
+        let until = Instant::now() + PATIENCE;
+        while self.seen.len() < n {
+            assert!(self.fill(), "the connection ended after {} of {n} bytes: {}", self.seen.len(), show(&self.seen));
+            assert!(Instant::now() < until, "only {} of {n} bytes came: {}", self.seen.len(), show(&self.seen));
+        }
+        self.seen.drain(..n).collect()
+    }
+
+    /// Takes up to and including a delimiter.
+    pub fn take_until(&mut self, delimiter: &[u8]) -> Vec<u8> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.seen.windows(delimiter.len()).position(|w| w == delimiter) {
+                return self.take(at + delimiter.len());
+            }
+            assert!(self.fill(), "the connection ended before {}: {}", show(delimiter), show(&self.seen));
+            assert!(Instant::now() < until, "{} did not come: {}", show(delimiter), show(&self.seen));
+        }
+    }
+
+    /// The next bytes must be these.
+    pub fn expect(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        let wanted = bytes.as_ref();
+        let until = Instant::now() + PATIENCE;
+        while self.seen.len() < wanted.len() && wanted.starts_with(&self.seen) && Instant::now() < until && self.fill() {}
+        let got = &self.seen[..self.seen.len().min(wanted.len())];
+        assert!(got == wanted, "expected {}\n     got {}", show(wanted), show(&self.seen));
+        self.seen.drain(..wanted.len());
+        self
+    }
+
+    /// All that comes until the peer closes.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let until = Instant::now() + PATIENCE;
+        while self.fill() {
+            assert!(Instant::now() < until, "the peer does not close; so far {}", show(&self.seen));
+        }
+        std::mem::take(&mut self.seen)
+    }
+
+    /// The peer must close without another byte.
+    pub fn expect_closed(&mut self) {
+        let rest = self.rest();
+        assert!(rest.is_empty(), "expected the end, got {}", show(&rest));
+    }
+
+    /// Nothing may come for this long.
+    pub fn expect_silence(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until && self.seen.is_empty() {
+            assert!(self.fill(), "the connection ended");
+        }
+        assert!(self.seen.is_empty(), "expected nothing, got {}", show(&self.seen));
+    }
+
+    pub fn finish_sending(&mut self) -> &mut Self {
+        self.stream.shutdown(Shutdown::Write).ok();
+        self
+    }
+
+    /// Closes with a reset.
+    pub fn reset(self) {
+        use std::os::fd::AsRawFd;
+        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+        // SAFETY: a valid descriptor and a valid option value.
+        unsafe {
+            libc::setsockopt(
+                self.stream.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_LINGER,
+                (&raw const linger).cast(),
+                size_of::<libc::linger>() as u32,
+            );
+        }
+    }
+}
+
+/// Bytes for people.
+pub fn show(bytes: &[u8]) -> String {
+    let cut = &bytes[..bytes.len().min(600)];
+    let more = if bytes.len() > cut.len() { format!("… ({} bytes)", bytes.len()) } else { String::new() };
+    format!("\"{}\"{more}", cut.escape_ascii())
+}

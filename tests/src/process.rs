@@ -1,0 +1,181 @@
+//! Child processes: ours and real servers. All are killed when dropped.
+
+use crate::root;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+/// A port that was free a moment ago. Ports are handed out below the kernel's ephemeral range and spread by process id, so that
+/// test binaries that run at once, and outgoing connections, do not meet.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let base = 10_000 + (std::process::id() % 180) as u16 * 100;
+    loop {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = base + n % 2000 % 20_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// True if the tool is installed. If not: says so, and fails the test in CI.
+pub fn require_tool(name: &str) -> bool {
+    let found = std::env::var_os("PATH")
+        .map(|p| std::env::split_paths(&p).chain([PathBuf::from("/usr/sbin")]).any(|d| d.join(name).exists()))
+        .unwrap_or(false);
+    if !found {
+        assert!(std::env::var_os("CI").is_none(), "{name} is not installed; scripts/setup.sh test installs it");
+        eprintln!("SKIPPED: {name} is not installed");
+    }
+    found
+}
+
+pub struct Process {
+    pub child: Child,
+    pub port: u16,
+    pub log: PathBuf,
+}
+
+impl Process {
+    /// Starts a command whose output goes to a log, and waits until the port accepts.
+    pub fn start(name: &str, command: &mut Command, port: u16) -> Process {
+        let log = std::env::temp_dir().join(format!("wireloom-test-{}-{name}-{port}.log", std::process::id()));
+        let file = std::fs::File::create(&log).expect("the temporary folder is writable");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().expect("a descriptor"))
+            .stderr(file)
+            .spawn()
+            .unwrap_or_else(|e| panic!("{name} does not start: {e}"));
+        let mut process = Process { child, port, log };
+        process.wait_for_port();
+        process
+    }
+
+    fn wait_for_port(&mut self) {
+        let until = Instant::now() + Duration::from_secs(30);
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            if let Some(status) = self.child.try_wait().expect("the child is ours") {
+                panic!("exited with {status} before it listened:\n{}", self.output());
+            }
+            assert!(Instant::now() < until, "port {} does not open:\n{}", self.port, self.output());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What it has printed so far.
+    pub fn output(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: kill on our own child's pid.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+
+    /// Waits for the exit; None after the time.
+    pub fn exit_code(&mut self, within: Duration) -> Option<i32> {
+        let until = Instant::now() + within;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().expect("the child is ours") {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
+    /// Resident memory, in KiB.
+    pub fn rss_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap_or("");
+        line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+    }
+
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, |d| d.count())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        std::fs::remove_file(&self.log).ok();
+    }
+}
+
+/// Our binary with one app.
+pub struct Wireloom;
+
+impl Wireloom {
+    pub fn binary() -> PathBuf {
+        let path = std::env::var_os("WIRELOOM").map_or_else(|| root().join("target/release/wireloom"), PathBuf::from);
+        assert!(path.exists(), "{} is not built; run `cargo build --release --bins`", path.display());
+        path
+    }
+
+    /// `wireloom run apps/<app>.loom --set port=… <extra>` on a free port.
+    pub fn run(app: &str, extra: &[&str]) -> Process {
+        Self::run_with(app, extra, |_| {})
+    }
+
+    /// The same, with a last word on the command (limits, environment).
+    pub fn run_with(app: &str, extra: &[&str], adjust: impl FnOnce(&mut Command)) -> Process {
+        let port = free_port();
+        let mut command = Command::new(Self::binary());
+        command.current_dir(root()).arg("run").arg(format!("apps/{app}.loom")).arg("--set").arg(format!("port={port}")).args(extra);
+        adjust(&mut command);
+        Process::start(app, &mut command, port)
+    }
+}
+
+/// `127.0.0.1:p1,127.0.0.1:p2`, as the `servers` parameter takes it.
+pub fn servers(ports: &[u16]) -> String {
+    let list: Vec<String> = ports.iter().map(|p| format!("127.0.0.1:{p}")).collect();
+    format!("servers={}", list.join(","))
+}
+
+impl Process {
+    pub fn memcached() -> Process {
+        let port = free_port();
+        Process::start(
+            "memcached",
+            Command::new("memcached").args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-U", "0", "-p", &port.to_string()]),
+            port,
+        )
+    }
+
+    pub fn redis() -> Process {
+        let port = free_port();
+        Process::start(
+            "redis",
+            Command::new("redis-server").args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port.to_string()]),
+            port,
+        )
+    }
+
+    /// nginx with these lines in its `server` block.
+    pub fn nginx(server: &str) -> Process {
+        let port = free_port();
+        let folder = std::env::temp_dir().join(format!("wireloom-test-nginx-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+        let d = folder.display();
+        let text = format!(
+            "worker_processes 1; daemon off; pid {d}/pid; error_log {d}/err warn; events {{ worker_connections 4096; }}\n\
+             http {{ access_log off; client_body_temp_path {d}/a; proxy_temp_path {d}/b; fastcgi_temp_path {d}/c; uwsgi_temp_path {d}/e; \
+             scgi_temp_path {d}/f; client_max_body_size 0; keepalive_requests 1000000; server {{ listen 127.0.0.1:{port}; root {d}; {server} }} }}\n"
+        );
+        let conf = folder.join("nginx.conf");
+        std::fs::write(&conf, text).expect("the temporary folder is writable");
+        Process::start("nginx", Command::new("/usr/sbin/nginx").arg("-p").arg(&folder).arg("-c").arg(&conf), port)
+    }
+}
