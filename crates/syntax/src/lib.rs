@@ -8,7 +8,11 @@
 pub mod ast;
 pub mod codes;
 pub mod diagnostic;
+pub mod lexer;
+pub mod parser;
 pub mod source;
+pub mod token;
 
 pub use diagnostic::{Diagnostic, Label, Severity};
+pub use parser::{parse, Parsed};
 pub use source::{MemoryWorld, OsWorld, SourceMap, World};

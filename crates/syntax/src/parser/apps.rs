@@ -1,0 +1,415 @@
+//! Elements and apps: members, ports, tables, handlers, wiring.
+
+use super::exprs::expr_of;
+use super::recover::nearest;
+use super::{Abort, Column, Parser, P};
+use crate::ast::{
+    Arg, Element, Expr, ExprKind, Handler, Ident, Member, MemberKind, Node, NodeKind, On, Path, Port, Table, TypeArg,
+};
+use crate::diagnostic::Diagnostic;
+use crate::token::Tok;
+
+/// Nodes of wiring that need no name.
+const WORDS: &[&str] = &[
+    "where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse",
+];
+const MEMBERS: &[&str] = &[
+    "param", "in", "out", "port", "state", "session", "counter", "table", "global", "const", "fn", "on", "every", "signal",
+];
+
+impl Parser<'_> {
+    /// `element Name { … }`, `app name { … }`
+    pub(super) fn element(&mut self) -> P<Element> {
+        self.bump();
+        let name = self.name("an app or element")?;
+        let members = self.braced(Self::members)?;
+        let mut members: Vec<Member> = members.into_iter().flatten().collect();
+        resolve_words(&mut members);
+        Ok(Element { name, members })
+    }
+
+    /// The members of one line: `port a = …, b = …` and `counter a, b` are several.
+    fn members(&mut self) -> P<Vec<Member>> {
+        let (doc, start) = (self.doc(), self.span());
+        let kinds = self.member_kinds()?;
+        let span = self.since(start);
+        Ok(kinds.into_iter().map(|kind| Member { doc: doc.clone(), span, kind }).collect())
+    }
+
+    fn member_kinds(&mut self) -> P<Vec<MemberKind>> {
+        let word = self.word_text(0).unwrap_or("");
+        // A keyword only if a name follows: `port -> x` and `table = Table()` are wiring and an instance.
+        let defines = self.word_here(1);
+        match word {
+            "port" if defines => return self.ports(),
+            "counter" if defines => return self.counters(),
+            _ => {}
+        }
+        let one = match word {
+            "param" if defines => {
+                self.bump();
+                MemberKind::Param(self.typed_member()?)
+            }
+            "in" | "out" if defines => self.element_port(word == "in")?,
+            "state" if defines => {
+                self.bump();
+                let p = self.typed_member()?;
+                MemberKind::State { name: p.name, ty: p.ty, init: p.default }
+            }
+            "session" if defines => {
+                self.bump();
+                let p = self.typed_member()?;
+                if let Some(value) = p.default {
+                    let d = Diagnostic::error("E0112", value.span, "a session's value starts as zero or `none`")
+                        .hint("make the type an option (`u32?`) and use `name else (name = …)`");
+                    self.report(d);
+                }
+                MemberKind::Session { name: p.name, ty: p.ty }
+            }
+            "table" | "global" if defines => MemberKind::Table(self.table()?),
+            "const" if defines => {
+                let (name, ty, value) = self.constant()?;
+                MemberKind::Const { name, ty, value }
+            }
+            "fn" | "extern" if defines => MemberKind::Fn(self.function()?),
+            "on" if defines => MemberKind::Handler(self.handler()?),
+            "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
+            "signal" if defines => self.signal()?,
+            "segment" | "queue" | "cache" | "event" | "publish" | "subscribe" | "export" if defines => {
+                return self.not_yet(&format!("`{word}`"));
+            }
+            _ if self.at_any_word() && self.sign_at(1, "=") => self.instance()?,
+            _ => self.wiring()?,
+        };
+        Ok(vec![one])
+    }
+
+    /// `name: T = value` of a member
+    fn typed_member(&mut self) -> P<crate::ast::Param> {
+        let doc = self.doc();
+        let name = self.name("a member")?;
+        self.colon("before the type")?;
+        self.column(Column::Type);
+        let ty = self.ty()?;
+        let default = if self.at_sign("=") {
+            self.column(Column::Equals);
+            self.bump();
+            Some(self.expr()?)
+        } else {
+            None
+        };
+        Ok(crate::ast::Param { doc, name, ty, default })
+    }
+
+    fn element_port(&mut self, inward: bool) -> P<MemberKind> {
+        self.bump();
+        self.column(Column::Shape);
+        let name = self.name("a port")?;
+        self.colon("before the type")?;
+        self.column(Column::Type);
+        let ty = self.ty()?;
+        Ok(if inward { MemberKind::In { name, ty } } else { MemberKind::Out { name, ty } })
+    }
+
+    fn counters(&mut self) -> P<Vec<MemberKind>> {
+        self.bump();
+        let mut names = vec![MemberKind::Counter(self.name("a counter")?)];
+        while self.eat(",") {
+            names.push(MemberKind::Counter(self.name("a counter")?));
+        }
+        Ok(names)
+    }
+
+    // ---- ports ----
+
+    fn ports(&mut self) -> P<Vec<MemberKind>> {
+        self.bump();
+        let mut ports = vec![MemberKind::Port(self.port()?)];
+        while self.eat(",") {
+            ports.push(MemberKind::Port(self.port()?));
+        }
+        Ok(ports)
+    }
+
+    /// `name = listen tcp(80) as http [8] { idle 60s }`
+    fn port(&mut self) -> P<Port> {
+        let name = self.name("a port")?;
+        self.column(Column::Equals);
+        self.expect("=")?;
+        let (direction, transport, args) = self.port_source()?;
+        let mut protocols = Vec::new();
+        if self.at_word("as") {
+            self.column(Column::Protocol);
+            self.bump();
+            protocols.push(self.path("a protocol")?);
+            while self.eat_word("or") {
+                protocols.push(self.path("a protocol")?);
+            }
+        }
+        let count = if self.at_sign("[") && !self.breaks(0) { Some(self.port_count()?) } else { None };
+        let options = if self.at_sign("{") && !self.token(0).newline { self.port_options()? } else { Vec::new() };
+        Ok(Port { name, direction, transport, args, protocols, count, options })
+    }
+
+    /// `listen tcp(80)`; for a device, `nic("eth0")`, the direction is called `device`, and a list of devices is the
+    /// transport `list` of calls.
+    fn port_source(&mut self) -> P<(Ident, Ident, Vec<Expr>)> {
+        let start = self.span();
+        let device = Ident { name: "device".into(), span: start };
+        if self.at_sign("[") {
+            let calls = self.bracketed("[", "]", Self::expr)?;
+            return Ok((device, Ident { name: "list".into(), span: start }, calls));
+        }
+        if self.word_here(1) {
+            let direction = self.any_word("`listen` or `connect`")?;
+            let transport = self.any_word("a transport")?;
+            return Ok((direction, transport, self.port_args()?));
+        }
+        let path = self.path("`listen tcp(…)`, `connect tcp(…)` or a device")?;
+        let name = path.parts.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(".");
+        let transport = Ident { name, span: path.span };
+        Ok((device, transport, self.port_args()?))
+    }
+
+    fn port_args(&mut self) -> P<Vec<Expr>> {
+        if !self.at_sign("(") {
+            return self.unexpected("`(`");
+        }
+        self.mark_tight();
+        self.bracketed("(", ")", |p| {
+            // `reassemble client`: a word and what it is about
+            let start = p.span();
+            if p.at_any_word() && p.word_here(1) && !matches!(p.word_text(1), Some("else" | "or" | "and" | "in" | "is")) {
+                let word = p.any_word("an argument")?;
+                let value = p.expr()?;
+                let callee = expr_of(word.span, ExprKind::Name(word));
+                return Ok(expr_of(p.since(start), ExprKind::Call(callee, vec![Arg { name: None, value }])));
+            }
+            p.expr()
+        })
+    }
+
+    fn port_count(&mut self) -> P<Expr> {
+        let opened = self.expect("[")?;
+        self.inside(false, |p| {
+            let count = p.expr()?;
+            p.close("]", opened)?;
+            Ok(count)
+        })
+    }
+
+    fn port_options(&mut self) -> P<Vec<(Ident, Expr)>> {
+        self.braced(|p| {
+            let name = p.any_word("an option")?;
+            Ok((name, p.expr()?))
+        })
+    }
+
+    // ---- tables ----
+
+    /// `table flows: K -> V { capacity 1M, idle 60s }`
+    pub(super) fn table(&mut self) -> P<Table> {
+        let global = self.eat_word("global");
+        self.expect_word("table")?;
+        let name = self.name("a table")?;
+        self.colon("before the key's type")?;
+        self.column(Column::Type);
+        let key = self.ty()?;
+        self.arrow("->", "=>", "between the types of key and value")?;
+        let value = self.ty()?;
+        let options = if self.at_sign("{") {
+            self.column(Column::Options);
+            self.table_options()?
+        } else {
+            Vec::new()
+        };
+        Ok(Table { name, key, value, options, global })
+    }
+
+    fn table_options(&mut self) -> P<Vec<(Ident, Option<Expr>)>> {
+        self.braced(|p| {
+            let name = p.any_word("an option of the table")?;
+            let ends = p.breaks(0) || matches!(p.tok(), Tok::Sign("," | ";" | "}"));
+            Ok((name, if ends { None } else { Some(p.expr()?) }))
+        })
+    }
+
+    // ---- handlers ----
+
+    fn handler(&mut self) -> P<Handler> {
+        self.bump();
+        let on = self.event()?;
+        let guard = if self.eat_word("where") { Some(self.condition_expr()?) } else { None };
+        Ok(Handler { on, guard, body: self.block()? })
+    }
+
+    fn event(&mut self) -> P<On> {
+        if self.at_word("start") && !self.sign_at(1, "(") && !self.sign_at(1, ".") {
+            self.bump();
+            return Ok(On::Start);
+        }
+        if self.at_word("fault") && self.sign_at(1, "(") {
+            self.bump();
+            return self.handler_param("the fault").map(On::Fault);
+        }
+        let port = self.any_word("a port's name")?;
+        if self.at_sign(".") {
+            self.dot();
+            let event = self.any_word("an event")?;
+            let mut params = Vec::new();
+            if self.at_sign("(") {
+                self.mark_tight();
+                params = self.bracketed("(", ")", |p| p.name("what the event carries"))?;
+            }
+            if params.len() > 1 || self.at_sign(".") {
+                return self.not_yet("an event of a packet flow");
+            }
+            return Ok(On::Event { port, event, param: params.pop() });
+        }
+        if !self.at_sign("(") {
+            return self.unexpected("`(` and a name for the message");
+        }
+        self.mark_tight();
+        let opened = self.bump();
+        let param = self.name("the message")?;
+        self.mark_tight_if(":");
+        let protocol = if self.eat(":") { Some(self.path("a protocol")?) } else { None };
+        self.close(")", opened)?;
+        Ok(On::Message { port, param, protocol })
+    }
+
+    /// `every 10s { … }`
+    fn timer(&mut self) -> P<Handler> {
+        self.bump();
+        let period = self.condition_expr()?;
+        Ok(Handler { on: On::Every(period), guard: None, body: self.block()? })
+    }
+
+    fn signal(&mut self) -> P<MemberKind> {
+        self.bump();
+        let name = self.name("a signal")?;
+        if !self.at_sign("(") {
+            return self.unexpected("`(`");
+        }
+        let params = self.params()?;
+        let ret = self.result_type()?;
+        Ok(MemberKind::Signal { name, params, ret, body: self.block()? })
+    }
+
+    // ---- wiring ----
+
+    /// `tee = Tee<2>(args)`: arguments in angles come first
+    fn instance(&mut self) -> P<MemberKind> {
+        let name = self.name("an instance")?;
+        self.column(Column::Equals);
+        self.bump();
+        let element: Path = self.path("an element's name")?;
+        let mut args = Vec::new();
+        if self.at_sign("<") {
+            let angled = self.type_args()?;
+            args.extend(angled.into_iter().map(|a| self.const_of(a)));
+        }
+        if !self.at_sign("(") {
+            return self.unexpected("`(` and the element's parameters");
+        }
+        args.extend(self.plain_args()?);
+        Ok(MemberKind::Instance { name, element, args })
+    }
+
+    /// A bare name between angles is a constant here.
+    fn const_of(&self, arg: TypeArg) -> Expr {
+        match arg {
+            TypeArg::Const(e) => e,
+            TypeArg::Type(ty) => {
+                let name = Ident { name: self.slice(ty.span).to_string(), span: ty.span };
+                expr_of(ty.span, ExprKind::Name(name))
+            }
+        }
+    }
+
+    fn wiring(&mut self) -> P<MemberKind> {
+        let start = self.span();
+        let mut nodes = vec![self.node()?];
+        while self.at_sign("->") || (self.at_sign("=>") && nodes.len() == 1) {
+            self.arrow("->", "=>", "between nodes")?;
+            nodes.push(self.node()?);
+        }
+        if nodes.len() > 1 {
+            return Ok(MemberKind::Wiring(nodes));
+        }
+        let word = self.slice(start);
+        let d = Diagnostic::error("E0108", start, format!("`{word}` starts no member"));
+        let d = match nearest(word, MEMBERS) {
+            Some(near) => d.hint(format!("did you mean `{near}`?")),
+            None => d
+                .note(format!("members are {}, `name = Element()` and wiring `a -> b`", MEMBERS.join(", ")))
+                .hint("code stands in a handler: `on client(req) { … }`"),
+        };
+        self.report(d);
+        Err(Abort)
+    }
+
+    fn node(&mut self) -> P<Node> {
+        let start = self.span();
+        let kind = self.node_kind()?;
+        Ok(Node { span: self.since(start), kind })
+    }
+
+    fn node_kind(&mut self) -> P<NodeKind> {
+        if self.at_word("merge") && self.word_at(1, "by") {
+            return self.merge();
+        }
+        let is_word = self.word_text(0).is_some_and(|w| WORDS.contains(&w));
+        if !is_word || self.at_word("match") || (self.sign_at(1, "[") && self.adjacent(1)) {
+            return self.place().map(NodeKind::Expr);
+        }
+        let word = self.any_word("a node")?;
+        let mut args = Vec::new();
+        if self.at_sign("(") && self.adjacent(0) && matches!(word.name.as_str(), "any" | "not" | "drop" | "log" | "split" | "join" | "tee") {
+            args = self.plain_args()?;
+        } else if !self.node_ends() {
+            args.push(self.expr_no_else()?);
+        }
+        let by = if self.eat_word("by") { Some(self.expr_no_else()?) } else { None };
+        Ok(NodeKind::Word { word, args, by })
+    }
+
+    fn node_ends(&self) -> bool {
+        self.breaks(0) || self.at_word("by") || matches!(self.tok(), Tok::Sign("->" | "=>" | "}" | ";" | ",") | Tok::End)
+    }
+
+    /// `merge by .key with |a, b| e`
+    fn merge(&mut self) -> P<NodeKind> {
+        self.bump();
+        self.bump();
+        let key = self.expr_no_else()?;
+        self.expect_word("with")?;
+        let mut names = self.lambda_params(|p| p.name("a parameter"))?.into_iter();
+        let (Some(a), Some(b), None) = (names.next(), names.next(), names.next()) else {
+            return self.unexpected("two parameters before this: `with |a, b| …`");
+        };
+        Ok(NodeKind::Merge { key, a, b, with: self.expr_no_else()? })
+    }
+}
+
+/// A bare word that is also the name of an instance or port means that one: `tee = Tee<2>()`, `a -> tee`.
+fn resolve_words(members: &mut [Member]) {
+    let named: Vec<String> = members
+        .iter()
+        .filter_map(|m| match &m.kind {
+            MemberKind::Instance { name, .. } => Some(name.name.clone()),
+            MemberKind::Port(port) => Some(port.name.name.clone()),
+            _ => None,
+        })
+        .collect();
+    for member in members {
+        let MemberKind::Wiring(nodes) = &mut member.kind else { continue };
+        for node in nodes {
+            if let NodeKind::Word { word, args, by: None } = &node.kind {
+                if args.is_empty() && named.contains(&word.name) {
+                    node.kind = NodeKind::Expr(expr_of(word.span, ExprKind::Name(word.clone())));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Protocols: how a request and a response unit belong together.
+
+use super::recover::nearest;
+use super::{Column, Parser, P};
+use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol};
+use crate::diagnostic::Diagnostic;
+
+const CLAUSES: &[&str] =
+    &["request", "response", "order", "sharing", "close", "interim", "tunnel", "no_reply", "forward", "on"];
+
+impl Parser<'_> {
+    pub(super) fn protocol(&mut self) -> P<Protocol> {
+        self.bump();
+        let name = self.name("a protocol")?;
+        let clauses = self.braced(|p| {
+            let start = p.span();
+            let kind = p.clause()?;
+            Ok(Clause { span: p.since(start), kind })
+        })?;
+        Ok(Protocol { name, clauses })
+    }
+
+    fn clause(&mut self) -> P<ClauseKind> {
+        let Some(word) = self.word_text(0) else { return self.unexpected("a clause of the protocol") };
+        if !CLAUSES.contains(&word) {
+            return self.unknown_clause(word);
+        }
+        self.bump();
+        match word {
+            "request" => {
+                self.column(Column::Type);
+                self.ty().map(ClauseKind::Request)
+            }
+            "response" => self.response(),
+            "order" => self.order(),
+            "sharing" => {
+                self.column(Column::Type);
+                let pipelined = self.one_of(&["exclusive", "pipelined"])? == 1;
+                Ok(ClauseKind::Sharing { pipelined })
+            }
+            "close" => {
+                let flag = [FlagKind::CloseRequest, FlagKind::CloseResponse][self.one_of(&["request", "response"])?];
+                self.flag(flag)
+            }
+            "interim" => self.flag(FlagKind::Interim),
+            "tunnel" => self.flag(FlagKind::Tunnel),
+            "no_reply" => self.flag(FlagKind::NoReply),
+            "forward" => {
+                let response = self.one_of(&["request", "response"])? == 1;
+                Ok(ClauseKind::Forward { response, body: self.block()? })
+            }
+            _ => {
+                self.expect_word("fault")?;
+                let name = self.handler_param("the fault")?;
+                Ok(ClauseKind::OnFault { name, body: self.block()? })
+            }
+        }
+    }
+
+    #[cold]
+    fn unknown_clause(&mut self, word: &str) -> P<ClauseKind> {
+        let d = Diagnostic::error("E0108", self.span(), format!("`{word}` is no clause of a protocol"));
+        let d = match nearest(word, CLAUSES) {
+            Some(near) => d.hint(format!("did you mean `{near}`?")),
+            None => d.note(format!("the clauses are {}", CLAUSES.join(", "))),
+        };
+        self.report(d);
+        Err(super::Abort)
+    }
+
+    fn response(&mut self) -> P<ClauseKind> {
+        self.column(Column::Type);
+        let ty = self.ty()?;
+        let args: Vec<(Option<Ident>, Expr)> = if self.at_sign("(") {
+            self.args()?.into_iter().map(|a| (a.name, a.value)).collect()
+        } else {
+            Vec::new()
+        };
+        Ok(ClauseKind::Response(ty, args))
+    }
+
+    fn order(&mut self) -> P<ClauseKind> {
+        self.column(Column::Type);
+        if self.one_of(&["in_order", "by"])? == 0 {
+            return Ok(ClauseKind::Order { by: None });
+        }
+        let field = self.any_word("the field that answers carry back")?;
+        Ok(ClauseKind::Order { by: Some(field) })
+    }
+
+    fn flag(&mut self, flag: FlagKind) -> P<ClauseKind> {
+        self.expect_word("when")?;
+        Ok(ClauseKind::Flag { flag, when: self.expr()? })
+    }
+
+    /// One of some words; which.
+    pub(super) fn one_of(&mut self, words: &[&str]) -> P<usize> {
+        if let Some(i) = words.iter().position(|w| self.at_word(w)) {
+            self.bump();
+            return Ok(i);
+        }
+        let quoted: Vec<_> = words.iter().map(|w| format!("`{w}`")).collect();
+        self.unexpected(&quoted.join(" or "))
+    }
+
+    /// `(name)` of a handler
+    pub(super) fn handler_param(&mut self, what: &str) -> P<Ident> {
+        self.mark_tight();
+        let opened = self.expect("(")?;
+        let name = self.name(what)?;
+        self.close(")", opened)?;
+        Ok(name)
+    }
+}

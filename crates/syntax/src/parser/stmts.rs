@@ -1,0 +1,310 @@
+//! Statements.
+
+use super::recover::nearest;
+use super::{Parser, P};
+use crate::ast::{BinOp, Block, Expr, ExprKind, Ident, Pattern, Span, Stmt, StmtKind};
+use crate::ast::Arg;
+use crate::diagnostic::Diagnostic;
+use crate::parser::exprs::expr_of;
+use crate::token::Tok;
+
+const STMT_WORDS: &[&str] = &[
+    "let", "var", "for", "loop", "break", "continue", "return", "reply", "fault", "remove", "append", "update", "close",
+    "log", "expect", "if", "match", "call",
+];
+
+impl Parser<'_> {
+    /// A statement in a block; a lone name followed by more on its line is a misspelt keyword.
+    pub(super) fn stmt_checked(&mut self) -> P<Stmt> {
+        let stmt = self.stmt()?;
+        let StmtKind::Expr(e) = &stmt.kind else { return Ok(stmt) };
+        let ExprKind::Name(name) = &*e.kind else { return Ok(stmt) };
+        let ends = self.breaks(0) || matches!(self.tok(), Tok::Sign("}" | ";" | ","));
+        if ends {
+            return Ok(stmt);
+        }
+        let d = Diagnostic::error("E0101", name.span, format!("`{}` starts no statement", name.name));
+        let d = match nearest(&name.name, STMT_WORDS) {
+            Some(word) => d.hint(format!("did you mean `{word}`?")),
+            None => d.label("this name stands alone, and the line goes on after it"),
+        };
+        self.report(d);
+        Err(super::Abort)
+    }
+
+    pub(super) fn stmt(&mut self) -> P<Stmt> {
+        self.nested(|p| {
+            let start = p.span();
+            let kind = p.stmt_kind()?;
+            Ok(Stmt { span: p.since(start), kind })
+        })
+    }
+
+    fn stmt_kind(&mut self) -> P<StmtKind> {
+        let word = self.word_text(0).unwrap_or("");
+        match word {
+            "let" => self.let_stmt(),
+            "var" => self.var_stmt(),
+            "for" => self.for_stmt(),
+            "loop" => self.loop_stmt(),
+            "break" if self.stands_alone() => {
+                self.bump();
+                Ok(StmtKind::Break)
+            }
+            "continue" if self.stands_alone() => {
+                self.bump();
+                Ok(StmtKind::Continue)
+            }
+            "return" => self.return_stmt(),
+            "reply" => self.reply_stmt(),
+            "if" | "match" => {
+                // Nothing goes on after the closing brace: `-x` on the next line is no subtraction.
+                let value = self.primary()?;
+                Ok(StmtKind::Expr(value))
+            }
+            _ if self.at_sign("{") && !self.at_set() => Ok(StmtKind::Expr(self.primary()?)),
+            "while" if self.goes_on() => {
+                let d = Diagnostic::error("E0101", self.span(), "there is no `while`: every loop has a bound")
+                    .hint("write `loop max N { if not condition { break } … }` or `for x in list { … }`");
+                self.report(d);
+                Err(super::Abort)
+            }
+            _ if self.word_here(1) || self.goes_on() => self.verb_stmt(word),
+            _ => self.expr_stmt(),
+        }
+    }
+
+    /// Something that can be an operand follows the word on its line.
+    fn goes_on(&self) -> bool {
+        let next = self.token(1);
+        !next.newline
+            && matches!(next.tok, Tok::Word | Tok::Bytes(_) | Tok::Int(_) | Tok::Scaled(..) | Tok::Address(_) | Tok::Sign("(" | "[" | "." | "!"))
+            && !(matches!(next.tok, Tok::Sign("(" | "[" | ".")) && self.adjacent(1))
+            && !matches!(self.word_text(1), Some("and" | "or" | "in" | "is" | "else" | "with" | "where" | "then" | "within"))
+    }
+
+    fn stands_alone(&self) -> bool {
+        self.breaks(1) || matches!(self.token(1).tok, Tok::Sign("}" | ";" | "," | ")" | "]"))
+    }
+
+    /// Statements whose word is a keyword only because an operand follows.
+    fn verb_stmt(&mut self, word: &str) -> P<StmtKind> {
+        if !self.goes_on() {
+            return self.expr_stmt();
+        }
+        match word {
+            "fault" => {
+                self.bump();
+                Ok(StmtKind::Fault(self.any_word("a fault's name")?))
+            }
+            "remove" => self.remove_stmt(),
+            "append" => self.append_stmt(),
+            "update" => self.update_stmt(),
+            "close" => {
+                self.bump();
+                Ok(StmtKind::Close(self.place()?))
+            }
+            "log" => {
+                self.bump();
+                let mut values = vec![self.expr()?];
+                while self.eat(",") {
+                    values.push(self.expr()?);
+                }
+                Ok(StmtKind::Log(values))
+            }
+            "expect" => {
+                self.bump();
+                Ok(StmtKind::Expect(self.expr()?))
+            }
+            "publish" | "subscribe" | "unsubscribe" => self.not_yet(&format!("`{word}`")),
+            _ => self.expr_stmt(),
+        }
+    }
+
+    fn let_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        let pattern = if self.at_any_word() && !self.sign_at(1, ".") && !self.sign_at(1, "(") && !self.at_word("_") {
+            Pattern::Name(self.name("a value")?)
+        } else {
+            self.single_pattern()?
+        };
+        let ty = self.type_annotation()?;
+        self.equals("after the name")?;
+        Ok(StmtKind::Let { pattern, ty, value: self.expr()? })
+    }
+
+    fn var_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        let name = self.name("a variable")?;
+        let ty = self.type_annotation()?;
+        self.equals("after the name")?;
+        Ok(StmtKind::Var { name, ty, value: self.expr()? })
+    }
+
+    /// `: T`, if there is one
+    pub(super) fn type_annotation(&mut self) -> P<Option<crate::ast::Type>> {
+        self.mark_tight_if(":");
+        if !self.eat(":") {
+            return Ok(None);
+        }
+        self.ty().map(Some)
+    }
+
+    pub(super) fn mark_tight_if(&mut self, sign: &str) {
+        if self.at_sign(sign) {
+            self.mark_tight();
+        }
+    }
+
+    fn equals(&mut self, place: &str) -> P<()> {
+        if self.eat("=") {
+            return Ok(());
+        }
+        self.unexpected_with(&format!("`=` {place}"), |d| d.hint("every name is given a value where it is defined"))
+    }
+
+    fn for_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        let pattern = self.single_pattern()?;
+        self.expect_word("in")?;
+        let list = self.condition_expr()?;
+        let body = self.block()?;
+        Ok(StmtKind::For { pattern, list, body })
+    }
+
+    fn loop_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        if !self.eat_word("max") {
+            return self.unexpected_with("`max`", |d| {
+                d.hint("every loop has a bound: `loop max 100 { … }`")
+            });
+        }
+        let max = self.condition_expr()?;
+        let body = self.block()?;
+        Ok(StmtKind::Loop { max, body })
+    }
+
+    fn return_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        let ends = self.breaks(0) || matches!(self.tok(), Tok::Sign("}" | ";" | "," | ")" | "]"));
+        Ok(StmtKind::Return(if ends { None } else { Some(self.expr()?) }))
+    }
+
+    fn reply_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        if self.breaks(0) || matches!(self.tok(), Tok::Sign("}" | ";" | ",")) {
+            return self.unexpected_with("what to reply", |d| d.hint("write `reply nothing` to answer nothing"));
+        }
+        let nothing = self.at_word("nothing") && (self.stands_alone() || self.word_at(1, "then"));
+        let value = if nothing {
+            self.bump();
+            None
+        } else {
+            Some(self.expr()?)
+        };
+        let close = self.at_word("then") && !self.breaks(0);
+        if close {
+            self.bump();
+            self.expect_word("close")?;
+        }
+        Ok(StmtKind::Reply { value, close })
+    }
+
+    fn remove_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        let place = self.condition(Self::place)?;
+        if self.eat_word("where") {
+            return Ok(StmtKind::RemoveWhere { list: place, cond: self.expr()? });
+        }
+        Ok(StmtKind::Remove(place))
+    }
+
+    fn append_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        let list = self.condition(Self::place)?;
+        Ok(StmtKind::Append { list, fields: self.build_fields()? })
+    }
+
+    fn update_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        let entry = self.condition(Self::place)?;
+        let start = self.span();
+        if !self.at_sign("{") {
+            return self.unexpected("`{`");
+        }
+        let stmts = self.braced(|p| {
+            p.dot_starts = true;
+            p.stmt_checked()
+        })?;
+        let body = Block { span: self.since(start), stmts };
+        Ok(StmtKind::Update { entry, body })
+    }
+
+    fn expr_stmt(&mut self) -> P<StmtKind> {
+        let start = self.span();
+        let value = self.expr()?;
+        if self.at_sign("->") {
+            self.bump();
+            return Ok(StmtKind::Send { value, to: self.send_target()? });
+        }
+        match self.assignment(start, value)? {
+            Ok(stmt) => Ok(stmt.kind),
+            Err(value) if self.at_sign("++") || self.at_sign("--") => {
+                let _ = value;
+                self.unexpected("the end of the statement")
+            }
+            Err(value) => Ok(StmtKind::Expr(value)),
+        }
+    }
+
+    /// Where a handler sends to: an expression, or `broadcast x`, `steer x by e`, which become calls of that name.
+    fn send_target(&mut self) -> P<Expr> {
+        let start = self.span();
+        if !(self.at_word("broadcast") || self.at_word("steer")) || !self.word_here(1) {
+            return self.place();
+        }
+        let word = self.any_word("a node")?;
+        let ports = self.place()?;
+        let mut args = vec![Arg { name: None, value: ports }];
+        if self.at_word("by") {
+            let name = Ident { name: "by".into(), span: self.bump() };
+            args.push(Arg { name: Some(name), value: self.expr_no_else()? });
+        }
+        let callee = expr_of(word.span, ExprKind::Name(word));
+        Ok(expr_of(self.since(start), ExprKind::Call(callee, args)))
+    }
+
+    /// `place = e`, `place += e` after the place; gives the place back when neither follows.
+    pub(super) fn assignment(&mut self, start: Span, place: Expr) -> P<Result<Stmt, Expr>> {
+        let Some((op, tokens)) = self.assign_op() else { return Ok(Err(place)) };
+        for i in 0..tokens {
+            if i > 0 {
+                self.mark_tight();
+            }
+            self.bump();
+        }
+        let value = self.expr()?;
+        Ok(Ok(Stmt { span: self.since(start), kind: StmtKind::Assign { place, op, value } }))
+    }
+
+    fn assign_op(&self) -> Option<(Option<BinOp>, usize)> {
+        let Tok::Sign(sign) = self.tok() else { return None };
+        let op = match *sign {
+            "=" => None,
+            "+=" => Some(BinOp::Add),
+            "-=" => Some(BinOp::Sub),
+            "*=" => Some(BinOp::Mul),
+            "/=" => Some(BinOp::Div),
+            "%=" => Some(BinOp::Rem),
+            "|=" => Some(BinOp::BitOr),
+            "&=" => Some(BinOp::BitAnd),
+            "^=" => Some(BinOp::BitXor),
+            "+|=" => Some(BinOp::AddSat),
+            "-|=" => Some(BinOp::SubSat),
+            "<<=" => Some(BinOp::Shl),
+            ">" if self.sign_at(1, ">=") && self.adjacent(1) => return Some((Some(BinOp::Shr), 2)),
+            _ => return None,
+        };
+        Some((op, 1))
+    }
+}

@@ -1,0 +1,525 @@
+//! Units: fields and how they lie in the bytes.
+
+use super::exprs::Level;
+use super::{Column, Parser, P};
+use crate::ast::{
+    BytesWord, Case, CaseBody, Extent, Expr, Field, FieldKind, Guard, Ident, ListExtent, Shape, ShapeKind, Type, Unit,
+    Until,
+};
+use crate::diagnostic::Diagnostic;
+use crate::token::Tok;
+
+/// What may follow a field's shape.
+#[derive(Default)]
+struct Tail {
+    within: Option<Expr>,
+    computed: Option<Expr>,
+    or: Option<Ident>,
+}
+
+impl Parser<'_> {
+    /// `unit Name(params) { fields }`
+    pub(super) fn unit(&mut self) -> P<Unit> {
+        self.bump();
+        let name = self.name("a unit")?;
+        let params = if self.at_sign("(") { self.params()? } else { Vec::new() };
+        let fields = self.fields()?;
+        Ok(Unit { name, params, fields })
+    }
+
+    fn fields(&mut self) -> P<Vec<Field>> {
+        self.nested(|p| p.braced(Self::field))
+    }
+
+    fn field(&mut self) -> P<Field> {
+        let (doc, start) = (self.doc(), self.span());
+        let kind = self.field_kind()?;
+        Ok(Field { doc, span: self.since(start), kind })
+    }
+
+    fn field_kind(&mut self) -> P<FieldKind> {
+        if let Tok::Bytes(_) = self.tok() {
+            let values = self.delimiters()?;
+            return Ok(FieldKind::Literal { values, or: self.or_fault()? });
+        }
+        let Some(word) = self.word_text(0) else { return self.unexpected("a field") };
+        if self.sign_at(1, ":") || self.sign_at(1, "=") && word != "let" {
+            return self.value_field();
+        }
+        match word {
+            "order" => {
+                self.bump();
+                let word = self.word_text(0);
+                if !matches!(word, Some("big" | "little")) {
+                    return self.unexpected("`big` or `little`");
+                }
+                self.bump();
+                Ok(FieldKind::Order { big: word == Some("big") })
+            }
+            "let" => {
+                self.bump();
+                let name = self.name("a value")?;
+                let ty = self.type_annotation()?;
+                self.expect("=")?;
+                Ok(FieldKind::Let { name, ty, value: self.expr()? })
+            }
+            "require" => {
+                self.bump();
+                let cond = self.expr_no_else()?;
+                Ok(FieldKind::Require { cond, or: self.or_fault()? })
+            }
+            "recover" => self.recover_field(),
+            "checksum" => self.not_yet("`checksum`"),
+            _ => {
+                let name = self.any_word("a field")?;
+                self.unexpected_with(&format!("`:` after the field's name `{}`", name.name), |d| {
+                    d.hint("a field is `name: shape`, a literal, `let`, `require`, `order` or `recover`")
+                })
+            }
+        }
+    }
+
+    fn recover_field(&mut self) -> P<FieldKind> {
+        self.bump();
+        if self.at_word("until") {
+            let until = self.until()?;
+            return Ok(FieldKind::Recover { until: Some(until), length: None });
+        }
+        if self.at_sign("[") {
+            let length = self.length()?;
+            return Ok(FieldKind::Recover { until: None, length: Some(length) });
+        }
+        self.unexpected("`until` or `[length]`")
+    }
+
+    /// `name: shape in set = expr else fault`
+    fn value_field(&mut self) -> P<FieldKind> {
+        let name = self.any_word("a field's name")?;
+        let name = (name.name != "_").then_some(name);
+        self.colon("between the field's name and its shape")?;
+        self.column(Column::Type);
+        let shape = self.shape()?;
+        let tail = self.tail()?;
+        Ok(FieldKind::Value { name, shape, within: tail.within, computed: tail.computed, or: tail.or })
+    }
+
+    fn tail(&mut self) -> P<Tail> {
+        let mut tail = Tail::default();
+        loop {
+            if self.at_word("in") && tail.within.is_none() && !(self.breaks(0) && self.sign_at(1, ":")) {
+                self.column(Column::Equals);
+                self.bump();
+                tail.within = Some(if self.at_sign("{") { self.set()? } else { self.nested(|p| p.binary(Level::Range))? });
+            } else if self.at_sign("=") && tail.computed.is_none() {
+                self.column(Column::Equals);
+                self.bump();
+                tail.computed = Some(self.expr_no_else()?);
+            } else if self.at_else_fault() && tail.or.is_none() {
+                tail.or = self.or_fault()?;
+            } else {
+                return Ok(tail);
+            }
+        }
+    }
+
+    /// `else` that is not the next case of the switch around.
+    fn at_else_fault(&self) -> bool {
+        self.at_word("else") && !self.sign_at(1, "=>") && !self.sign_at(1, "->")
+    }
+
+    /// `else fault_name`, also `else fault fault_name`
+    fn or_fault(&mut self) -> P<Option<Ident>> {
+        if !self.at_else_fault() {
+            return Ok(None);
+        }
+        self.bump();
+        if self.at_word("fault") && self.word_here(1) {
+            self.bump();
+        }
+        self.any_word("a fault's name").map(Some)
+    }
+
+    // ---- shapes ----
+
+    pub(super) fn shape(&mut self) -> P<Shape> {
+        self.nested(|p| {
+            let start = p.span();
+            let kind = p.shape_kind()?;
+            Ok(Shape { span: p.since(start), kind })
+        })
+    }
+
+    fn shape_kind(&mut self) -> P<ShapeKind> {
+        let next_string = matches!(self.token(1).tok, Tok::Bytes(_));
+        match self.word_text(0) {
+            Some("decimal") => self.number(10),
+            Some("hex") => self.number(16),
+            Some("varint") if self.sign_at(1, "<") => {
+                self.bump();
+                let mut types = self.angled(Self::ty)?;
+                if types.len() != 1 {
+                    return self.missing_size("`varint` takes one type: `varint<u64>`");
+                }
+                Ok(ShapeKind::Varint { ty: types.remove(0) })
+            }
+            Some(word @ ("bytes" | "token" | "text")) => self.bytes_shape(word),
+            Some("list") => self.list_shape(),
+            Some("stream") => self.stream_shape(),
+            Some("switch") => self.switch_shape(),
+            Some("nothing") => {
+                self.bump();
+                Ok(ShapeKind::Nothing)
+            }
+            Some("flag") if next_string => {
+                self.bump();
+                Ok(ShapeKind::Flag(self.string("the bytes of the flag")?))
+            }
+            Some("pad") if self.operand_follows() => {
+                self.bump();
+                Ok(ShapeKind::Align(self.nested(|p| p.binary(Level::Sum))?))
+            }
+            Some("skip") if self.operand_follows() => {
+                self.bump();
+                Ok(ShapeKind::Skip(self.nested(|p| p.binary(Level::Sum))?))
+            }
+            _ => self.named_shape(),
+        }
+    }
+
+    fn operand_follows(&self) -> bool {
+        !self.token(1).newline && matches!(self.token(1).tok, Tok::Int(_) | Tok::Scaled(..) | Tok::Word | Tok::Sign("("))
+    }
+
+    #[cold]
+    fn missing_size<T>(&mut self, message: &str) -> P<T> {
+        self.report(Diagnostic::error("E0109", self.span(), message));
+        Err(super::Abort)
+    }
+
+    /// `decimal<u32, 3> until "\r\n"`
+    fn number(&mut self, radix: u8) -> P<ShapeKind> {
+        self.bump();
+        if !self.at_sign("<") {
+            return self.missing_size("a number written as text names its type: `decimal<u32>`, `hex<u64>`");
+        }
+        self.open_angle()?;
+        let ty = self.ty()?;
+        let digits = if self.eat(",") { Some(self.const_arg()?) } else { None };
+        self.close_angle()?;
+        let until = if self.at_word("until") {
+            self.column(Column::Extent);
+            Some(self.until()?)
+        } else {
+            None
+        };
+        Ok(ShapeKind::Number { radix, ty, digits, until })
+    }
+
+    /// `bytes<N> of set [n] trim set caseless`
+    fn bytes_shape(&mut self, word: &str) -> P<ShapeKind> {
+        let name = self.bump();
+        let word = match word {
+            "token" => BytesWord::Token,
+            "text" => BytesWord::Text,
+            _ => BytesWord::Bytes,
+        };
+        let max = self.max_size(name)?;
+        let (mut of, mut trim, mut caseless, mut extent) = (None, None, false, Extent::None);
+        loop {
+            if self.at_word("of") && of.is_none() {
+                self.bump();
+                of = Some(self.set_operand()?);
+            } else if self.at_word("trim") && trim.is_none() && !self.sign_at(1, ":") {
+                self.bump();
+                trim = Some(self.set_operand()?);
+            } else if self.at_word("caseless") && !caseless && !self.sign_at(1, ":") {
+                self.bump();
+                caseless = true;
+            } else if self.at_extent() && matches!(extent, Extent::None) {
+                extent = self.extent()?;
+            } else {
+                break;
+            }
+        }
+        if of.is_none() && word != BytesWord::Token && matches!(extent, Extent::None) {
+            self.no_extent(name, "this field")?;
+        }
+        Ok(ShapeKind::Bytes { word, max, of, extent, trim, caseless })
+    }
+
+    /// The operand of `of` and `trim`: a set's name or a set, which an extent `[n]` may follow.
+    fn set_operand(&mut self) -> P<Expr> {
+        let saved = std::mem::replace(&mut self.no_index, true);
+        let set = if self.at_sign("{") { self.set() } else { self.place() };
+        self.no_index = saved;
+        set
+    }
+
+    /// `<N>` after `bytes` and the like
+    fn max_size(&mut self, name: crate::ast::Span) -> P<Expr> {
+        if !self.at_sign("<") {
+            let word = self.slice(name);
+            let d = Diagnostic::error("E0109", name, format!("`{word}` needs its largest size"))
+                .hint(format!("write `{word}<N>`: at most N bytes"));
+            self.report(d);
+            return Err(super::Abort);
+        }
+        self.open_angle()?;
+        let max = self.const_arg()?;
+        self.close_angle()?;
+        Ok(max)
+    }
+
+    /// Reports a shape that does not say where it ends.
+    #[cold]
+    fn no_extent(&mut self, at: crate::ast::Span, what: &str) -> P<()> {
+        let span = self.since(at);
+        let d = Diagnostic::error("E0109", span, format!("nothing says where {what} ends"));
+        let string = matches!(self.tok(), Tok::Bytes(_)) && !self.token(0).newline;
+        if string {
+            let text = self.slice(self.span());
+            self.report(d.hint(format!("write `until {text}`")));
+            // Take the delimiter, so that it is no literal of its own.
+            self.bump();
+        } else {
+            self.report(d.hint("add `[length]`, `until \"…\"` or `to end`; `bytes<N> of set` takes the longest run of the set"));
+        }
+        Ok(())
+    }
+
+    fn at_extent(&self) -> bool {
+        let word = matches!(self.word_text(0), Some("until" | "to")) && !self.sign_at(1, ":");
+        word || self.at_sign("[") && !self.breaks(0)
+    }
+
+    /// `[n]`, `until "…"`, `until close`, `to end`
+    fn extent(&mut self) -> P<Extent> {
+        self.column(Column::Extent);
+        if self.at_sign("[") {
+            return self.length().map(Extent::Length);
+        }
+        if self.eat_word("to") {
+            self.expect_word("end")?;
+            return Ok(Extent::ToEnd);
+        }
+        if self.word_at(1, "close") {
+            self.bump();
+            self.bump();
+            return Ok(Extent::Close);
+        }
+        self.until().map(Extent::Until)
+    }
+
+    /// `[n]`
+    fn length(&mut self) -> P<Expr> {
+        let opened = self.expect("[")?;
+        self.inside(false, |p| {
+            let length = p.expr()?;
+            p.close("]", opened)?;
+            Ok(length)
+        })
+    }
+
+    /// `until "\r\n" or "\n"`, `until peek "\r\n"`
+    fn until(&mut self) -> P<Until> {
+        let start = self.expect_word("until")?;
+        let peek = self.eat_word("peek");
+        let delimiters = self.delimiters()?;
+        Ok(Until { span: self.since(start), delimiters, peek })
+    }
+
+    /// `"\r\n" or "\n"`
+    fn delimiters(&mut self) -> P<Vec<Vec<u8>>> {
+        let mut values = vec![self.string("a string")?];
+        while self.at_word("or") && matches!(self.token(1).tok, Tok::Bytes(_)) {
+            self.bump();
+            values.push(self.string("a string")?);
+        }
+        Ok(values)
+    }
+
+    /// `list<shape, N> extent`
+    fn list_shape(&mut self) -> P<ShapeKind> {
+        let start = self.bump();
+        if !self.at_sign("<") {
+            return self.missing_size("a list names its element and its largest length: `list<Header, 100>`");
+        }
+        self.open_angle()?;
+        let element = Box::new(self.shape()?);
+        if !self.at_sign(",") {
+            return self.missing_size("a list needs its largest length: `list<Header, 100>`");
+        }
+        self.bump();
+        let max = self.const_arg()?;
+        self.close_angle()?;
+        let extent = self.list_extent(start)?;
+        Ok(ShapeKind::List { element, max, extent })
+    }
+
+    fn list_extent(&mut self, start: crate::ast::Span) -> P<ListExtent> {
+        if self.at_word("fold") && self.word_here(1) {
+            return self.fold_extent();
+        }
+        if !self.at_extent() {
+            self.no_extent(start, "this list")?;
+            return Ok(ListExtent::ToEnd);
+        }
+        match self.extent()? {
+            Extent::Length(count) => Ok(ListExtent::Count(count)),
+            Extent::Until(until) => Ok(ListExtent::Until(until)),
+            _ => Ok(ListExtent::ToEnd),
+        }
+    }
+
+    /// `fold left = 1 then left - 1 + .children until left == 0`
+    fn fold_extent(&mut self) -> P<ListExtent> {
+        self.column(Column::Extent);
+        self.bump();
+        let name = self.name("the accumulator")?;
+        self.expect("=")?;
+        let init = self.expr_no_else()?;
+        self.expect_word("then")?;
+        let step = self.expr_no_else()?;
+        self.expect_word("until")?;
+        let done = self.expr_no_else()?;
+        Ok(ListExtent::Fold { name, init, step, done })
+    }
+
+    /// `stream bytes [n]`, `stream Chunk`
+    fn stream_shape(&mut self) -> P<ShapeKind> {
+        self.bump();
+        let plain = self.at_word("bytes") && !self.sign_at(1, "<");
+        let element = if plain {
+            self.bump();
+            None
+        } else {
+            Some(Box::new(self.named_plain()?))
+        };
+        let extent = if self.at_extent() { self.extent()? } else { Extent::None };
+        if plain && matches!(extent, Extent::None) {
+            let at = self.span();
+            let d = Diagnostic::error("E0109", at, "nothing says where this stream ends")
+                .hint("add `[length]`, `until close` or `to end`");
+            self.report(d);
+        }
+        Ok(ShapeKind::Stream { element, extent })
+    }
+
+    /// An integer, an enum, a unit: by name, with what may follow it.
+    fn named_shape(&mut self) -> P<ShapeKind> {
+        let inner = self.named_plain()?;
+        if !self.at_extent() {
+            return Ok(inner.kind);
+        }
+        let extent = self.extent()?;
+        Ok(ShapeKind::Enclosed { inner: Box::new(inner), extent })
+    }
+
+    /// `u16 little`, `Chunk(x)`
+    fn named_plain(&mut self) -> P<Shape> {
+        let start = self.span();
+        let ty: Type = self.ty()?;
+        let args = if self.at_sign("(") && !self.breaks(0) { self.plain_args()? } else { Vec::new() };
+        let order = match self.word_text(0) {
+            Some(word @ ("big" | "little")) if !self.sign_at(1, ":") && !self.breaks(0) => {
+                self.bump();
+                Some(word == "big")
+            }
+            _ => None,
+        };
+        Ok(Shape { span: self.since(start), kind: ShapeKind::Named { ty, args, order } })
+    }
+
+    // ---- switch ----
+
+    fn switch_shape(&mut self) -> P<ShapeKind> {
+        self.bump();
+        let on = if self.at_sign("{") { None } else { Some(Box::new(self.condition_expr()?)) };
+        let has_value = on.is_some();
+        let cases = self.braced(|p| p.case(has_value))?;
+        Ok(ShapeKind::Switch { on, cases })
+    }
+
+    fn case(&mut self, has_value: bool) -> P<Case> {
+        let start = self.span();
+        let guard = self.guard(has_value)?;
+        self.column(Column::Arrow);
+        self.arrow("=>", "->", "after the case")?;
+        let body = self.case_body()?;
+        Ok(Case { span: self.since(start), guard, body })
+    }
+
+    fn guard(&mut self, has_value: bool) -> P<Guard> {
+        if self.eat_word("else") {
+            return Ok(Guard::Else);
+        }
+        if self.at_word("when") {
+            self.bump();
+            if self.at_any_word() && self.sign_at(1, "=") {
+                let name = self.name("a value")?;
+                self.bump();
+                return Ok(Guard::WhenSome(name, self.expr_no_else()?));
+            }
+            return Ok(Guard::When(self.expr_no_else()?));
+        }
+        let peeks = self.at_word("peek") && matches!(self.token(1).tok, Tok::Bytes(_));
+        if !has_value && (peeks || matches!(self.tok(), Tok::Bytes(_))) {
+            return self.literal_guard();
+        }
+        if !has_value {
+            return self.unexpected_with("a case: `when …`, a string or `else`", |d| {
+                d.hint("`switch value { … }` has cases by value")
+            });
+        }
+        self.mark_tight_if(",");
+        let mut values = vec![self.alternative()?];
+        while self.eat("|") {
+            values.push(self.alternative()?);
+        }
+        Ok(Guard::Values(values))
+    }
+
+    /// `"get " | "gets "`, `peek "VALUE " | peek "END"`
+    fn literal_guard(&mut self) -> P<Guard> {
+        let peek = self.at_word("peek");
+        let mut values = Vec::new();
+        loop {
+            if self.at_word("peek") != peek {
+                return self.unexpected("the same form as the case's first string: all with `peek`, or none");
+            }
+            self.eat_word("peek");
+            values.push(self.string("a string")?);
+            if !self.eat("|") && !self.eat_word("or") {
+                return Ok(Guard::Literal { values, peek });
+            }
+        }
+    }
+
+    fn case_body(&mut self) -> P<CaseBody> {
+        if self.at_sign("{") {
+            return self.fields().map(CaseBody::Fields);
+        }
+        if self.at_word("nothing") && !self.sign_at(1, ":") {
+            self.bump();
+            return Ok(CaseBody::Nothing);
+        }
+        if self.at_word("fault") && self.word_here(1) {
+            self.bump();
+            return self.any_word("a fault's name").map(CaseBody::Fault);
+        }
+        let (doc, start) = (self.doc(), self.span());
+        self.column(Column::Shape);
+        let name = if self.at_any_word() && self.sign_at(1, ":") {
+            let name = self.any_word("a field's name")?;
+            self.colon("between the field's name and its shape")?;
+            Some(name)
+        } else {
+            None
+        };
+        let shape = self.shape()?;
+        let tail = self.tail()?;
+        let kind =
+            FieldKind::Value { name: name.clone(), shape, within: tail.within, computed: tail.computed, or: tail.or };
+        Ok(CaseBody::Field(name, Box::new(Field { doc, span: self.since(start), kind })))
+    }
+}
