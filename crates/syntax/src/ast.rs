@@ -203,6 +203,8 @@ pub enum Extent {
     ToEnd,
     /// `until close`
     Close,
+    /// `stream Chunk until .size == 0`: up to and with the item for which this holds; `.x` is the item's field
+    Done(Expr),
     /// `stream Chunk until .size == 0`: repeated; the item for which the condition holds is the last
     When(Expr),
     /// none written: for `stream Unit` the unit says when it ends; for `bytes<N> of set` and `token<N>` the longest run
@@ -223,6 +225,8 @@ pub enum ListExtent {
     Count(Expr),
     Until(Until),
     ToEnd,
+    /// `until .size == 0`: up to and with the item for which this holds
+    Done(Expr),
     /// `fold left = 1 then left - 1 + .children until left == 0`: an accumulator over the items; `.x` is the item's field
     Fold { name: Ident, init: Expr, step: Expr, done: Expr },
 }
@@ -360,7 +364,8 @@ pub enum MemberKind {
 #[derive(Clone, Debug)]
 pub struct Port {
     pub name: Ident,
-    /// `listen tcp(x)`, `connect tcp(x)`: the call's name parts and arguments
+    /// `listen tcp(x)`, `connect tcp(x)`: the call's name parts and arguments. A device, `nic("eth0")`, has the direction
+    /// `device`; a list of devices has the transport `list` and the calls as arguments.
     pub direction: Ident,
     pub transport: Ident,
     pub args: Vec<Expr>,
@@ -445,7 +450,7 @@ pub enum StmtKind {
     Break,
     Continue,
     Return(Option<Expr>),
-    /// `p -> y`
+    /// `p -> y`; `p -> broadcast ys` and `p -> steer ys by e` are sent to calls: `broadcast(ys)`, `steer(ys, by = e)`
     Send { value: Expr, to: Expr },
     /// `reply e`, `reply nothing`, `reply e then close`
     Reply { value: Option<Expr>, close: bool },
@@ -505,9 +510,9 @@ pub enum ExprKind {
     /// `e.f`; `.f` (a field of the message at hand) has no base
     Field(Option<Expr>, Ident),
     Index(Expr, Expr),
-    /// `f(a, b)`, `x.count(k)`; named arguments `f(a = 1)`
+    /// `f(a, b)`, `x.count(k)`; named arguments `f(a = 1)`. `parse U(b)` is a call of `parse` with the call `U(b)`.
     Call(Expr, Vec<Arg>),
-    /// `http.Response { status: 200, … }`
+    /// `http.Response { status: 200, … }`; with an empty path, `{ a: 1, b: 2 }`: the expected record
     Build(Path, Vec<(Ident, Expr)>),
     /// `req with { opcode: x }`
     With(Expr, Vec<(Ident, Expr)>),
@@ -530,7 +535,7 @@ pub enum ExprKind {
     Block(Block),
     /// `|a, b| e`
     Lambda(Vec<Ident>, Expr),
-    /// `x for k in list if c`
+    /// `[x for k in list if c]`; `if let p = e` is a `cond` of kind `IfLet` whose block is empty: it also binds
     Comprehension { value: Expr, pattern: Pattern, list: Expr, cond: Option<Expr> },
     /// `fold list from init with |acc, x| e`
     Fold { list: Expr, init: Expr, acc: Ident, item: Pattern, body: Expr },
@@ -540,7 +545,8 @@ pub enum ExprKind {
     CallEach { port: Expr, msg: Expr, within: Option<Expr> },
     /// `call all for k in keys => backends[i](Get { key: k })`
     CallAll { pattern: Pattern, list: Expr, cond: Option<Expr>, port: Expr, msg: Expr, within: Option<Expr> },
-    /// Control in expression position: `return`, `fault name`, `reply …` as the right side of `else`
+    /// Control in expression position: `return`, `fault name`, `reply …` as the right side of `else`; an assignment in
+    /// parentheses (`x else (y = e)`) has the assigned value
     Stmt(Box<Stmt>),
     /// Placed where the parser recovered from an error.
     Error,

@@ -422,6 +422,11 @@ impl Parser<'_> {
             "(" => self.group(),
             "[" => self.list(),
             "{" if self.at_set() => self.set(),
+            "{" if self.token(1).tok == Tok::Word && self.sign_at(2, ":") => self.nested(|p| {
+                let fields = p.build_fields()?;
+                let path = Path { parts: Vec::new(), span: start };
+                Ok(expr_of(p.since(start), ExprKind::Build(path, fields)))
+            }),
             "{" => self.nested(Self::block_expr),
             "|" | "||" => self.lambda(),
             "." => {
@@ -470,7 +475,8 @@ impl Parser<'_> {
                     return Ok(kind);
                 }
                 items.push(value);
-                if !p.eat(",") {
+                // A line break separates as well as a comma.
+                if !p.eat(",") && !p.token(0).newline {
                     break;
                 }
             }
@@ -490,8 +496,22 @@ impl Parser<'_> {
         let pattern = self.single_pattern()?;
         self.expect_word("in")?;
         let list = self.expr()?;
-        let cond = if self.eat_word("if") { Some(self.expr()?) } else { None };
+        let cond = if self.at_word("if") { Some(self.each_condition()?) } else { None };
         Ok((pattern, list, cond))
+    }
+
+    /// `if c`, `if let p = e`; the latter is an `IfLet` with an empty block.
+    fn each_condition(&mut self) -> P<Expr> {
+        let start = self.expect_word("if")?;
+        if !self.eat_word("let") {
+            return self.expr();
+        }
+        let pattern = self.pattern()?;
+        self.expect("=")?;
+        let value = self.expr()?;
+        let span = self.since(start);
+        let body = Block { span: Span { start: span.end, ..span }, stmts: Vec::new() };
+        Ok(expr_of(span, ExprKind::IfLet(pattern, value, body, None)))
     }
 
     /// Whether the `{` at hand opens a set: values with commas between, or one literal.

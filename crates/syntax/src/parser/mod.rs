@@ -48,7 +48,7 @@ impl Parsed {
 pub fn parse(id: FileId, text: &str) -> Parsed {
     let mut diagnostics = Vec::new();
     let lexed = lex(id, text, &mut diagnostics);
-    let mut parser = Parser::new(id, text, lexed, diagnostics);
+    let mut parser = Parser::new(text, lexed, diagnostics);
     let items = parser.file_items();
     let file = File { doc: std::mem::take(&mut parser.lexed.file_doc), items };
     diagnostic::sort(&mut parser.diagnostics);
@@ -90,7 +90,6 @@ pub(crate) enum Column {
 }
 
 pub(crate) struct Parser<'a> {
-    id: FileId,
     text: &'a str,
     lexed: Lexed,
     at: usize,
@@ -112,10 +111,9 @@ pub(crate) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(id: FileId, text: &'a str, lexed: Lexed, diagnostics: Vec<Diagnostic>) -> Self {
+    fn new(text: &'a str, lexed: Lexed, diagnostics: Vec<Diagnostic>) -> Self {
         let roles = vec![Role::default(); lexed.tokens.len()];
         Parser {
-            id,
             text,
             lexed,
             at: 0,

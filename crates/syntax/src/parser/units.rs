@@ -241,6 +241,7 @@ impl Parser<'_> {
                 break;
             }
         }
+        self.no_condition(&extent);
         if of.is_none() && word != BytesWord::Token && matches!(extent, Extent::None) {
             self.no_extent(name, "this field")?;
         }
@@ -270,6 +271,15 @@ impl Parser<'_> {
         Ok(max)
     }
 
+    /// `until` with a condition looks at items; bytes have none.
+    fn no_condition(&mut self, extent: &Extent) {
+        if let Extent::Done(e) = extent {
+            let d = Diagnostic::error("E0101", e.span, "expected a string after `until`")
+                .hint("a condition ends a `list` or a `stream` of units; bytes end at a delimiter: `until \"\\r\\n\"`");
+            self.report(d);
+        }
+    }
+
     /// Reports a shape that does not say where it ends.
     #[cold]
     fn no_extent(&mut self, at: crate::ast::Span, what: &str) -> P<()> {
@@ -292,7 +302,7 @@ impl Parser<'_> {
         word || self.at_sign("[") && !self.breaks(0)
     }
 
-    /// `[n]`, `until "…"`, `until close`, `to end`
+    /// `[n]`, `until "…"`, `until close`, `until .size == 0`, `to end`
     fn extent(&mut self) -> P<Extent> {
         self.column(Column::Extent);
         if self.at_sign("[") {
@@ -307,7 +317,14 @@ impl Parser<'_> {
             self.bump();
             return Ok(Extent::Close);
         }
-        self.until().map(Extent::Until)
+        if self.word_at(1, "peek") || matches!(self.token(1).tok, Tok::Bytes(_)) {
+            return self.until().map(Extent::Until);
+        }
+        self.bump();
+        if matches!(self.tok(), Tok::Sign(_) | Tok::Word) && !self.breaks(0) {
+            return self.expr_no_else().map(Extent::Done);
+        }
+        self.unexpected("a string, `close`, or a condition on the item (`.size == 0`)")
     }
 
     /// `[n]`
@@ -367,6 +384,7 @@ impl Parser<'_> {
         match self.extent()? {
             Extent::Length(count) => Ok(ListExtent::Count(count)),
             Extent::Until(until) => Ok(ListExtent::Until(until)),
+            Extent::Done(done) => Ok(ListExtent::Done(done)),
             _ => Ok(ListExtent::ToEnd),
         }
     }
@@ -396,6 +414,9 @@ impl Parser<'_> {
             Some(Box::new(self.named_plain()?))
         };
         let extent = if self.at_extent() { self.extent()? } else { Extent::None };
+        if plain {
+            self.no_condition(&extent);
+        }
         if plain && matches!(extent, Extent::None) {
             let at = self.span();
             let d = Diagnostic::error("E0109", at, "nothing says where this stream ends")
@@ -412,6 +433,7 @@ impl Parser<'_> {
             return Ok(inner.kind);
         }
         let extent = self.extent()?;
+        self.no_condition(&extent);
         Ok(ShapeKind::Enclosed { inner: Box::new(inner), extent })
     }
 
