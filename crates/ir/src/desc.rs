@@ -201,3 +201,75 @@ pub struct MergeDesc {
     /// Unit of the messages.
     pub unit: u32,
 }
+
+impl crate::Module {
+    /// What the runtime must know of this program. Its grammars have been analysed and its passes run. Handlers of `test`
+    /// blocks come last in a module and are left out: the runtime never starts them.
+    pub fn desc(&self) -> Desc {
+        Desc {
+            app: self.app.clone(),
+            params: self.params.iter().map(|p| ParamDesc { name: p.name.clone(), ty: p.ty, default: p.default.clone(), doc: p.doc.clone() }).collect(),
+            ports: self.ports.iter().map(port_desc).collect(),
+            protocols: self.protocols.iter().map(|p| protocol_desc(self, p)).collect(),
+            units: self.units.iter().map(|u| u.name.clone()).collect(),
+            handlers: self.handlers.iter().map_while(|h| handler_desc(self, h)).collect(),
+            counters: self.counters.iter().enumerate()
+                .map(|(n, c)| CounterDesc { name: c.name.clone(), offset: crate::layout::counter_offset(crate::CounterId(n as u32)), doc: c.doc.clone() }).collect(),
+            tables: self.tables.iter().enumerate()
+                .map(|(n, t)| CounterDesc { name: t.name.clone(), offset: crate::layout::table_stats_offset(crate::TableId(n as u32)), doc: String::new() }).collect(),
+            places: self.places.iter().map(|p| place_desc(self, p)).collect(),
+            faults: self.faults.clone(),
+            merges: self.merges.iter()
+                .map(|g| MergeDesc { name: g.name.clone(), from: g.from.0, to: g.to.0, inputs: g.inputs, unit: g.unit.0 }).collect(),
+        }
+    }
+}
+
+fn port_desc(p: &crate::Port) -> PortDesc {
+    PortDesc {
+        name: p.name.clone(),
+        kind: p.kind.clone(),
+        protocols: p.protocols.iter().map(|p| p.0).collect(),
+        options: p.options.clone(),
+        ketama: p.ketama,
+        maglev: p.maglev,
+    }
+}
+
+fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
+    let order = p.order_by.and_then(|f| crate::grammar::fixed_offset(m, p.request, f));
+    ProtocolDesc {
+        name: p.name.clone(),
+        request: p.request.0,
+        response: p.response.map(|u| u.0),
+        sharing: p.sharing,
+        order: order.map_or(Order::InOrder, |(offset, width)| Order::ById { offset, width }),
+        first: m.units.get(p.request.index()).map_or_else(Vec::new, |u| u.first.iter().collect()),
+        default_ctx: 0,
+    }
+}
+
+fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
+    let on = match h.on {
+        crate::On::Message { port, protocol } => {
+            let alternatives = m.ports.get(port.index()).map_or(&[][..], |p| &p.protocols);
+            HandlerOn::Message { port: port.0, alternative: alternatives.iter().position(|p| *p == protocol).unwrap_or(0) as u32 }
+        }
+        crate::On::Opened(port) => HandlerOn::Opened { port: port.0 },
+        crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
+        crate::On::Fault => HandlerOn::Fault,
+        crate::On::Start => HandlerOn::Start,
+        crate::On::Every(period) => HandlerOn::Every { period },
+        crate::On::Test(_) => return None,
+    };
+    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps })
+}
+
+fn place_desc(m: &crate::Module, p: &crate::Place) -> PlaceDesc {
+    PlaceDesc {
+        name: p.name.clone(),
+        file: m.files.get(p.span.file as usize).cloned().unwrap_or_default(),
+        line: p.span.line,
+        column: p.span.column,
+    }
+}

@@ -11,6 +11,9 @@
 pub mod desc;
 mod body;
 mod unit;
+pub mod grammar;
+pub mod layout;
+pub mod passes;
 pub mod walk;
 
 pub use body::*;

@@ -14,6 +14,10 @@ impl ByteSet {
     pub fn union(mut self, o: &Self) -> Self { for i in 0..4 { self.0[i] |= o.0[i] } self }
     pub fn intersects(&self, o: &Self) -> bool { (0..4).any(|i| self.0[i] & o.0[i] != 0) }
     pub fn complement(mut self) -> Self { for w in &mut self.0 { *w = !*w } self }
+    pub fn of(bytes: &[u8]) -> Self { let mut s = Self::EMPTY; for b in bytes { s.add(*b) } s }
+    pub fn range(from: u8, to: u8) -> Self { let mut s = Self::EMPTY; for b in from..=to { s.add(b) } s }
+    pub fn is_empty(&self) -> bool { self.0 == [0; 4] }
+    pub fn is_subset(&self, o: &Self) -> bool { (0..4).all(|i| self.0[i] & !o.0[i] == 0) }
     pub fn iter(&self) -> impl Iterator<Item = u8> + '_ { (0..=255u8).filter(|b| self.has(*b)) }
 }
 
@@ -29,7 +33,10 @@ pub struct Unit {
     pub fields: Vec<Field>,
     /// The fields of the unit itself, in wire order.
     pub body: Vec<FieldId>,
-    /// Position in `body` from which on the tail begins; `body.len()`: no tail. Only meaningful for message units.
+    /// Position in `body` of the first field that is, or contains, the tail's beginning; `body.len()`: no tail. Only
+    /// meaningful for message units. Where the field is a nested unit or a switch, the parser enters it while still in the
+    /// head: the head ends where it first reaches a field that [`crate::grammar::begins_tail`]; a message that takes no such
+    /// field is whole with its head.
     pub tail: u32,
     /// Whether there are `stream` fields (then it is never held whole).
     pub streams: bool,

@@ -1,0 +1,245 @@
+//! What a grammar must not be: the findings.
+
+use super::measure::{digit_set, Facts};
+use super::tail::{self, Rule};
+use super::{fixed_offset_by, order_field, Finding, HEAD_LIMIT, WHOLE_LIMIT};
+use crate::*;
+
+pub(super) fn units(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
+    for u in 0..m.units.len() {
+        let id = UnitId(u as u32);
+        parameters(&m.units[u], out);
+        for f in 0..m.units[u].fields.len() { field(m, facts, id, FieldId(f as u32), out) }
+        runs(m, facts, id, &m.units[u].body, out);
+        for f in &m.units[u].fields {
+            if let FieldKind::Switch { cases } = &f.kind { for c in cases { runs(m, facts, id, &c.fields, out) } }
+        }
+    }
+}
+
+fn name(m: &Module, unit: UnitId, field: &Field) -> String {
+    let unit = &m.unit(unit).name;
+    match &field.name { Some(n) => format!("`{unit}.{n}`"), None => format!("a field of `{unit}`") }
+}
+
+fn parameters(unit: &Unit, out: &mut Vec<Finding>) {
+    let bits: u32 = unit.params.iter().map(|p| p.bits as u32).sum();
+    if bits > 64 || unit.params.iter().any(|p| p.shift as u32 + p.bits as u32 > 64) {
+        out.push(Finding::new("E0408", unit.span, format!("the parameters of `{}` need {bits} bits; there are 64", unit.name))
+            .hint("parameters travel in one word with the message: use narrower types, or pass a bool"));
+    }
+}
+
+fn field(m: &Module, facts: &Facts, unit: UnitId, id: FieldId, out: &mut Vec<Finding>) {
+    let field = &m.unit(unit).fields[id.index()];
+    match &field.kind {
+        FieldKind::Bytes { max, extent, .. } => {
+            if *max == u64::MAX { no_maximum(m, unit, field, out) }
+            if let Extent::Until(u) = extent { delimiters(field, u, out) }
+        }
+        FieldKind::Number { until: Some(u), .. } => delimiters(field, u, out),
+        FieldKind::Literal { values } => literals(field, values, out),
+        FieldKind::List { element, max, extent } => {
+            if *max == u32::MAX { no_maximum(m, unit, field, out) }
+            list(m, facts, unit, field, *element, extent, out);
+        }
+        FieldKind::StreamUnit { unit: item, until: Some(_), .. } => {
+            if facts.unit(*item).min == 0 { empty_item(m, unit, field, field.span, out) }
+        }
+        FieldKind::Switch { cases } => switch(m, unit, field, cases, out),
+        _ => {}
+    }
+}
+
+fn no_maximum(m: &Module, unit: UnitId, field: &Field, out: &mut Vec<Finding>) {
+    out.push(Finding::new("E0404", field.span, format!("{} has no largest size", name(m, unit, field)))
+        .hint("give a maximum: `bytes<4KiB>`, `list<Item, 100>`, or let it flow through with `stream`"));
+}
+
+fn empty_item(m: &Module, unit: UnitId, field: &Field, item: Span, out: &mut Vec<Finding>) {
+    out.push(Finding::new("E0403", field.span, format!("an item of {} may consume nothing, so the list may never end", name(m, unit, field)))
+        .label(item, "this may be empty")
+        .hint("let every item have at least one byte, such as a delimiter"));
+}
+
+fn delimiters(field: &Field, until: &Until, out: &mut Vec<Finding>) { literals(field, &until.delimiters, out) }
+
+fn literals(field: &Field, values: &[Vec<u8>], out: &mut Vec<Finding>) {
+    if values.is_empty() || values.iter().any(|v| v.is_empty()) {
+        out.push(Finding::new("E0413", field.span, "a literal or delimiter here has no bytes: it would match anywhere".into()));
+    }
+}
+
+fn list(m: &Module, facts: &Facts, unit: UnitId, field: &Field, element: FieldId, extent: &ListExtent, out: &mut Vec<Finding>) {
+    let one = facts.field(m, unit, element);
+    let span = m.unit(unit).fields[element.index()].span;
+    if one.min == 0 { return empty_item(m, unit, field, span, out) }
+    let ListExtent::Until(until) = extent else { return };
+    delimiters(field, until, out);
+    let decided = leading(m, unit, element, 0);
+    for d in &until.delimiters {
+        let clash = match &decided {
+            // Both sides are literals: the longer look decides unless one is a beginning of the other.
+            Some(values) => values.iter().any(|v| v.starts_with(d) || d.starts_with(v)),
+            None => d.first().is_some_and(|b| one.first_or_all().has(*b)),
+        };
+        if clash {
+            out.push(Finding::new("E0401", field.span, format!("an element of {} may begin like the list's end {}", name(m, unit, field), show(d)))
+                .label(span, "the element")
+                .hint("restrict the element's first bytes (`of` a charset), or end the list by a count"));
+            return;
+        }
+    }
+}
+
+/// The literals that a field always begins with, if that is so.
+fn leading(m: &Module, unit: UnitId, f: FieldId, depth: u32) -> Option<Vec<Vec<u8>>> {
+    if depth > layout::MAX_DEPTH { return None }
+    match &m.unit(unit).fields[f.index()].kind {
+        FieldKind::Literal { values } => Some(values.clone()),
+        FieldKind::Switch { cases } => {
+            let mut all = Vec::new();
+            for c in cases {
+                match &c.guard {
+                    Guard::Literal { values, .. } => all.extend(values.iter().cloned()),
+                    Guard::Fault(_) => {}
+                    Guard::When(_) | Guard::Else => return None,
+                }
+            }
+            Some(all)
+        }
+        FieldKind::Unit { unit, .. } => {
+            let u = m.unit(*unit);
+            let first = u.body.iter().find(|f| !matches!(u.fields[f.index()].kind, FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing))?;
+            leading(m, *unit, *first, depth + 1)
+        }
+        _ => None,
+    }
+}
+
+fn switch(m: &Module, unit: UnitId, field: &Field, cases: &[Case], out: &mut Vec<Finding>) {
+    let mut seen: Vec<&Vec<u8>> = Vec::new();
+    let mut all_taken = false;
+    for (n, case) in cases.iter().enumerate() {
+        let span = case.fields.first().map_or(field.span, |f| m.unit(unit).fields[f.index()].span);
+        let label = case.name.clone().unwrap_or_else(|| format!("number {}", n + 1));
+        let mut never = |why: String| {
+            out.push(Finding::new("E0402", field.span, format!("case {label} of {} is never taken: {why}", name(m, unit, field)))
+                .label(span, "this case")
+                .hint("the first case that matches is taken: put the longer literal, or the narrower condition, first"));
+        };
+        if all_taken { never("a case before it always matches".into()); continue }
+        match &case.guard {
+            Guard::Literal { values, .. } => {
+                for v in values {
+                    if let Some(earlier) = seen.iter().find(|s| v.starts_with(s)) { never(format!("{} already takes {}", show(earlier), show(v))) }
+                    seen.push(v);
+                }
+                if values.iter().any(|v| v.is_empty()) { all_taken = true }
+            }
+            Guard::When(e) => match *e.kind {
+                ExprKind::Bool(true) => all_taken = true,
+                ExprKind::Bool(false) => never("its condition never holds".into()),
+                _ => {}
+            },
+            Guard::Else | Guard::Fault(_) => all_taken = true,
+        }
+    }
+}
+
+/// A run takes every byte it can: what follows must be able to begin with another one.
+fn runs(m: &Module, facts: &Facts, unit: UnitId, fields: &[FieldId], out: &mut Vec<Finding>) {
+    for (n, f) in fields.iter().enumerate() {
+        let field = &m.unit(unit).fields[f.index()];
+        let class = match &field.kind {
+            FieldKind::Bytes { class, extent: Extent::Run, .. } => class.unwrap_or(ByteSet::ALL),
+            FieldKind::Number { radix, exact: false, until: None, .. } => digit_set(*radix),
+            _ => continue,
+        };
+        let rest = facts.sequence(m, unit, &fields[n + 1..]);
+        if rest.empty || rest.first.is_empty() || !rest.first.is_subset(&class) { continue }
+        let next = fields.get(n + 1).map_or(field.span, |f| m.unit(unit).fields[f.index()].span);
+        out.push(Finding::new("E0411", field.span, format!("{} takes the bytes that must follow it: the message can never match", name(m, unit, field)))
+            .label(next, "this begins only with bytes of the run before it")
+            .hint("take the byte out of the run's charset, or end the run by `until`"));
+    }
+}
+
+pub(super) fn head(m: &Module, id: UnitId, rule: Rule, culprit: Option<FieldId>, out: &mut Vec<Finding>) {
+    let unit = m.unit(id);
+    let message = m.protocols.iter().any(|p| p.request == id || p.response == Some(id)) || m.merges.iter().any(|g| g.unit == id);
+    let (limit, code, what) = match rule {
+        Rule::Whole => (WHOLE_LIMIT, "E0412", "is read whole by the program and"),
+        _ => (HEAD_LIMIT, "E0405", "has a head that"),
+    };
+    if !message || unit.head_max <= limit { return }
+    let culprit = culprit.map(|f| &unit.fields[f.index()]);
+    let at = culprit.map_or(unit.span, |f| f.span);
+    let part = culprit.and_then(|f| f.name.clone()).unwrap_or_else(|| "a field".into());
+    out.push(Finding::new(code, at, format!("`{}` {what} may be {} bytes long; the limit is {limit}", unit.name, unit.head_max))
+        .label(at, format!("`{part}` has the largest part in it"))
+        .hint("lower the maxima, or let the large part flow through with `stream`"));
+}
+
+/// Program code that reads behind the beginning of a stream.
+pub(super) fn stream_reads(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
+    let mut hits: Vec<FieldId> = Vec::new();
+    let mut hit = |steps: &[Step]| {
+        if let Some(Step::Field(f)) = steps.first() { if !hits.contains(f) { hits.push(*f) } }
+    };
+    m.program_exprs(&mut |e, scope| {
+        let Some(path) = walk::path_of(e) else { return };
+        let root = m.follow(&Path { root: path.root, steps: Vec::new() }, scope, &mut |_, _| ());
+        if root == Some(walk::At::Unit(unit)) && tail::needs_tail(m, Rule::Streams, unit, e) { hit(&path.steps) }
+    });
+    m.bodies(&mut |body| walk::stmts(&body.block, &mut |s| {
+        let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) else { return };
+        if body.locals.get(msg.index()).and_then(|l| m.types.get(l.ty.index())) != Some(&Ty::Msg(unit)) { return }
+        for edit in edits {
+            let path = tail::edit_path(*msg, edit);
+            if tail::path_in_tail_by(m, Rule::Streams, unit, &path, true) { hit(&path.steps) }
+        }
+    }));
+    for f in hits {
+        let Some(field) = m.unit(unit).fields.get(f.index()) else { continue };
+        out.push(Finding::new("E0407", field.span, format!("the program reads {}, which flows through or follows a `stream` field", name(m, unit, field)))
+            .label(field.span, "this is never held")
+            .hint("a stream is passed on as it comes: read only fields before it, or give the field a maximum instead of `stream`"));
+    }
+}
+
+pub(super) fn protocols(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
+    for p in &m.protocols {
+        let Some(field) = p.order_by else { continue };
+        let request = fixed_offset_by(m, facts, p.request, field);
+        let response = order_field(m, p).zip(p.response).and_then(|(f, u)| fixed_offset_by(m, facts, u, f));
+        let span = m.units.get(p.request.index()).and_then(|u| u.fields.get(field.index())).map_or_else(Span::default, |f| f.span);
+        if request.is_none() || request != response {
+            out.push(Finding::new("E0409", span, format!("protocol `{}` is ordered by a field that has no fixed place in both the request and the response", p.name))
+                .label(span, "this field")
+                .hint("the id must be a whole unsigned integer in the head, behind fields of fixed size only, at the same offset in both messages"));
+        }
+    }
+    for port in &m.ports { alternatives(m, port, out) }
+}
+
+fn alternatives(m: &Module, port: &Port, out: &mut Vec<Finding>) {
+    if !matches!(port.kind, desc::PortKind::Listen(_)) { return }
+    let mut taken = ByteSet::EMPTY;
+    for id in &port.protocols {
+        let Some(p) = m.protocols.get(id.index()) else { continue };
+        let Some(unit) = m.units.get(p.request.index()) else { continue };
+        // A connection is the first alternative's whose set has its first byte, so a later one needs a byte of its own.
+        if unit.first.is_subset(&taken) {
+            out.push(Finding::new("E0410", port.span, format!("no connection of port `{}` can ever be `{}`: protocols before it begin with the same bytes", port.name, p.name))
+                .label(unit.span, "its request begins here")
+                .hint("a connection's protocol is told by its first byte: put the narrower protocol first"));
+        }
+        taken = taken.union(&unit.first);
+    }
+}
+
+fn show(bytes: &[u8]) -> String {
+    let text: String = bytes.iter().flat_map(|b| std::ascii::escape_default(*b)).map(char::from).collect();
+    format!("\"{text}\"")
+}

@@ -1,0 +1,174 @@
+//! Analysis of grammars: sizes, first bytes, head and tail of every unit, and what the checker must refuse.
+//!
+//! In: a module as it was lowered (the units' `tail`, `streams`, `min`, `max`, `head_max`, `first` are ignored). Out: these
+//! are set, and a list of [`Finding`]s, in order of the units. Stages: nesting order (a cycle ends the analysis) →
+//! [`measure`] → [`tail`] → [`check`].
+
+mod check;
+pub mod measure;
+pub mod tail;
+
+pub use tail::{begins_tail, body_needs_tail, edit_path, rule, Rule};
+
+use crate::*;
+use measure::Facts;
+
+/// A diagnostic in the making: codes E0401 to E0413.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub code: &'static str,
+    pub span: Span,
+    pub message: String,
+    pub labels: Vec<(Span, String)>,
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    fn new(code: &'static str, span: Span, message: String) -> Self { Finding { code, span, message, labels: Vec::new(), hint: None } }
+    fn label(mut self, span: Span, text: impl Into<String>) -> Self { self.labels.push((span, text.into())); self }
+    fn hint(mut self, text: impl Into<String>) -> Self { self.hint = Some(text.into()); self }
+}
+
+/// Every code of this module and its title.
+pub const CODES: &[(&str, &str)] = &[
+    ("E0401", "a list's element begins like the list's end"),
+    ("E0402", "a switch case that can never be taken"),
+    ("E0403", "a repeated item that may be empty"),
+    ("E0404", "a field without a largest size"),
+    ("E0405", "a head that may be longer than 1 MiB"),
+    ("E0406", "a unit that contains itself"),
+    ("E0407", "a field behind a stream is read"),
+    ("E0408", "unit parameters of more than 64 bits"),
+    ("E0409", "`order by` a field that has no fixed place"),
+    ("E0410", "two protocols of a port begin with the same bytes"),
+    ("E0411", "a run of bytes that swallows what follows"),
+    ("E0412", "a message too large to be held"),
+    ("E0413", "a delimiter or literal without bytes"),
+];
+
+/// Largest head of a message.
+pub const HEAD_LIMIT: u64 = 1 << 20;
+/// Largest message that the program may need whole.
+pub const WHOLE_LIMIT: u64 = 16 << 20;
+
+/// Sets what the grammar says of each unit and reports what cannot be accepted.
+pub fn analyze(m: &mut Module) -> Vec<Finding> {
+    let order = match nesting_order(m) {
+        Ok(order) => order,
+        Err(findings) => return findings,
+    };
+    let mut facts = Facts::new(m);
+    for &u in &order { facts.add(m, u) }
+    let mut findings = Vec::new();
+    for u in 0..m.units.len() {
+        let id = UnitId(u as u32);
+        let rule = natural_rule_of(m, id, &mut findings);
+        let fact = facts.unit(id);
+        let tail = tail::tail_position(m, rule, id);
+        let (head_max, culprit) = tail::head_max(m, &facts, rule, id);
+        let streams = tail::natural_rule(m, id) == Rule::Streams;
+        let unit = &mut m.units[u];
+        (unit.tail, unit.streams, unit.head_max) = (tail, streams, head_max);
+        (unit.min, unit.max, unit.first) = (fact.min, fact.max, fact.first_or_all());
+        check::head(m, id, rule, culprit, &mut findings);
+    }
+    check::units(m, &facts, &mut findings);
+    check::protocols(m, &facts, &mut findings);
+    findings
+}
+
+/// The natural rule, or `Whole` where the program needs the message's tail before it is handled.
+fn natural_rule_of(m: &Module, unit: UnitId, findings: &mut Vec<Finding>) -> Rule {
+    let rule = tail::natural_rule(m, unit);
+    match rule {
+        Rule::Streams => { check::stream_reads(m, unit, findings); rule }
+        _ if needed_whole(m, unit) => Rule::Whole,
+        _ => rule,
+    }
+}
+
+/// Whether some code that runs when a message of this unit arrives (its handler, its protocol's clauses, what is said on
+/// its faults, a merge) needs the tail. A response's reader is not meant: it holds the answer instead.
+fn needed_whole(m: &Module, unit: UnitId) -> bool {
+    let rule = Rule::Long;
+    let clauses = m.protocols.iter().any(|p| {
+        let request = [&p.close_request, &p.no_reply].into_iter().flatten().chain(&p.response_args).collect::<Vec<_>>();
+        let response = [&p.close_response, &p.interim, &p.tunnel].into_iter().flatten().collect::<Vec<_>>();
+        let needs = |list: Vec<&Expr>| list.into_iter().any(|e| {
+            let mut found = false;
+            walk::expr(e, &mut |e| found |= tail::needs_tail(m, rule, unit, e));
+            found
+        });
+        (p.request == unit && (needs(request) || p.on_fault.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(2)))))
+            || (p.response == Some(unit) && needs(response))
+    });
+    let handlers = m.handlers.iter().any(|h| match h.on {
+        On::Message { protocol, .. } => m.protocols.get(protocol.index()).is_some_and(|p| p.request == unit) && body_needs_tail(m, rule, unit, &h.body, LocalId(0)),
+        _ => false,
+    });
+    clauses || handlers || m.merges.iter().any(|g| g.unit == unit)
+}
+
+/// Units, nested ones first.
+fn nesting_order(m: &Module) -> Result<Vec<UnitId>, Vec<Finding>> {
+    let mut order = Order { m, state: vec![0; m.units.len()], order: Vec::new(), findings: Vec::new() };
+    for u in 0..m.units.len() { order.visit(UnitId(u as u32)) }
+    if order.findings.is_empty() { Ok(order.order) } else { Err(order.findings) }
+}
+
+struct Order<'a> { m: &'a Module, state: Vec<u8>, order: Vec<UnitId>, findings: Vec<Finding> }
+
+impl Order<'_> {
+    fn visit(&mut self, u: UnitId) {
+        self.state[u.index()] = 1;
+        for field in &self.m.unit(u).fields {
+            let (FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. }) = &field.kind else { continue };
+            match self.state.get(unit.index()) {
+                Some(0) => self.visit(*unit),
+                Some(1) => self.findings.push(Finding::new("E0406", field.span, format!("unit `{}` contains itself", self.m.unit(*unit).name))
+                    .label(field.span, format!("here `{}` is nested again", self.m.unit(*unit).name))
+                    .hint("a message has a largest size: write the levels out, or use a list")),
+                _ => {}
+            }
+        }
+        self.state[u.index()] = 2;
+        self.order.push(u);
+    }
+}
+
+/// Offset and width of a field of a unit that always stands at the same place of the head: a whole unsigned integer.
+pub fn fixed_offset(m: &Module, unit: UnitId, field: FieldId) -> Option<(u32, u8)> {
+    let facts = measured(m);
+    fixed_offset_by(m, &facts, unit, field)
+}
+
+fn measured(m: &Module) -> Facts {
+    let mut facts = Facts::new(m);
+    if let Ok(order) = nesting_order(m) { for u in order { facts.add(m, u) } }
+    facts
+}
+
+fn fixed_offset_by(m: &Module, facts: &Facts, unit: UnitId, field: FieldId) -> Option<(u32, u8)> {
+    let u = m.units.get(unit.index())?;
+    let mut at = 0u64;
+    for &f in &u.body {
+        if f == field {
+            return match u.fields.get(f.index())?.kind {
+                FieldKind::UInt { bytes, shift: 0, bits, advance: true, signed: false, .. } if bits as u32 == bytes as u32 * 8 => Some((u32::try_from(at).ok()?, bytes)),
+                _ => None,
+            };
+        }
+        let fact = facts.field(m, unit, f);
+        if fact.min != fact.max || begins_tail(m, unit, unit, f) { return None }
+        at = at.saturating_add(fact.min);
+    }
+    None
+}
+
+/// The field of the response that carries the id of `order by`: the same field, or the one of its name.
+pub fn order_field(m: &Module, p: &Protocol) -> Option<FieldId> {
+    let (field, response) = (p.order_by?, p.response?);
+    if response == p.request { return Some(field) }
+    let name = m.units.get(p.request.index())?.fields.get(field.index())?.name.as_ref()?;
+    m.units.get(response.index())?.fields.iter().position(|f| f.name.as_ref() == Some(name)).map(|f| FieldId(f as u32))
+}

@@ -1,0 +1,179 @@
+//! The head/tail split: where a message's head ends, and which fields lie behind that point.
+//!
+//! The head ends where the parser first reaches a field that *begins the tail*. Which ones do is a rule of the message:
+//! with stream fields in it, the stream fields; otherwise bytes that may be longer than 4 KiB and lists whose elements
+//! may have such. A message whose tail the program must see before it is handled has no tail at all: it is parsed whole.
+
+use crate::walk::At;
+use crate::*;
+
+/// Bytes with a larger maximum begin the tail of a message without streams.
+pub const HELD_BYTES: u64 = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    Streams,
+    Long,
+    /// No tail.
+    Whole,
+}
+
+/// The rule by the message's grammar alone.
+pub fn natural_rule(m: &Module, message: UnitId) -> Rule {
+    let streams = m.units.get(message.index()).is_some_and(|u| u.body.iter().any(|f| contains(m, Rule::Streams, message, *f)));
+    if streams { Rule::Streams } else { Rule::Long }
+}
+
+/// The rule that holds once [`super::analyze`] has set `tail` and `streams`.
+pub fn rule(m: &Module, message: UnitId) -> Rule {
+    match m.units.get(message.index()) {
+        Some(u) if (u.tail as usize) < u.body.len() => if u.streams { Rule::Streams } else { Rule::Long },
+        _ => Rule::Whole,
+    }
+}
+
+/// Whether the head of `message` ends before this field (of it or of a unit nested in it) when the parser reaches it.
+pub fn begins_tail(m: &Module, message: UnitId, unit: UnitId, field: FieldId) -> bool {
+    begins(m, rule(m, message), unit, field)
+}
+
+pub fn begins(m: &Module, rule: Rule, unit: UnitId, field: FieldId) -> bool {
+    let Some(f) = m.units.get(unit.index()).and_then(|u| u.fields.get(field.index())) else { return false };
+    match (&f.kind, rule) {
+        (FieldKind::StreamBytes { .. } | FieldKind::StreamUnit { .. }, Rule::Streams) => true,
+        (FieldKind::Bytes { max, .. }, Rule::Long) => *max > HELD_BYTES,
+        (FieldKind::List { element, .. }, Rule::Streams | Rule::Long) => contains(m, rule, unit, *element),
+        _ => false,
+    }
+}
+
+/// Whether the tail may begin at or inside this field.
+pub fn contains(m: &Module, rule: Rule, unit: UnitId, field: FieldId) -> bool { contains_at(m, rule, unit, field, 0) }
+
+fn contains_at(m: &Module, rule: Rule, unit: UnitId, field: FieldId, depth: u32) -> bool {
+    if rule == Rule::Whole || depth > layout::MAX_DEPTH { return false }
+    let Some(f) = m.units.get(unit.index()).and_then(|u| u.fields.get(field.index())) else { return false };
+    let inner = |u: UnitId, f: &FieldId| contains_at(m, rule, u, *f, depth + 1);
+    match &f.kind {
+        FieldKind::Switch { cases } => cases.iter().flat_map(|c| &c.fields).any(|f| inner(unit, f)),
+        FieldKind::Unit { unit, .. } => m.units.get(unit.index()).is_some_and(|u| u.body.iter().any(|f| inner(*unit, f))),
+        FieldKind::List { element, .. } => inner(unit, element),
+        _ => begins(m, rule, unit, field),
+    }
+}
+
+/// Whether what is at a path of the message may lie in its tail. Paths that use more than the beginning of their last
+/// field (its bytes, its end) are `whole`.
+pub fn path_in_tail_by(m: &Module, rule: Rule, message: UnitId, path: &Path, whole: bool) -> bool {
+    if rule == Rule::Whole { return false }
+    let (mut at, mut last) = (At::Unit(message), None);
+    for step in &path.steps {
+        let before = m.inside(at);
+        let Some(next) = m.step(at, step) else { return false };
+        if let (Step::Field(f), Some(unit)) = (step, before) {
+            if field_in_tail(m, rule, unit, *f) { return true }
+            last = Some((unit, *f));
+        }
+        at = next;
+    }
+    match last {
+        Some((unit, f)) => whole && contains(m, rule, unit, f),
+        None => whole,
+    }
+}
+
+/// Whether an expression that reads `message` needs its tail.
+pub fn needs_tail(m: &Module, rule: Rule, message: UnitId, e: &Expr) -> bool {
+    walk::path_of(e).is_some_and(|p| path_in_tail_by(m, rule, message, p, matches!(*e.kind, ExprKind::Raw(_))))
+}
+
+/// Whether a message local's tail is read or edited in a body.
+pub fn body_needs_tail(m: &Module, rule: Rule, message: UnitId, body: &Body, local: LocalId) -> bool {
+    let mut found = false;
+    let root = Root::Local(local);
+    walk::block_exprs(&body.block, &mut |e| {
+        found |= walk::path_of(e).is_some_and(|p| p.root == root) && needs_tail(m, rule, message, e);
+    });
+    walk::stmts(&body.block, &mut |s| {
+        if let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) {
+            found |= *msg == local && edits.iter().any(|e| path_in_tail_by(m, rule, message, &edit_path(local, e), true));
+        }
+    });
+    found
+}
+
+/// The place an edit changes, as a path.
+pub fn edit_path(msg: LocalId, edit: &Edit) -> Path {
+    let (Edit::Set { field: fields, .. } | Edit::Remove { list: fields, .. } | Edit::Append { list: fields, .. }) = edit;
+    Path { root: Root::Local(msg), steps: fields.iter().map(|f| Step::Field(*f)).collect() }
+}
+
+/// Whether a field of a unit begins the tail or comes after a field in which it may begin.
+fn field_in_tail(m: &Module, rule: Rule, unit: UnitId, target: FieldId) -> bool {
+    fn seek(m: &Module, rule: Rule, unit: UnitId, fields: &[FieldId], target: FieldId, depth: u32) -> Option<bool> {
+        if depth > layout::MAX_DEPTH { return None }
+        let u = m.units.get(unit.index())?;
+        let mut behind = false;
+        for &f in fields {
+            if f == target { return Some(behind || begins(m, rule, unit, f)) }
+            let inner = match u.fields.get(f.index()).map(|f| &f.kind) {
+                Some(FieldKind::Switch { cases }) => cases.iter().find_map(|c| seek(m, rule, unit, &c.fields, target, depth + 1)),
+                Some(FieldKind::List { element, .. }) => seek(m, rule, unit, &[*element], target, depth + 1),
+                _ => None,
+            };
+            if let Some(found) = inner { return Some(behind || found || begins(m, rule, unit, f)) }
+            behind |= contains(m, rule, unit, f);
+        }
+        None
+    }
+    m.units.get(unit.index()).and_then(|u| seek(m, rule, unit, &u.body, target, 0)).unwrap_or(false)
+}
+
+/// Position in the body of the first field with the tail's beginning.
+pub fn tail_position(m: &Module, rule: Rule, unit: UnitId) -> u32 {
+    let body = &m.unit(unit).body;
+    body.iter().position(|f| contains(m, rule, unit, *f)).unwrap_or(body.len()) as u32
+}
+
+/// The largest head, and the top-level field that has the largest part in it.
+pub fn head_max(m: &Module, facts: &super::measure::Facts, rule: Rule, unit: UnitId) -> (u64, Option<FieldId>) {
+    let mut largest = (0, None);
+    let (mut through, mut ended) = (Some(0u64), 0u64);
+    for &f in &m.unit(unit).body {
+        let Some(so_far) = through else { break };
+        let part = field_head(m, facts, rule, unit, f, 0);
+        let most = part.through.unwrap_or(0).max(part.ended);
+        if most > largest.0 { largest = (most, Some(f)) }
+        ended = ended.max(so_far.saturating_add(part.ended));
+        through = part.through.map(|n| so_far.saturating_add(n));
+    }
+    (through.unwrap_or(0).max(ended), largest.1)
+}
+
+/// Largest number of head bytes in a field: when the head goes on behind it (None: it never does) and when it ends inside.
+struct Part { through: Option<u64>, ended: u64 }
+
+fn field_head(m: &Module, facts: &super::measure::Facts, rule: Rule, unit: UnitId, field: FieldId, depth: u32) -> Part {
+    if depth > layout::MAX_DEPTH || begins(m, rule, unit, field) { return Part { through: None, ended: 0 } }
+    let all = |n| Part { through: Some(n), ended: 0 };
+    match &m.unit(unit).fields[field.index()].kind {
+        FieldKind::Unit { unit, .. } => sequence_head(m, facts, rule, *unit, &m.unit(*unit).body, depth),
+        FieldKind::Switch { cases } => cases.iter().fold(Part { through: None, ended: 0 }, |a, c| {
+            let guard = super::measure::guard_max(&c.guard);
+            let part = sequence_head(m, facts, rule, unit, &c.fields, depth);
+            Part { through: a.through.max(part.through.map(|n| n.saturating_add(guard))), ended: a.ended.max(part.ended.saturating_add(guard)) }
+        }),
+        _ => all(facts.field(m, unit, field).max),
+    }
+}
+
+fn sequence_head(m: &Module, facts: &super::measure::Facts, rule: Rule, unit: UnitId, fields: &[FieldId], depth: u32) -> Part {
+    let mut sum = Part { through: Some(0), ended: 0 };
+    for &f in fields {
+        let Some(so_far) = sum.through else { break };
+        let part = field_head(m, facts, rule, unit, f, depth + 1);
+        sum.ended = sum.ended.max(so_far.saturating_add(part.ended));
+        sum.through = part.through.map(|n| so_far.saturating_add(n));
+    }
+    sum
+}

@@ -1,0 +1,38 @@
+//! The passes: what is computed between the lowering and the backends, one pass per file.
+//!
+//! In: a verified [`Module`] whose grammars are analysed ([`crate::grammar::analyze`]). Out: the same, annotated. A pass
+//! changes only what its line in [`TABLE`] says; running all of them twice gives the same module.
+
+pub mod edits;
+pub mod fold;
+pub mod liveness;
+pub mod steps;
+pub mod used;
+
+use crate::Module;
+
+pub struct Pass {
+    pub name: &'static str,
+    pub doc: &'static str,
+    pub run: fn(&mut Module),
+}
+
+/// All passes, in the order in which they run.
+pub const TABLE: &[Pass] = &[
+    Pass { name: "fold", doc: "constant folding; drops requirements that hold and branches that are never taken", run: fold::run },
+    Pass { name: "edits", doc: "sorts the edits of passed messages into wire order", run: edits::run },
+    Pass { name: "used", doc: "marks the fields whose value or extent is read; the rest is not stored", run: used::run },
+    Pass { name: "liveness", doc: "live locals at suspensions; which messages are held across them", run: liveness::run },
+    Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
+];
+
+pub fn find(name: &str) -> Option<&'static Pass> {
+    TABLE.iter().find(|p| p.name == name)
+}
+
+/// Runs all passes. In debug builds the verifier follows each; its first complaint is a bug of that pass.
+pub fn run_all(m: &mut Module) {
+    for pass in TABLE {
+        (pass.run)(m);
+    }
+}
