@@ -1,1 +1,566 @@
-//! being written
+//! What every engine must do, on real loopback sockets: each test runs on epoll and, where the kernel has it, io_uring.
+use super::*;
+use std::collections::{HashMap, VecDeque};
+use std::io::{IoSlice, Read, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Instant;
+
+/// An engine with everything that has happened on it, and output that is offered until it is gone.
+struct Bed {
+    engine: Box<dyn Engine>,
+    log: Vec<Event>,
+    data: HashMap<Token, Vec<u8>>,
+    /// Output in the order of sending, and how much of the first piece is gone.
+    out: HashMap<Token, (VecDeque<Box<[u8]>>, usize)>,
+    echo: bool,
+}
+
+impl Bed {
+    fn new(engine: Box<dyn Engine>) -> Bed {
+        Bed { engine, log: Vec::new(), data: HashMap::new(), out: HashMap::new(), echo: false }
+    }
+
+    fn listen(&mut self) -> (Token, std::net::SocketAddr) {
+        let l = self.engine.listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (local, _) = self.engine.addresses(l).unwrap();
+        (l, local)
+    }
+
+    fn poll_once(&mut self, ms: u64) {
+        let mut events = Vec::new();
+        self.engine.poll(Some(Duration::from_millis(ms)), &mut events).unwrap();
+        for e in &events {
+            match *e {
+                Event::Data { conn, start, len } => {
+                    let bytes = self.engine.data(start, len).to_vec();
+                    if self.echo {
+                        self.send(conn, &bytes);
+                    }
+                    self.data.entry(conn).or_default().extend(bytes);
+                }
+                Event::Writable { conn } => self.flush(conn),
+                Event::Sent { conn, len } => {
+                    self.gone(conn, len as usize);
+                    self.flush(conn);
+                }
+                _ => {}
+            }
+        }
+        self.log.extend(events);
+    }
+
+    /// Polls until `f` holds; false after twenty seconds.
+    fn until(&mut self, mut f: impl FnMut(&mut Bed) -> bool) -> bool {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !f(self) {
+            if Instant::now() > end {
+                return false;
+            }
+            self.poll_once(5);
+        }
+        true
+    }
+
+    fn for_ms(&mut self, ms: u64) {
+        let end = Instant::now() + Duration::from_millis(ms);
+        while Instant::now() < end {
+            self.poll_once(5);
+        }
+    }
+
+    fn count(&self, f: impl Fn(&Event) -> bool) -> usize {
+        self.log.iter().filter(|e| f(e)).count()
+    }
+
+    fn accepted(&self) -> Vec<Token> {
+        self.log.iter().filter_map(|e| if let Event::Accepted { conn, .. } = e { Some(*conn) } else { None }).collect()
+    }
+
+    fn accept_one(&mut self) -> Token {
+        let before = self.accepted().len();
+        assert!(self.until(|b| b.accepted().len() > before));
+        self.accepted()[before]
+    }
+
+    fn send(&mut self, conn: Token, bytes: &[u8]) {
+        self.out.entry(conn).or_default().0.push_back(bytes.into());
+        self.flush(conn);
+    }
+
+    fn gone(&mut self, conn: Token, n: usize) {
+        let (pieces, at) = self.out.get_mut(&conn).unwrap();
+        *at += n;
+        if pieces[0].len() == *at {
+            pieces.pop_front();
+            *at = 0;
+        }
+    }
+
+    fn flush(&mut self, conn: Token) {
+        while let Some((Some(first), at)) = self.out.get(&conn).map(|(pieces, at)| (pieces.front(), *at)) {
+            let (a, b) = first[at..].split_at((first.len() - at) / 2);
+            // SAFETY: the box stays in `out` until all of it is sent, or the engine is dropped first.
+            match unsafe { self.engine.write(conn, &[IoSlice::new(a), IoSlice::new(b)]) } {
+                Write::Done(n) => self.gone(conn, n),
+                _ => return,
+            }
+        }
+    }
+
+    fn is_sent(&self, conn: Token) -> bool {
+        self.out.get(&conn).is_none_or(|(pieces, _)| pieces.is_empty())
+    }
+
+    fn broken(&self, t: Token) -> bool {
+        self.log.contains(&Event::Broken { conn: t })
+    }
+
+    fn eof(&self, t: Token) -> bool {
+        self.log.contains(&Event::Eof { conn: t })
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        // Before the output it may still be reading.
+        self.engine = Box::new(memory::Memory::new().0);
+    }
+}
+
+fn engines() -> Vec<Bed> {
+    let mut all = vec![Bed::new(open(EngineKind::Epoll).unwrap())];
+    match open(EngineKind::Uring) {
+        Ok(e) => all.push(Bed::new(e)),
+        Err(e) => eprintln!("SKIPPED io_uring: {e}"),
+    }
+    all
+}
+
+fn pattern(n: usize) -> Vec<u8> {
+    (0..n).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+/// An address on which nothing listens.
+fn nobody() -> std::net::SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn raise_descriptor_limit() {
+    // SAFETY: plain system calls on a struct that lives during them.
+    unsafe {
+        let mut r: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut r);
+        r.rlim_cur = r.rlim_max;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &r);
+    }
+}
+
+/// Tests that count or exhaust the process's descriptors, and those that need some, take turns.
+static DESCRIPTORS: std::sync::RwLock<()> = std::sync::RwLock::new(());
+
+fn share() -> std::sync::RwLockReadGuard<'static, ()> {
+    DESCRIPTORS.read().unwrap_or_else(|e| e.into_inner())
+}
+
+#[test]
+fn accepts_and_echoes() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        b.echo = true;
+        let mut c = TcpStream::connect(addr).unwrap();
+        c.write_all(b"hello").unwrap();
+        let t = b.accept_one();
+        assert!(b.until(|b| b.data.get(&t).is_some_and(|d| d == b"hello") && b.is_sent(t)));
+        let mut got = [0; 5];
+        c.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"hello");
+        let (local, peer) = b.engine.addresses(t).unwrap();
+        assert_eq!((local, peer), (addr, c.local_addr().unwrap()));
+    }
+}
+
+#[test]
+fn byte_by_byte() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        let mut c = TcpStream::connect(addr).unwrap();
+        c.set_nodelay(true).unwrap();
+        let t = b.accept_one();
+        let all = pattern(300);
+        for x in &all {
+            c.write_all(&[*x]).unwrap();
+            b.poll_once(0);
+        }
+        assert!(b.until(|b| b.data.get(&t).is_some_and(|d| *d == all)));
+    }
+}
+
+#[test]
+fn refused_connection() {
+    let _g = share();
+    for mut b in engines() {
+        let addr = nobody();
+        match b.engine.connect(addr) {
+            Err(_) => {}
+            Ok(t) => {
+                assert!(b.until(|b| b.log.contains(&Event::ConnectFailed { conn: t })));
+                assert!(b.engine.addresses(t).is_none(), "the token is closed");
+            }
+        }
+    }
+}
+
+#[test]
+fn connects_and_talks() {
+    let _g = share();
+    for mut b in engines() {
+        let l = TcpListener::bind("127.0.0.1:0").unwrap();
+        let t = b.engine.connect(l.local_addr().unwrap()).unwrap();
+        // Output before the connection stands is refused and becomes possible later.
+        b.send(t, b"early");
+        b.poll_once(0);
+        let (mut s, _) = l.accept().unwrap();
+        s.write_all(b"welcome").unwrap();
+        assert!(b.until(|b| b.data.get(&t).is_some_and(|d| d == b"welcome") && b.is_sent(t)));
+        assert_eq!(b.count(|e| *e == Event::Connected { conn: t }), 1);
+        let mut got = [0; 5];
+        s.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"early");
+    }
+}
+
+#[test]
+fn half_close_both_ways() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        let mut c = TcpStream::connect(addr).unwrap();
+        c.write_all(b"last words").unwrap();
+        c.shutdown(Shutdown::Write).unwrap();
+        let t = b.accept_one();
+        assert!(b.until(|b| b.eof(t)));
+        assert_eq!(b.data[&t], b"last words");
+        b.send(t, b"answer");
+        b.engine.shutdown(t);
+        assert!(b.until(|b| b.is_sent(t)));
+        let mut got = Vec::new();
+        c.read_to_end(&mut got).unwrap();
+        assert_eq!(got, b"answer");
+        b.for_ms(30);
+        assert_eq!(b.count(|e| *e == Event::Eof { conn: t }), 1);
+        assert!(!b.broken(t));
+    }
+}
+
+#[test]
+fn reset_by_the_peer() {
+    let _g = share();
+    for mut b in engines() {
+        for paused in [false, true] {
+            let (_, addr) = b.listen();
+            let c = TcpStream::connect(addr).unwrap();
+            let t = b.accept_one();
+            b.engine.pause(t, paused);
+            b.for_ms(20);
+            common::reset_on_close(std::os::fd::AsRawFd::as_raw_fd(&c));
+            drop(c);
+            assert!(b.until(|b| b.broken(t)), "{} paused={paused}", b.engine.name());
+            b.for_ms(20);
+            assert_eq!(b.count(|e| *e == Event::Broken { conn: t }), 1);
+            assert_eq!(unsafe { b.engine.write(t, &[IoSlice::new(b"x")]) }, Write::Broken);
+            b.engine.close(t, false);
+        }
+    }
+}
+
+#[test]
+fn reset_by_us() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        let mut c = TcpStream::connect(addr).unwrap();
+        let t = b.accept_one();
+        b.engine.close(t, true);
+        b.for_ms(20);
+        assert_eq!(c.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    }
+}
+
+#[test]
+fn pause_holds_the_sender_back() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        let c = TcpStream::connect(addr).unwrap();
+        let t = b.accept_one();
+        b.engine.pause(t, true);
+        b.for_ms(20);
+        c.set_nonblocking(true).unwrap();
+        let all = pattern(40 << 20);
+        let (mut sent, mut stuck) = (0, 0);
+        while stuck < 20 {
+            match (&c).write(&all[sent..]) {
+                Ok(n) => sent += n,
+                Err(_) => stuck += 1,
+            }
+            b.poll_once(1);
+        }
+        assert!(sent < all.len(), "the sender was not held back");
+        assert!(!b.data.contains_key(&t), "nothing is reported while paused");
+        b.engine.pause(t, false);
+        b.engine.pause(t, true);
+        b.engine.pause(t, false);
+        assert!(b.until(|b| {
+            sent += (&c).write(&all[sent..]).unwrap_or(0);
+            b.data.get(&t).is_some_and(|d| d.len() == all.len())
+        }));
+        assert!(b.data[&t] == all);
+    }
+}
+
+#[test]
+fn end_of_stream_while_paused_comes_after_the_bytes() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        let mut c = TcpStream::connect(addr).unwrap();
+        let t = b.accept_one();
+        b.engine.pause(t, true);
+        c.write_all(&pattern(5000)).unwrap();
+        drop(c);
+        b.for_ms(30);
+        assert!(!b.eof(t) && !b.data.contains_key(&t));
+        b.engine.pause(t, false);
+        assert!(b.until(|b| b.eof(t)));
+        assert_eq!(b.data[&t], pattern(5000));
+    }
+}
+
+#[test]
+fn large_transfer_to_a_slow_reader() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        let mut c = TcpStream::connect(addr).unwrap();
+        let t = b.accept_one();
+        let all = pattern(16 << 20);
+        let reader = std::thread::spawn(move || {
+            let (mut got, mut buf) = (Vec::new(), vec![0; 100_000]);
+            while got.len() < 16 << 20 {
+                let n = c.read(&mut buf).unwrap();
+                got.extend_from_slice(&buf[..n]);
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            got
+        });
+        b.send(t, &all);
+        assert!(!b.is_sent(t), "sixteen megabytes do not fit into a socket");
+        assert!(b.until(|b| b.is_sent(t)));
+        assert!(reader.join().unwrap() == all);
+    }
+}
+
+#[test]
+fn large_transfer_in_with_other_connections_beside() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        let all = pattern(16 << 20);
+        let copy = all.clone();
+        let big = std::thread::spawn(move || {
+            let mut c = TcpStream::connect(addr).unwrap();
+            c.write_all(&copy).unwrap();
+            c
+        });
+        let t = b.accept_one();
+        let mut small = TcpStream::connect(addr).unwrap();
+        let u = b.accept_one();
+        small.write_all(b"me too").unwrap();
+        assert!(b.until(|b| b.data.get(&u).is_some_and(|d| d == b"me too")));
+        assert!(b.until(|b| b.data.get(&t).is_some_and(|d| d.len() == all.len())));
+        assert!(b.data[&t] == all);
+        drop(big.join().unwrap());
+        assert!(b.until(|b| b.eof(t)));
+    }
+}
+
+#[test]
+fn close_with_output_in_flight() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        let c = TcpStream::connect(addr).unwrap();
+        let t = b.accept_one();
+        b.send(t, &pattern(32 << 20));
+        b.for_ms(20);
+        b.engine.close(t, false);
+        assert!(b.until(|b| !b.engine.pending_close(t)));
+        let before = b.log.len();
+        drop(c);
+        b.for_ms(20);
+        assert_eq!(b.log.len(), before, "a closed token has no events");
+        assert_eq!(unsafe { b.engine.write(t, &[IoSlice::new(b"x")]) }, Write::Broken);
+    }
+}
+
+#[test]
+fn short_output_survives_close() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        let mut c = TcpStream::connect(addr).unwrap();
+        let t = b.accept_one();
+        b.send(t, b"bye");
+        b.engine.close(t, false);
+        b.for_ms(20);
+        let mut got = Vec::new();
+        c.read_to_end(&mut got).unwrap();
+        assert_eq!(got, b"bye");
+    }
+}
+
+#[test]
+fn thousands_of_connections() {
+    let _g = share();
+    raise_descriptor_limit();
+    for mut b in engines() {
+        b.echo = true;
+        let (_, addr) = b.listen();
+        let mut clients = Vec::new();
+        for _ in 0..3000 {
+            clients.push(TcpStream::connect(addr).unwrap());
+            if clients.len() % 200 == 0 {
+                b.poll_once(0);
+            }
+        }
+        assert!(b.until(|b| b.accepted().len() == 3000));
+        for round in 0..3u8 {
+            for (i, c) in clients.iter_mut().enumerate() {
+                c.write_all(&[round, i as u8, (i >> 8) as u8]).unwrap();
+            }
+            assert!(b.until(|b| b.data.values().map(Vec::len).sum::<usize>() == 9000 * (round as usize + 1)));
+            b.for_ms(5);
+            for (i, c) in clients.iter_mut().enumerate() {
+                let mut got = [0; 3];
+                c.read_exact(&mut got).unwrap();
+                assert_eq!(got, [round, i as u8, (i >> 8) as u8]);
+            }
+        }
+        drop(clients);
+        assert!(b.until(|b| b.count(|e| matches!(e, Event::Eof { .. })) == 3000));
+        for t in b.accepted() {
+            b.engine.close(t, false);
+        }
+    }
+}
+
+#[test]
+fn descriptors_run_out_and_come_back() {
+    let _g = DESCRIPTORS.write().unwrap_or_else(|e| e.into_inner());
+    for mut b in engines() {
+        let (l, addr) = b.listen();
+        let mut c = TcpStream::connect(addr).unwrap();
+        let t = b.accept_one();
+        let second = TcpStream::connect(addr).unwrap();
+        // Take all that are left.
+        let mut hoard = Vec::new();
+        while let Ok(f) = std::fs::File::open("/dev/null") {
+            hoard.push(f);
+        }
+        b.for_ms(200);
+        let failures = b.count(|e| *e == Event::AcceptFailed { listener: l });
+        // epoll has not accepted `second` yet; io_uring may have, and fails on what comes next.
+        let waiting = if failures > 0 { None } else { hoard.pop().map(|_| TcpStream::connect(addr).unwrap()) };
+        b.for_ms(200);
+        let failures = b.count(|e| *e == Event::AcceptFailed { listener: l });
+        assert!((1..=10).contains(&failures), "{}: pauses instead of spinning, {failures}", b.engine.name());
+        c.write_all(b"still served").unwrap();
+        assert!(b.until(|b| b.data.get(&t).is_some_and(|d| d == b"still served")));
+        hoard.clear();
+        let all = 2 + usize::from(waiting.is_some());
+        assert!(b.until(|b| b.accepted().len() == all), "{}", b.engine.name());
+        drop(second);
+    }
+}
+
+#[test]
+fn unlisten_keeps_who_waits_and_frees_the_port() {
+    let _g = share();
+    for mut b in engines() {
+        let (l, addr) = b.listen();
+        let mut c = TcpStream::connect(addr).unwrap();
+        b.engine.unlisten(l);
+        let t = b.accept_one();
+        b.send(t, b"drained");
+        assert!(b.until(|b| b.is_sent(t)));
+        let mut got = [0; 7];
+        c.read_exact(&mut got).unwrap();
+        assert!(b.until(|_| TcpStream::connect(addr).is_err()));
+        b.engine.close(t, false);
+        b.for_ms(10);
+        assert!(b.engine.listen(addr).is_ok());
+    }
+}
+
+#[test]
+fn every_core_may_listen_on_the_port() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        assert!(b.engine.listen(addr).is_ok());
+        assert!(engines().iter_mut().all(|o| o.engine.listen(addr).is_ok()));
+    }
+}
+
+#[test]
+fn another_thread_wakes_it() {
+    let _g = share();
+    for mut b in engines() {
+        for _ in 0..3 {
+            let w = b.engine.waker();
+            let other = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                w.wake();
+            });
+            let mut events = Vec::new();
+            while events.is_empty() {
+                b.engine.poll(None, &mut events).unwrap();
+            }
+            assert_eq!(events, [Event::Woken]);
+            other.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn poll_times_out() {
+    let _g = share();
+    for mut b in engines() {
+        let start = Instant::now();
+        let mut events = Vec::new();
+        b.engine.poll(Some(Duration::from_millis(30)), &mut events).unwrap();
+        b.engine.poll(Some(Duration::ZERO), &mut events).unwrap();
+        assert!(events.is_empty());
+        assert!((30..500).contains(&(start.elapsed().as_millis())));
+    }
+}
+
+#[test]
+fn tokens_of_closed_connections_are_dead() {
+    let _g = share();
+    for mut b in engines() {
+        let (_, addr) = b.listen();
+        let _c = TcpStream::connect(addr).unwrap();
+        let t = b.accept_one();
+        b.engine.close(t, false);
+        b.engine.close(t, true);
+        b.engine.pause(t, false);
+        b.engine.shutdown(t);
+        let _d = TcpStream::connect(addr).unwrap();
+        let u = b.accept_one();
+        assert_ne!(t, u);
+        assert!(b.engine.addresses(t).is_none());
+    }
+}
