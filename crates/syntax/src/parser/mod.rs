@@ -361,7 +361,7 @@ impl<'a> Parser<'a> {
     /// Runs `f` inside of brackets or braces, where the context's restrictions do not hold.
     fn inside<T>(&mut self, lines: bool, f: impl FnOnce(&mut Self) -> P<T>) -> P<T> {
         let saved = (self.lines, self.no_build, self.no_index, self.dot_starts);
-        (self.lines, self.no_build, self.no_index, self.dot_starts) = (lines, false, false, false);
+        (self.lines, self.no_build, self.no_index, self.dot_starts) = (lines, false, false, lines && saved.3);
         let result = f(self);
         (self.lines, self.no_build, self.no_index, self.dot_starts) = saved;
         result
