@@ -276,6 +276,10 @@ pub enum Builtin {
     HasToken,
     /// bytes → bool: every byte in the set given as a 32-byte constant
     AllIn,
+    /// u32 → 4 bytes, big endian (`be32(x)`); bytes → u32 (`from_be32(b)`; missing bytes are zero)
+    Be32, FromBe32,
+    /// → u64: seconds since 1970 (`unix_time`), read once per batch
+    UnixTime,
 }
 
 impl Expr {
