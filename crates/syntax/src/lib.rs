@@ -8,11 +8,13 @@
 pub mod ast;
 pub mod codes;
 pub mod diagnostic;
+pub mod format;
 pub mod lexer;
 pub mod parser;
 pub mod source;
 pub mod token;
 
 pub use diagnostic::{Diagnostic, Label, Severity};
+pub use format::format;
 pub use parser::{parse, Parsed};
 pub use source::{MemoryWorld, OsWorld, SourceMap, World};

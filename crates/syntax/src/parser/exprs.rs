@@ -550,7 +550,7 @@ impl Parser<'_> {
         let mut params = Vec::new();
         while !self.at_sign("|") {
             params.push(param(self)?);
-            if !self.eat(",") {
+            if !self.eat_kept_comma() {
                 break;
             }
         }
@@ -605,6 +605,7 @@ impl Parser<'_> {
         let cond = self.condition(Self::expr_no_else_guarded)?;
         let then = self.block()?;
         let otherwise = if self.at_word("else") && !self.sign_at(1, "=>") {
+            self.mark_join();
             self.bump();
             let tail = if self.at_word("if") { self.nested(Self::if_expr)? } else { self.block_expr()? };
             Some(tail)
@@ -670,7 +671,9 @@ impl Parser<'_> {
         self.mark_glue();
         self.expect("|")?;
         let acc = self.name("the accumulator")?;
-        self.expect(",")?;
+        if !self.eat_kept_comma() {
+            return self.unexpected("`,`");
+        }
         let item = self.single_pattern()?;
         self.mark_tight();
         self.expect("|")?;
@@ -719,6 +722,7 @@ impl Parser<'_> {
             if !p.at_sign("{") {
                 return p.unexpected("`{`");
             }
+            p.mark_join();
             let stmts = p.braced(Self::stmt_checked)?;
             Ok(Block { span: p.since(start), stmts })
         })

@@ -74,6 +74,10 @@ pub(crate) struct Role {
     pub tight: bool,
     /// No space after it.
     pub glue: bool,
+    /// Stands on the line of the token before it: `else` after `}`, a block's `{`.
+    pub join: bool,
+    /// A comma after which a list is not broken: between a lambda's parameters, in `<…>`.
+    pub keep: bool,
     /// Stands in a column with such tokens of the lines around it.
     pub column: Option<Column>,
 }
@@ -309,6 +313,18 @@ impl<'a> Parser<'a> {
 
     fn mark_tight(&mut self) {
         self.mark(|r| r.tight = true);
+    }
+
+    fn mark_join(&mut self) {
+        self.mark(|r| r.join = true);
+    }
+
+    /// A comma that keeps its line together.
+    fn eat_kept_comma(&mut self) -> bool {
+        if self.at_sign(",") {
+            self.mark(|r| r.keep = true);
+        }
+        self.eat(",")
     }
 
     fn mark_glue(&mut self) {

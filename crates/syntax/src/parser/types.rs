@@ -73,7 +73,7 @@ impl Parser<'_> {
     pub(super) fn angled<T>(&mut self, mut item: impl FnMut(&mut Self) -> P<T>) -> P<Vec<T>> {
         self.open_angle()?;
         let mut items = vec![item(self)?];
-        while self.eat(",") {
+        while self.eat_kept_comma() {
             items.push(item(self)?);
         }
         self.close_angle()?;

@@ -23,6 +23,7 @@ impl Parser<'_> {
         self.bump();
         let name = self.name("a unit")?;
         let params = if self.at_sign("(") { self.params()? } else { Vec::new() };
+        self.column(Column::Options);
         let fields = self.fields()?;
         Ok(Unit { name, params, fields })
     }
@@ -204,7 +205,7 @@ impl Parser<'_> {
         }
         self.open_angle()?;
         let ty = self.ty()?;
-        let digits = if self.eat(",") { Some(self.const_arg()?) } else { None };
+        let digits = if self.eat_kept_comma() { Some(self.const_arg()?) } else { None };
         self.close_angle()?;
         let until = if self.at_word("until") {
             self.column(Column::Extent);
@@ -366,7 +367,7 @@ impl Parser<'_> {
         if !self.at_sign(",") {
             return self.missing_size("a list needs its largest length: `list<Header, 100>`");
         }
-        self.bump();
+        self.eat_kept_comma();
         let max = self.const_arg()?;
         self.close_angle()?;
         let extent = self.list_extent(start)?;

@@ -1,0 +1,49 @@
+//! Hostile input: no panic, no endless loop, no exhausted stack, whatever the text is.
+
+use wireloom_syntax::ast::FileId;
+use wireloom_syntax::parse;
+
+fn codes(text: &str) -> Vec<&'static str> {
+    parse(FileId(0), text).diagnostics.iter().map(|d| d.code).collect()
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let in_fn = |e: String| format!("fn f() -> u32 = {e}\n");
+    let deep = |open: &str, close: &str| in_fn(format!("{}1{}", open.repeat(20_000), close.repeat(20_000)));
+    for (open, close) in [("(", ")"), ("[", "]"), ("- ", ""), ("not ", ""), ("if a { ", " }"), ("f(", ")"), ("|x| ", ""), ("a[", "]"), ("{ ", " }"), ("x else ", ""), ("x is ", ""), ("match a { _ => ", "}")] {
+        assert!(codes(&deep(open, close)).contains(&"E0104"), "{open}");
+    }
+    for (open, close) in [("(", ")"), ("[", "; 1]"), ("list<", ", 1>"), ("record { a: ", " }")] {
+        let text = format!("type T = {}u8{}\n", open.repeat(20_000), close.repeat(20_000));
+        assert!(codes(&text).contains(&"E0104"), "{open}");
+    }
+    let text = format!("unit U {{ a: {}u8{} }}", "list<".repeat(5000), ", 1> to end".repeat(5000));
+    assert!(codes(&text).contains(&"E0104"));
+    let text = format!("unit U {{ a: {} nothing {} }}", "switch { else => b: ".repeat(5000), "}".repeat(5000));
+    assert!(codes(&text).contains(&"E0104"));
+}
+
+#[test]
+fn long_chains_are_refused() {
+    for (link, end) in [(" + 1", ""), (".a", ""), ("(1)", ""), ("[1]", ""), (" else 1", ""), (" and b", ""), (" with { }", "")] {
+        let text = format!("fn f() -> u32 = x{}{end}\n", link.repeat(20_000));
+        assert!(codes(&text).contains(&"E0104"), "{link}");
+    }
+    let text = format!("fn f() {{ if a {{ }} {} }}\n", "else if a { } ".repeat(20_000));
+    assert!(codes(&text).contains(&"E0104"));
+    // What nests chains in chains is as high as it looks.
+    let text = format!("fn f() -> u32 = {}1{}\n", "(".repeat(200), " + 1".repeat(200).add_close(200));
+    assert!(codes(&text).is_empty() || codes(&text).contains(&"E0104"));
+    assert!(codes(&format!("type T = u8{}\n", "?".repeat(20_000))).contains(&"E0104"));
+}
+
+trait AddClose {
+    fn add_close(&self, n: usize) -> String;
+}
+
+impl AddClose for String {
+    fn add_close(&self, n: usize) -> String {
+        format!("{self})").repeat(n)
+    }
+}
