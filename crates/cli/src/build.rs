@@ -1,0 +1,18 @@
+//! `wireloom build`: one executable file.
+
+use crate::args::Build;
+use crate::{engine, load, payload, Outcome};
+use std::path::PathBuf;
+use wireloom_codegen_c::CompileOptions;
+
+pub fn build(args: Build) -> Outcome {
+    let module = load::load(&args.file)?;
+    let library = engine::library(&module, &CompileOptions { portable: args.portable, ..CompileOptions::default() })?;
+    let library = std::fs::read(library)?;
+    let desc = serde_json::to_vec(&module.desc())?;
+    let target = args.output.unwrap_or_else(|| PathBuf::from(&module.app));
+    payload::write(&target, &library, &desc).map_err(|e| format!("cannot write {}: {e}", target.display()))?;
+    let size = std::fs::metadata(&target)?.len();
+    eprintln!("wireloom: built {} ({:.1} MiB); run it with --help", target.display(), size as f64 / (1 << 20) as f64);
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! `wireloom emit` and `wireloom graph`.
+
+use crate::args::{Emit, Graph, What};
+use crate::{load, Outcome};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+pub fn emit(args: Emit) -> Outcome {
+    let module = load::load(&args.file)?;
+    let text = match args.what {
+        What::Ir => wireloom_ir::text::print(&module),
+        What::C => wireloom_codegen_c::emit(&module, &wireloom_codegen_c::Options::default()).text,
+    };
+    write(args.output.as_deref(), &text)
+}
+
+pub fn graph(args: Graph) -> Outcome {
+    let module = load::load(&args.file)?;
+    let svg = wireloom_ir::graph::svg(&module);
+    let target = args.output.unwrap_or_else(|| PathBuf::from(format!("{}.svg", module.app)));
+    if target == Path::new("-") {
+        return write(None, &svg);
+    }
+    write(Some(&target), &svg)?;
+    eprintln!("wireloom: wrote {}", target.display());
+    Ok(())
+}
+
+fn write(target: Option<&Path>, text: &str) -> Outcome {
+    match target {
+        Some(path) => std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()).into()),
+        None => Ok(std::io::stdout().write_all(text.as_bytes())?),
+    }
+}

@@ -1,0 +1,78 @@
+//! From IR to a program that runs: compiled C where a C compiler is there, else the interpreter, and says so.
+
+use crate::args::Compile;
+use crate::Failure;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::sync::Arc;
+use std::time::Duration;
+use wireloom_codegen_c::{CompileError, CompileOptions};
+use wireloom_ir::Module;
+use wireloom_runtime::Program;
+
+pub enum How {
+    Compiled(PathBuf),
+    Interpreted,
+}
+
+pub struct Made {
+    pub program: Program,
+    pub how: How,
+}
+
+/// Makes the program by the means asked for.
+pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
+    if compile.interpret {
+        return interpret(module);
+    }
+    match library(module, &CompileOptions { sanitize: compile.sanitize, ..CompileOptions::default() }) {
+        Ok(path) => Ok(Made { program: Program::open(&path)?, how: How::Compiled(path) }),
+        Err(CompileError::NoCompiler(_)) => {
+            eprintln!("wireloom: no C compiler found (clang or gcc): running by the interpreter, which is many times slower");
+            interpret(module)
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
+    let program = Box::leak(Box::new(wireloom_interp::program(module.clone())));
+    // SAFETY: the table and what it points to are leaked just above, so they live as long as the process.
+    let program = unsafe { Program::from_table(program.table()) }?;
+    Ok(Made { program, how: How::Interpreted })
+}
+
+/// The shared object of a module, from the cache if it is there.
+pub fn library(module: &Module, options: &CompileOptions) -> Result<PathBuf, CompileError> {
+    let source = wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options::default());
+    with_progress("compiling", || wireloom_codegen_c::compile(&source, options))
+}
+
+/// Says what is being waited for once it takes longer than a second.
+pub fn with_progress<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    let (done, waiting) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut shown = false;
+            let mut wait = Duration::from_secs(1);
+            while let Err(mpsc::RecvTimeoutError::Timeout) = waiting.recv_timeout(wait) {
+                if !shown {
+                    eprint!("wireloom: {what} ");
+                }
+                eprint!(".");
+                std::io::stderr().flush().ok();
+                (shown, wait) = (true, Duration::from_millis(300));
+            }
+            if shown {
+                eprintln!();
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
