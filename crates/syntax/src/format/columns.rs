@@ -5,7 +5,9 @@ use super::WIDTH;
 use crate::parser::{Column, Parsed};
 
 /// Lines whose cells differ more in width than this are not aligned with each other.
-const SPREAD: usize = 20;
+const SPREAD: usize = 24;
+/// The same for the `=>` of cases.
+const ARROW_SPREAD: usize = 48;
 const COMMENT_SPREAD: usize = 40;
 
 /// A token that stands in a column.
@@ -81,7 +83,7 @@ fn runs(lines: &[Line]) -> Vec<std::ops::Range<usize>> {
     let mut runs = Vec::new();
     let mut start = 0;
     for i in 1..=lines.len() {
-        if i == lines.len() || lines[i].blank_before || lines[i].indent != lines[i - 1].indent {
+        if i == lines.len() || lines[i].blank_before || lines[i].indent != lines[i - 1].indent || lines[i].tokens.is_empty() {
             runs.push(start..i);
             start = i;
         }
@@ -94,8 +96,8 @@ fn align(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], run: std
     let mut group: Vec<(usize, usize)> = Vec::new();
     let mut kind = None;
     for i in run {
-        // A comment on a line of its own does not part its neighbours.
-        if lines[i].tokens.is_empty() {
+        // A literal or `recover` among fields does not part its neighbours.
+        if k == 0 && rows[i].cells.is_empty() {
             continue;
         }
         let cell = rows[i].cells.get(k).copied();
@@ -103,7 +105,7 @@ fn align(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], run: std
         let fits = start.is_some_and(|s| {
             let low = group.iter().map(|g| g.1).min().unwrap_or(s).min(s);
             let high = group.iter().map(|g| g.1).max().unwrap_or(s).max(s);
-            high - low <= SPREAD
+            high - low <= if kind == Some(Column::Arrow) { ARROW_SPREAD } else { SPREAD }
         });
         if cell.map(|c| c.column) != kind || !fits {
             set(text, parsed, lines, rows, &group, k);
@@ -119,16 +121,22 @@ fn align(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], run: std
 
 /// Moves the cells of a group to the column of the one that is farthest right.
 fn set(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], group: &[(usize, usize)], k: usize) {
-    let column = group.iter().map(|g| g.1).max().unwrap_or(0);
-    // Aligning must not push a line over the margin.
-    let over = |&(i, start): &(usize, usize)| {
+    // Aligning must not push a line over the margin: such a line stands aside.
+    let over = |column: usize, &(i, start): &(usize, usize)| {
         let width = start_of(text, parsed, &lines[i], &rows[i], lines[i].tokens.len());
         width <= WIDTH && width + column - start > WIDTH
     };
-    if group.iter().any(over) {
-        return;
+    let far = |group: &[(usize, usize)]| group.iter().map(|g| g.1).max().unwrap_or(0);
+    let mut group = group.to_vec();
+    loop {
+        let (column, count) = (far(&group), group.len());
+        group.retain(|row| !over(column, row));
+        if group.len() == count {
+            break;
+        }
     }
-    for &(i, start) in group {
+    let column = far(&group);
+    for (i, start) in group {
         let at = rows[i].cells[k].at;
         rows[i].extra[at] += column - start;
     }

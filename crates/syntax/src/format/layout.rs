@@ -81,6 +81,7 @@ pub(super) fn lines(text: &str, parsed: &Parsed) -> Vec<Line> {
             line.tokens.push(i);
         }
     }
+    let mut lines = join_else(parsed, &partner, lines);
     indent(parsed, &partner, &mut lines);
     trim_blanks(parsed, &mut lines);
     lines
@@ -120,7 +121,10 @@ fn line_breaks(parsed: &Parsed, partner: &[usize]) -> Vec<bool> {
         .tokens
         .iter()
         .enumerate()
-        .map(|(i, t)| t.newline && !(parsed.roles[i].join && commented.binary_search(&i).is_err()))
+        .map(|(i, t)| {
+            let joins = parsed.roles[i].join && t.tok == Tok::Sign("{");
+            t.newline && !(joins && commented.binary_search(&i).is_err())
+        })
         .collect();
     for open in 0..parsed.tokens.len() {
         if parsed.tokens[open].tok != Tok::Sign("{") || partner[open] <= open {
@@ -134,6 +138,27 @@ fn line_breaks(parsed: &Parsed, partner: &[usize]) -> Vec<bool> {
         }
     }
     breaks
+}
+
+/// Puts an `else` behind the `}` it follows, unless that closes a block of its own line: there the author may align
+/// `if … { a }` and `else { b }`.
+pub(super) fn join_else(parsed: &Parsed, partner: &[usize], lines: Vec<Line>) -> Vec<Line> {
+    let mut joined: Vec<Line> = Vec::with_capacity(lines.len());
+    for line in lines {
+        let is_else = line.tokens.first().is_some_and(|&t| parsed.roles[t].join && parsed.tokens[t].tok == Tok::Word);
+        let before = joined.last_mut().filter(|l| {
+            let opened_above = |&t: &usize| l.tokens.first().is_some_and(|&first| partner[t] < first);
+            is_else && l.comment.is_none() && l.tokens.last().is_some_and(opened_above)
+        });
+        match before {
+            Some(before) => {
+                before.tokens.extend(line.tokens);
+                before.comment = line.comment;
+            }
+            None => joined.push(line),
+        }
+    }
+    joined
 }
 
 /// A bracket that is open, and the indentation of the line it stands on.
@@ -171,7 +196,7 @@ pub(super) fn indent(parsed: &Parsed, partner: &[usize], lines: &mut [Line]) {
 /// The line that starts with `first` goes on with what the line before began.
 fn goes_on(parsed: &Parsed, first: usize, previous: Option<usize>) -> bool {
     let Some(previous) = previous else { return false };
-    !parsed.roles[first].start && !matches!(parsed.tokens[previous].tok, Tok::Sign("(" | "[" | "{" | ","))
+    !parsed.roles[first].start && !parsed.roles[first].join && !matches!(parsed.tokens[previous].tok, Tok::Sign("(" | "[" | "{" | ","))
 }
 
 pub(super) fn is_open(parsed: &Parsed, i: usize) -> bool {
@@ -206,7 +231,7 @@ pub(super) fn spaces(parsed: &Parsed, left: usize, right: usize) -> usize {
         (Tok::Sign("(" | "["), _) | (_, Tok::Sign(")" | "]" | "," | ";" | ":")) => 0,
         (Tok::Sign("{"), Tok::Sign("}")) => 0,
         // Entries without a separator between stand apart a little.
-        (l, _) if parsed.roles[right].start && !matches!(l, Tok::Sign("{" | "," | ";")) => 2,
+        (l, _) if parsed.roles[right].start && !matches!(l, Tok::Sign("{" | "[" | "," | ";")) => 2,
         _ => 1,
     }
 }

@@ -1,7 +1,7 @@
 //! Breaks lines that run over the margin: first the widest list in brackets, else before an operator.
 
-use super::layout::{entries, indent, is_close, is_open, partners, spaces, token_width, width, Line};
-use super::WIDTH;
+use super::layout::{entries, indent, is_close, is_open, join_else, partners, spaces, token_width, width, Line};
+use super::{INDENT, WIDTH};
 use crate::parser::Parsed;
 use crate::token::Tok;
 
@@ -23,7 +23,7 @@ pub(super) fn wrap(text: &str, parsed: &Parsed, mut lines: Vec<Line>) -> Vec<Lin
                 split(parsed, line, &points, &mut next);
             }
         }
-        lines = next;
+        lines = join_else(parsed, &partner, next);
         if !changed {
             return lines;
         }
@@ -51,11 +51,14 @@ fn points(text: &str, parsed: &Parsed, partner: &[usize], line: &Line) -> Vec<us
     let group = widest_group(text, parsed, partner, line);
     let operator = operator(text, parsed, line);
     match (group, operator) {
-        (Some((width, open)), operator) if width >= NARROW || operator.is_none() => {
-            group_points(parsed, partner, open)
+        (Some((width, open)), operator) if operator.is_none() || width >= NARROW && is_list(parsed, partner, open) => {
+            let open = innermost(parsed, partner, open);
+            let mut points = group_points(text, parsed, partner, line, open);
+            points.extend(branches(text, parsed, partner, line, open));
+            points
         }
         (_, Some(i)) => vec![i],
-        _ => Vec::new(),
+        _ => comma(text, parsed, partner, line).into_iter().collect(),
     }
 }
 
@@ -81,22 +84,118 @@ fn widest_group(text: &str, parsed: &Parsed, partner: &[usize], line: &Line) -> 
     best
 }
 
+/// Parentheses that only group are no list: an operator outside of them is the better place.
+fn is_list(parsed: &Parsed, partner: &[usize], open: usize) -> bool {
+    parsed.tokens[open].tok != Tok::Sign("(") || parsed.roles[open].tight || !commas(parsed, partner, open).is_empty()
+}
+
+/// The commas directly inside of a bracket after which it may be broken.
+fn commas(parsed: &Parsed, partner: &[usize], open: usize) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut i = open + 1;
+    while i < partner[open] {
+        if parsed.tokens[i].tok == Tok::Sign(",") && !parsed.roles[i].keep && i + 1 < partner[open] {
+            found.push(i);
+        }
+        i = partner[i].max(i) + 1;
+    }
+    found
+}
+
+/// `f(Name { … })` is broken at the brace: the brackets around a single bracketed item stay with it.
+fn innermost(parsed: &Parsed, partner: &[usize], open: usize) -> usize {
+    let mut open = open;
+    while parsed.tokens[open].tok != Tok::Sign("{") {
+        let last = partner[open] - 1;
+        let inner = partner[last];
+        if !is_close(parsed, last) || inner <= open || inner + 1 >= last || !commas(parsed, partner, open).is_empty() {
+            break;
+        }
+        open = inner;
+    }
+    open
+}
+
 /// Where a bracketed list breaks: before each entry and before its end.
-fn group_points(parsed: &Parsed, partner: &[usize], open: usize) -> Vec<usize> {
+fn group_points(text: &str, parsed: &Parsed, partner: &[usize], line: &Line, open: usize) -> Vec<usize> {
     let close = partner[open];
     let mut points = entries(parsed, partner, open);
-    if points.is_empty() {
+    let commas = commas(parsed, partner, open);
+    let plain = (open + 1..close).all(|i| !is_open(parsed, i));
+    if plain && commas.len() > 4 && parsed.tokens[open + 1].tok != Tok::Sign(".") && !has_columns(parsed, open, close) {
+        points = filled(text, parsed, line, open, close, &commas);
+    } else if points.is_empty() {
         points.push(open + 1);
-        let mut i = open + 1;
-        while i < close {
-            if parsed.tokens[i].tok == Tok::Sign(",") && !parsed.roles[i].keep && i + 1 < close {
-                points.push(i + 1);
-            }
-            i = partner[i].max(i) + 1;
-        }
+        points.extend(commas.iter().map(|c| c + 1));
     }
     points.push(close);
     points
+}
+
+/// Entries of the form `name: value` stand on lines of their own.
+fn has_columns(parsed: &Parsed, open: usize, close: usize) -> bool {
+    (open + 1..close).any(|i| parsed.tokens[i].tok == Tok::Sign(":"))
+}
+
+/// Breaks a list of small items only where the margin needs it.
+fn filled(text: &str, parsed: &Parsed, line: &Line, open: usize, close: usize, commas: &[usize]) -> Vec<usize> {
+    let mut points = vec![open + 1];
+    let mut at = line.indent + INDENT;
+    let mut from = open + 1;
+    let ends = commas.iter().map(|c| c + 1);
+    for end in ends.chain(std::iter::once(close)) {
+        let wide: usize =
+            (from..end).map(|i| token_width(text, parsed, i) + if i > from { spaces(parsed, i - 1, i) } else { 1 }).sum();
+        if at + wide > WIDTH && from > open + 1 {
+            points.push(from);
+            at = line.indent + INDENT;
+        }
+        at += wide;
+        from = end;
+    }
+    points
+}
+
+/// The other blocks of an `if … else …` on one line break together with the one at `open`.
+fn branches(text: &str, parsed: &Parsed, partner: &[usize], line: &Line, open: usize) -> Vec<usize> {
+    let is_else = |i: usize| parsed.roles.get(i).is_some_and(|r| r.join) && parsed.tokens[i].tok == Tok::Word;
+    let linked = |i: usize| is_else(i - 1) || is_else(partner[i] + 1) || super::layout::token_text(text, parsed, i - 1) == "else";
+    if open == 0 || !linked(open) {
+        return Vec::new();
+    }
+    let mut points = Vec::new();
+    for &i in line.tokens.iter().filter(|&&i| i > 0 && i != open && parsed.tokens[i].tok == Tok::Sign("{")) {
+        let outside = partner[i] < open || i > partner[open];
+        let here = line.tokens.last().is_some_and(|&last| partner[i] <= last);
+        if outside && here && parsed.roles[i].join && linked(i) && partner[i] > i + 1 {
+            points.extend(group_points(text, parsed, partner, line, i));
+        }
+    }
+    points
+}
+
+/// Where a list that runs on to the next line is cut: after the last of its commas within the margin.
+fn comma(text: &str, parsed: &Parsed, partner: &[usize], line: &Line) -> Option<usize> {
+    let (first, last) = (*line.tokens.first()?, *line.tokens.last()?);
+    let mut at = line.indent;
+    let mut closed_at = 0;
+    let mut found = None;
+    for pair in line.tokens.windows(2) {
+        let i = pair[0];
+        at += token_width(text, parsed, i);
+        if at > WIDTH {
+            break;
+        }
+        if is_open(parsed, i) && partner[i] <= last {
+            closed_at = closed_at.max(partner[i]);
+        }
+        let cuts = parsed.tokens[i].tok == Tok::Sign(",") && !parsed.roles[i].keep;
+        if cuts && i >= closed_at && i > first {
+            found = Some(pair[1]);
+        }
+        at += spaces(parsed, i, pair[1]);
+    }
+    found
 }
 
 /// The last operator outside of brackets that leaves a first part within the margin.
@@ -123,7 +222,7 @@ fn operator(text: &str, parsed: &Parsed, line: &Line) -> Option<usize> {
             "->" | "+" | "|" => !parsed.roles[i].glue && !parsed.roles[i].tight,
             _ => false,
         };
-        if n > 0 && depth == 0 && breaks && !parsed.roles[i].start {
+        if n > 0 && depth == 0 && breaks && !parsed.roles[i].start && !parsed.roles[i].join {
             found = Some(i);
         }
     }

@@ -103,7 +103,7 @@ impl Parser<'_> {
 
     fn element_port(&mut self, inward: bool) -> P<MemberKind> {
         self.bump();
-        self.column(Column::Shape);
+        self.column(Column::Name);
         let name = self.name("a port")?;
         self.colon("before the type")?;
         self.column(Column::Type);
@@ -301,7 +301,7 @@ impl Parser<'_> {
     /// `tee = Tee<2>(args)`: arguments in angles come first
     fn instance(&mut self) -> P<MemberKind> {
         let name = self.name("an instance")?;
-        self.column(Column::Equals);
+        self.column(Column::Instance);
         self.bump();
         let element: Path = self.path("an element's name")?;
         let mut args = Vec::new();

@@ -468,6 +468,7 @@ impl Parser<'_> {
         let kind = self.inside(false, |p| {
             let mut items = Vec::new();
             while !p.at_sign("]") {
+                p.mark_start();
                 let value = p.expr()?;
                 if items.is_empty() && p.eat_word("for") {
                     let kind = p.comprehension(value)?;

@@ -88,7 +88,8 @@ pub(crate) enum Column {
     Extent,
     Equals,
     Arrow,
-    Shape,
+    Name,
+    Instance,
     Options,
     Protocol,
 }

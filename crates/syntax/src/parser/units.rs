@@ -54,6 +54,7 @@ impl Parser<'_> {
                 if !matches!(word, Some("big" | "little")) {
                     return self.unexpected("`big` or `little`");
                 }
+                self.column(Column::Type);
                 self.bump();
                 Ok(FieldKind::Order { big: word == Some("big") })
             }
@@ -61,6 +62,7 @@ impl Parser<'_> {
                 self.bump();
                 let name = self.name("a value")?;
                 let ty = self.type_annotation()?;
+                self.column(Column::Equals);
                 self.expect("=")?;
                 Ok(FieldKind::Let { name, ty, value: self.expr()? })
             }
@@ -531,10 +533,10 @@ impl Parser<'_> {
             return self.any_word("a fault's name").map(CaseBody::Fault);
         }
         let (doc, start) = (self.doc(), self.span());
-        self.column(Column::Shape);
         let name = if self.at_any_word() && self.sign_at(1, ":") {
             let name = self.any_word("a field's name")?;
             self.colon("between the field's name and its shape")?;
+            self.column(Column::Type);
             Some(name)
         } else {
             None
