@@ -1,6 +1,26 @@
-//! To be described.
+//! The service runtime. In come programs (compiled C or the interpreter, behind the C ABI of `wireloom.h`), their
+//! descriptions and settings; out goes service on sockets: one thread per core, run to completion.
+//!
+//! Stages: `params` resolves settings → `core::app` makes an [`App`] → `server` starts cores, signals and the admin
+//! page → each [`core::Core`] takes events from an `engine`, parses, runs handlers, moves requests and replies →
+//! `sim` is the same core over the memory engine with virtual time, for tests.
 
 pub mod abi;
 pub mod buffer;
+pub mod core;
 pub mod engine;
+pub mod error;
+pub mod hashing;
+pub mod params;
+pub mod program;
+pub mod sim;
+pub mod stats;
 pub mod timer;
+
+#[cfg(test)]
+mod line;
+
+pub use crate::core::app::App;
+pub use error::Error;
+pub use program::Program;
+pub use sim::Sim;

@@ -1,0 +1,357 @@
+//! An app: a program with its description and settings; and what each core keeps of it.
+
+use super::slab::Id;
+use super::types::Backend;
+use crate::abi::*;
+use crate::error::Error;
+use crate::hashing;
+use crate::params::{self, Settings};
+use crate::program::{Program, Unit};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use wireloom_ir::desc::{Desc, HandlerOn, Order, PortKind, PortOptions, Sharing};
+
+/// A program ready to serve; shared by all cores.
+pub struct App {
+    pub program: Program,
+    pub desc: Desc,
+    pub settings: Settings,
+    /// Per port: ketama ring and Maglev table where asked for.
+    tables: Vec<(Vec<u32>, Vec<u32>)>,
+    /// Memory of all cores, 8-byte words; programs synchronise on it themselves.
+    shared: SharedMemory,
+}
+
+struct SharedMemory(std::cell::UnsafeCell<Box<[u64]>>);
+// SAFETY: the runtime only hands out the address; the program's own code synchronises access (its tables lock).
+unsafe impl Sync for SharedMemory {}
+// SAFETY: plain memory.
+unsafe impl Send for SharedMemory {}
+
+impl App {
+    /// Checks the description against the program, resolves the settings, builds hash tables and shared memory.
+    pub fn new(program: Program, desc: Desc, sets: &[(String, String)]) -> Result<Arc<App>, Error> {
+        if let Some(m) = desc.merges.first() {
+            return Err(Error::Unsupported(format!("app `{}`: this runtime does not run `merge` ({}) yet", desc.app, m.name)));
+        }
+        check(&program, &desc)?;
+        let settings = params::resolve(&desc, sets)?;
+        let tables = desc
+            .ports
+            .iter()
+            .zip(&settings.ports)
+            .map(|(p, s)| {
+                let ring = if p.ketama { hashing::ketama(&s.names) } else { Vec::new() };
+                let maglev = if p.maglev { hashing::maglev(&s.names, hashing::MAGLEV_SLOTS) } else { Vec::new() };
+                (ring, maglev)
+            })
+            .collect();
+        let mut shared = words(program.table().shared_size as usize);
+        if let Some(init) = program.table().init_shared {
+            // SAFETY: `shared` has the size asked for and is aligned to 8 (to the page when large).
+            unsafe { init(program.table().self_, shared.as_mut_ptr().cast(), settings.params.as_ptr()) };
+        }
+        let shared = SharedMemory(std::cell::UnsafeCell::new(shared));
+        Ok(Arc::new(App { program, desc, settings, tables, shared }))
+    }
+
+    fn shared_ptr(&self) -> *mut u64 {
+        // SAFETY: only the address is taken; the box itself never changes.
+        unsafe { (*self.shared.0.get()).as_mut_ptr() }
+    }
+
+    /// Address of the shared memory, for table statistics.
+    pub fn shared_address(&self) -> *const u8 {
+        self.shared_ptr().cast()
+    }
+
+    pub fn fault_name(&self, kind: u32) -> String {
+        if kind >= WL_F_USER {
+            let name = self.desc.faults.get((kind - WL_F_USER) as usize);
+            return name.cloned().unwrap_or_else(|| format!("fault {kind}"));
+        }
+        super::fault::name(kind).to_string()
+    }
+
+    pub fn place_name(&self, place: u32) -> String {
+        self.desc.places.get(place as usize).map(|p| p.name.clone()).unwrap_or_default()
+    }
+}
+
+/// Zeroed words holding at least `bytes` bytes. Untouched pages stay absent.
+pub fn words(bytes: usize) -> Box<[u64]> {
+    vec![0u64; bytes.div_ceil(8)].into_boxed_slice()
+}
+
+/// Every index in the description must be inside the program's tables.
+fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
+    let t = program.table();
+    let bad = |s: String| Err(Error::Program(format!("app `{}`: {s}", desc.app)));
+    for p in &desc.protocols {
+        if p.request >= t.units || p.response.is_some_and(|r| r >= t.units) {
+            return bad(format!("protocol `{}` names a unit the program does not have", p.name));
+        }
+        if let Order::ById { width, .. } = p.order {
+            if ![2, 4, 8].contains(&width) {
+                return bad(format!("protocol `{}`: ids of {width} bytes are not supported (2, 4, 8)", p.name));
+            }
+        }
+    }
+    for p in &desc.ports {
+        if p.protocols.is_empty() || p.protocols.iter().any(|i| *i as usize >= desc.protocols.len()) {
+            return bad(format!("port `{}` has no protocol", p.name));
+        }
+    }
+    for (i, h) in desc.handlers.iter().enumerate() {
+        let port = match h.on {
+            HandlerOn::Message { port, .. } | HandlerOn::Opened { port } | HandlerOn::Closed { port } => port,
+            HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start => 0,
+        };
+        if i as u32 >= t.handlers || (port as usize >= desc.ports.len() && port != 0) {
+            return bad(format!("handler `{}` does not match the program", h.name));
+        }
+    }
+    Ok(())
+}
+
+/// A protocol, made ready.
+#[derive(Clone, Copy)]
+pub struct Proto {
+    pub request: Unit,
+    pub response: Option<Unit>,
+    pub exclusive: bool,
+    /// Offset and width of the id that matches answers.
+    pub id: Option<(usize, usize)>,
+    pub ctx: u64,
+}
+
+pub const NO_HANDLER: u32 = u32::MAX;
+
+pub struct Port {
+    pub listen: bool,
+    /// Protocol index of each alternative, and its handler.
+    pub protos: Vec<u16>,
+    pub handlers: Vec<u32>,
+    /// Listen: alternative by first byte; 255 = none.
+    pub first: Box<[u8; 256]>,
+    pub options: PortOptions,
+    pub open: u32,
+    pub opened: Vec<u32>,
+    pub closed: Vec<u32>,
+    pub backends: Vec<Backend>,
+    /// What `wl_port` shows.
+    pub load: Box<[u32]>,
+    pub up: Box<[u8]>,
+}
+
+/// A core's share of an app.
+pub struct AppCore {
+    pub app: Arc<App>,
+    pub wl: Box<wl_core>,
+    pub host: Box<wl_host>,
+    _wl_ports: Box<[wl_port]>,
+    pub protos: Vec<Proto>,
+    pub ports: Vec<Port>,
+    pub state: Box<[u64]>,
+    pub out: Vec<u8>,
+    pub frame_words: usize,
+    pub session_words: usize,
+    /// Parser state of the message at hand; saved elsewhere when it must last.
+    pub scratch: Box<[u64]>,
+    pub views: Vec<Box<[u64]>>,
+    pub sessions: Vec<Box<[u64]>>,
+    pub fault_handlers: Vec<u32>,
+    pub every: Vec<(u32, u64)>,
+    pub start: Vec<u32>,
+}
+
+/// A head a program builds may grow to this.
+pub const MAX_BUILT: usize = 16 << 20;
+
+impl AppCore {
+    pub fn new(app: Arc<App>, host: wl_host, index: u32, cores: u32, seed: u64) -> AppCore {
+        let mut ports: Vec<Port> = (0..app.desc.ports.len()).map(|i| port(&app, i)).collect();
+        let wl_ports: Box<[wl_port]> = ports.iter_mut().zip(&app.tables).map(|(p, t)| shown(p, t)).collect();
+        let t = *app.program.table();
+        let mut state = words(t.state_size as usize);
+        let mut out = vec![0u8; 4096];
+        let host = Box::new(host);
+        let wl = Box::new(wl_core {
+            host: &*host,
+            rt: std::ptr::null_mut(),
+            state: state.as_mut_ptr().cast(),
+            shared: app.shared_ptr().cast(),
+            param: app.settings.params.as_ptr(),
+            port: wl_ports.as_ptr(),
+            now: 0,
+            wall: 0,
+            seed,
+            index,
+            cores,
+            out: out_of(&mut out),
+            self_: t.self_,
+        });
+        let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
+            let h = app.desc.handlers.iter().enumerate();
+            h.filter(|(_, h)| f(&h.on)).map(|(i, _)| i as u32).collect()
+        };
+        let every = app.desc.handlers.iter().enumerate();
+        let every = every.filter_map(|(i, h)| match h.on {
+            HandlerOn::Every { period } => Some((i as u32, period.max(1_000_000))),
+            _ => None,
+        });
+        AppCore {
+            protos: app.desc.protocols.iter().map(|p| proto(&app, p)).collect(),
+            fault_handlers: on(&|h| matches!(h, HandlerOn::Fault)),
+            start: on(&|h| matches!(h, HandlerOn::Start)),
+            every: every.collect(),
+            frame_words: (t.frame_size as usize).div_ceil(8),
+            session_words: (t.session_size as usize).div_ceil(8),
+            scratch: words(app.program.view_words() * 8),
+            views: Vec::new(),
+            sessions: Vec::new(),
+            ports,
+            state,
+            out,
+            wl,
+            host,
+            _wl_ports: wl_ports,
+            app,
+        }
+    }
+
+    /// The unit with which connection side/port parses.
+    pub fn view_words(&self) -> usize {
+        self.scratch.len()
+    }
+
+    /// Makes room for `need` more bytes in the building scratch.
+    pub fn grow(&mut self, need: u32) -> bool {
+        let used = (self.wl.out.p as usize).saturating_sub(self.wl.out.start as usize);
+        let want = used + need as usize;
+        if want > MAX_BUILT {
+            return false;
+        }
+        if want > self.out.len() {
+            let size = want.next_power_of_two().min(MAX_BUILT);
+            self.out.resize(size, 0);
+        }
+        self.wl.out = out_of(&mut self.out);
+        // SAFETY: `used` is within the buffer, which only grew.
+        self.wl.out.p = unsafe { self.wl.out.start.add(used) };
+        true
+    }
+
+    /// An empty building scratch.
+    #[inline]
+    pub fn reset_out(&mut self) {
+        self.wl.out.p = self.wl.out.start;
+    }
+
+    /// What the program has built.
+    pub fn built(&self) -> wl_bytes {
+        let n = (self.wl.out.p as usize).saturating_sub(self.wl.out.start as usize).min(self.out.len());
+        wl_bytes { p: self.wl.out.start, n: n as u32, _pad: 0 }
+    }
+
+    pub fn take_view(&mut self) -> Box<[u64]> {
+        self.views.pop().unwrap_or_else(|| words(self.scratch.len() * 8))
+    }
+
+    pub fn give_view(&mut self, view: Option<Box<[u64]>>) {
+        if let Some(v) = view {
+            if self.views.len() < 64 {
+                self.views.push(v);
+            }
+        }
+    }
+}
+
+fn out_of(out: &mut [u8]) -> wl_out {
+    let range = out.as_mut_ptr_range();
+    wl_out { start: range.start, p: range.start, end: range.end }
+}
+
+fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
+    let units = app.program.units();
+    Proto {
+        request: units[p.request as usize],
+        response: p.response.map(|r| units[r as usize]),
+        exclusive: p.sharing == Sharing::Exclusive,
+        id: match p.order {
+            Order::InOrder => None,
+            Order::ById { offset, width } => Some((offset as usize, width as usize)),
+        },
+        ctx: p.default_ctx,
+    }
+}
+
+fn port(app: &App, i: usize) -> Port {
+    let (desc, set) = (&app.desc.ports[i], &app.settings.ports[i]);
+    let listen = matches!(desc.kind, PortKind::Listen(_));
+    let mut first = Box::new([255u8; 256]);
+    let mut handlers = Vec::new();
+    for (alt, p) in desc.protocols.iter().enumerate().rev() {
+        for byte in &app.desc.protocols[*p as usize].first {
+            first[*byte as usize] = alt as u8;
+        }
+    }
+    if desc.protocols.len() == 1 {
+        first.fill(0); // the parser itself says what is wrong
+    }
+    for alt in 0..desc.protocols.len() as u32 {
+        let on = HandlerOn::Message { port: i as u32, alternative: alt };
+        let handler = app.desc.handlers.iter().position(|h| h.on == on);
+        handlers.push(handler.map_or(NO_HANDLER, |h| h as u32));
+    }
+    let of = |f: &dyn Fn(u32) -> HandlerOn| -> Vec<u32> {
+        let wanted = f(i as u32);
+        let hs = app.desc.handlers.iter().enumerate();
+        hs.filter(|(_, h)| h.on == wanted).map(|(j, _)| j as u32).collect()
+    };
+    let addrs = if listen { &[][..] } else { &set.addrs[..] };
+    Port {
+        listen,
+        protos: desc.protocols.iter().map(|p| *p as u16).collect(),
+        handlers,
+        first,
+        opened: of(&|port| HandlerOn::Opened { port }),
+        closed: of(&|port| HandlerOn::Closed { port }),
+        open: 0,
+        backends: addrs.iter().map(|a| backend(*a, &set.options)).collect(),
+        load: vec![0; addrs.len()].into_boxed_slice(),
+        up: vec![1; addrs.len()].into_boxed_slice(),
+        options: set.options.clone(),
+    }
+}
+
+fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
+    Backend {
+        addr,
+        shared: vec![Id::NIL; options.connections.max(1) as usize],
+        turn: 0,
+        idle: Vec::new(),
+        open: 0,
+        waiters: VecDeque::new(),
+        waiters_timer: u64::MAX,
+        stalled: Vec::new(),
+        failures: 0,
+        level: 0,
+        probing: false,
+    }
+}
+
+fn shown(p: &mut Port, tables: &(Vec<u32>, Vec<u32>)) -> wl_port {
+    let (ring, maglev) = tables;
+    let ptr = |v: &Vec<u32>| if v.is_empty() { std::ptr::null() } else { v.as_ptr() };
+    wl_port {
+        n: p.load.len() as u32,
+        _pad: 0,
+        load: p.load.as_ptr(),
+        up: p.up.as_ptr(),
+        ring: ptr(ring),
+        ring_n: (ring.len() / 2) as u32,
+        maglev_n: maglev.len() as u32,
+        maglev: ptr(maglev),
+    }
+}

@@ -1,0 +1,382 @@
+//! Backend connections: answers, failures, ejection and return.
+
+use super::dispatch::{own_id, Target};
+use super::input::{Found, Parsed};
+use super::slab::Id;
+use super::types::{flag, Mode, Sink};
+use super::{Core, Raw};
+use crate::abi::*;
+use crate::stats::NO_PLACE;
+
+impl Core {
+    pub(super) fn target_of(&self, id: Id) -> Target {
+        let c = &self.conns[id];
+        Target { a: c.app as usize, p: c.port as usize, i: c.endpoint() as usize }
+    }
+
+    pub(super) fn connected(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        c.clear(flag::CONNECTING);
+        (c.last_rx, c.last_tx) = (self.now, self.now);
+        let probe = c.has(flag::PROBE);
+        let token = c.token;
+        if let Some((local, _)) = self.engine.addresses(token) {
+            self.conns[id].c.local = local.into();
+        }
+        let at = self.target_of(id);
+        if probe {
+            self.conns[id].clear(flag::PROBE);
+            self.restore(at);
+            self.adopt(at, id);
+        }
+        self.mark_dirty(id);
+        self.run_opened(id);
+    }
+
+    /// A probe's connection becomes one of the pool.
+    fn adopt(&mut self, at: Target, id: Id) {
+        let exclusive = self.can_close_alone(id);
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        if exclusive {
+            self.serve_waiter(at, Some(id));
+        } else if let Some(free) = b.shared.iter_mut().find(|s| s.is_nil()) {
+            *free = id;
+        } else {
+            self.close_conn(id, false);
+        }
+    }
+
+    pub(super) fn connect_failed(&mut self, id: Id) {
+        let at = self.target_of(id);
+        if self.conns[id].has(flag::PROBE) {
+            self.remove_conn(id, true);
+            self.probe_failed(at);
+            return;
+        }
+        self.fail_backend(id, WL_F_REFUSED, WL_F_REFUSED);
+        self.backend_failed(at);
+    }
+
+    /// Handles what lies at a message boundary of a backend connection.
+    pub(super) fn backend_input(&mut self, id: Id, rest: Raw) -> Option<usize> {
+        let c = &self.conns[id];
+        let proto = self.apps[c.app as usize].protos[c.proto as usize];
+        let Some(unit) = proto.response else { return Some(rest.n) };
+        let call = match proto.id {
+            None => c.first,
+            Some((offset, width)) if rest.n < offset + width => {
+                let _ = width;
+                return None;
+            }
+            Some((offset, width)) => self.call_by_id(c.first, rest, offset, width),
+        };
+        if call.is_nil() {
+            self.backend_bad(id, WL_F_BAD_REPLY, NO_PLACE);
+            return Some(rest.n);
+        }
+        let k = &self.calls[call];
+        let hold = match self.tasks.get(k.task) {
+            Some(t) => k.flags & WL_C_HOLD != 0 || t.parts.len() > 1,
+            None => false,
+        };
+        let ctx = k.ctx;
+        self.conns[id].set(flag::ANSWERING);
+        match self.parse(id, unit, ctx, rest, hold) {
+            Parsed::More => None,
+            Parsed::Bad { kind, place } => {
+                let kind = if kind == WL_F_TRUNCATED { WL_F_LOST } else { WL_F_BAD_REPLY };
+                self.backend_bad(id, kind, place);
+                Some(rest.n)
+            }
+            Parsed::Message(m) => {
+                self.backend_message(id, call, rest, m, hold, proto.id);
+                Some(m.have)
+            }
+        }
+    }
+
+    fn call_by_id(&self, first: Id, rest: Raw, offset: usize, width: usize) -> Id {
+        // SAFETY: bytes in place; the caller checked the length.
+        let id = unsafe { &rest.slice()[offset..offset + width] };
+        let mut at = first;
+        while let Some(c) = self.calls.get(at) {
+            if own_id(at)[..width] == *id {
+                return at;
+            }
+            at = c.next;
+        }
+        Id::NIL
+    }
+
+    fn backend_message(&mut self, id: Id, call: Id, rest: Raw, m: Found, hold: bool, by_id: Option<(usize, usize)>) {
+        // SAFETY: the view is live until `end_message`.
+        let flags = unsafe { (*m.view).flags };
+        let k = &self.calls[call];
+        let (task, part, client_id) = (k.task, k.part, k.client_id);
+        if flags & WL_M_INTERIM != 0 && m.whole {
+            self.interim(task, rest, m.have);
+            self.end_message(id);
+            return;
+        }
+        let at = self.target_of(id);
+        self.succeeded(at);
+        self.my_stats().apps[at.a].ports[at.p].replies.add(1);
+        let client = self.tasks.get(task).map_or(Id::NIL, |t| t.conn);
+        if flags & (WL_M_CLOSE | WL_M_UNTIL_EOF) != 0 {
+            self.conns[id].set(flag::NO_REUSE);
+        }
+        let tunnel = flags & WL_M_TUNNEL != 0;
+        if m.whole {
+            if !tunnel {
+                self.check_early(id, call);
+            }
+            self.finish_call(id, call);
+        } else {
+            let c = &mut self.conns[id];
+            c.mode = Mode::Tail;
+            c.sink = Sink::Undecided;
+        }
+        if let Some(t) = self.tasks.get_mut(task) {
+            t.rep_src = id;
+            t.rep_more = !m.whole;
+            let base = match by_id {
+                Some((offset, width)) => self.with_client_id(rest, m.have, offset, &client_id[..width]),
+                None => rest.p,
+            };
+            let msg = wl_msg { view: m.view, base, head: m.head as u32, status: WL_S_OK };
+            self.complete_part(task, part, WL_S_OK, Some((msg, m.have as u32, hold)));
+        }
+        let Some(c) = self.conns.get_mut(id) else { return };
+        if !m.whole {
+            if c.sink == Sink::Undecided {
+                c.sink = Sink::Discard;
+            }
+            return;
+        }
+        self.end_message(id);
+        if tunnel && self.can_close_alone(id) && self.conns.get(client).is_some_and(|c| !c.has(flag::CLOSING | flag::DOOMED)) {
+            self.conns[id].clear(flag::RELEASE);
+            self.start_tunnel(client, id);
+        }
+    }
+
+    /// A copy of a message with the client's id in the place of ours.
+    fn with_client_id(&mut self, rest: Raw, have: usize, offset: usize, id: &[u8]) -> *const u8 {
+        self.patch.clear();
+        // SAFETY: bytes in place.
+        self.patch.extend_from_slice(unsafe { &rest.slice()[..have] });
+        if let Some(place) = self.patch.get_mut(offset..offset + id.len()) {
+            place.copy_from_slice(id);
+        }
+        self.patch.as_ptr()
+    }
+
+    /// A response that another one follows: goes to the client if its turn has come, else is dropped.
+    fn interim(&mut self, task: Id, rest: Raw, have: usize) {
+        let Some(t) = self.tasks.get(task) else { return };
+        let (slot, alone) = (t.slot, t.parts.len() == 1);
+        let Some(s) = self.slots.get(slot) else { return };
+        let conn = s.conn;
+        if alone && !s.answered && self.conns[conn].first == slot {
+            let started = s.started;
+            self.append_reply(slot, Raw { p: rest.p, n: have });
+            // The answer proper has not begun: a fault can still be told.
+            if let Some(s) = self.slots.get_mut(slot) {
+                s.started = started;
+            }
+        }
+    }
+
+    /// An answer is complete: its call leaves the connection.
+    fn finish_call(&mut self, id: Id, call: Id) {
+        self.unlink_call(id, call);
+        self.free_call(call);
+        let exclusive = self.can_close_alone(id);
+        let c = &mut self.conns[id];
+        c.clear(flag::ANSWERING);
+        if exclusive {
+            c.set(flag::RELEASE);
+        }
+    }
+
+    /// The streaming tail of the first call's answer is complete.
+    pub(super) fn answer_complete(&mut self, id: Id, _slot: Id) {
+        let call = self.conns[id].first;
+        if self.calls.alive(call) {
+            self.check_early(id, call);
+            self.finish_call(id, call);
+        }
+    }
+
+    /// The answer came before the request was complete: the client is told and then closed, the backend not reused.
+    fn check_early(&mut self, id: Id, call: Id) {
+        let stream = self.calls[call].stream;
+        let Some(c) = self.conns.get_mut(stream) else { return };
+        if c.mode == Mode::Tail && c.sink == Sink::Conn(id) {
+            c.sink = Sink::Discard;
+            c.set(flag::LINGER | flag::LAST);
+            if c.has(flag::FLOW) {
+                c.clear(flag::FLOW);
+                self.mark_again(stream);
+            }
+            let first = self.conns[stream].first;
+            if let Some(s) = self.slots.get_mut(first) {
+                s.close = true;
+            }
+            self.conns[id].set(flag::NO_REUSE);
+        }
+    }
+
+    /// An exclusive connection has answered and nothing further has arrived: back to the pool.
+    pub(super) fn release(&mut self, id: Id) {
+        let at = self.target_of(id);
+        let draining = self.draining;
+        let c = &mut self.conns[id];
+        c.clear(flag::RELEASE);
+        if c.has(flag::NO_REUSE | flag::EOF) || !c.out.is_empty() && !c.has(flag::IN_FLIGHT) || draining {
+            self.close_conn(id, false);
+            self.serve_waiter(at, None);
+            return;
+        }
+        self.serve_waiter(at, Some(id));
+    }
+
+    /// What a backend said cannot be an answer: the connection is of no use any more.
+    pub(super) fn backend_bad(&mut self, id: Id, kind: u32, place: u32) {
+        let at = self.target_of(id);
+        self.count_fault(at.a as u16, kind, place, at.p as u32);
+        self.fail_backend(id, kind, WL_F_LOST);
+        self.backend_failed(at);
+    }
+
+    /// A backend connection has ended.
+    pub(super) fn backend_lost(&mut self, id: Id) {
+        let at = self.target_of(id);
+        let c = &self.conns[id];
+        let waiting = c.count > 0 && !c.has(flag::RELEASE);
+        // An idle connection that is closed under a request is no sign of a sick backend.
+        let stale = c.has(flag::REUSED) && !c.has(flag::ANSWERING) && self.can_close_alone(id);
+        self.fail_backend(id, WL_F_LOST, WL_F_LOST);
+        if waiting && !stale {
+            self.backend_failed(at);
+        }
+    }
+
+    /// Closes a backend connection; the first of its calls fails with `front`, the others with `rest`.
+    pub(super) fn fail_backend(&mut self, id: Id, front: u32, rest: u32) {
+        let at = self.target_of(id);
+        let c = &mut self.conns[id];
+        let (mode, sink) = (c.mode, c.sink);
+        let mut call = std::mem::take(&mut c.first);
+        c.last = Id::NIL;
+        c.count = 0;
+        let retry = c.has(flag::REUSED) && !c.has(flag::ANSWERING);
+        self.remove_conn(id, front != WL_F_LOST);
+        let mut status = front;
+        if mode == Mode::Tail && self.calls.alive(call) {
+            // Its task has the head already; what the client gets is cut short.
+            let next = self.calls[call].next;
+            self.free_call(call);
+            call = next;
+            if let Sink::Slot(slot) = sink {
+                self.truncated(slot, front);
+            }
+            status = rest;
+        } else if mode == Mode::Raw {
+            if let Sink::Conn(other) = sink {
+                self.tunnel_closed(other, false);
+            }
+        }
+        while let Some(c) = self.calls.get(call) {
+            let next = c.next;
+            self.calls[call].next = Id::NIL;
+            self.calls[call].conn = Id::NIL;
+            if !(retry && status == WL_F_LOST && self.retry(at, call)) {
+                self.fail_call(call, status);
+            }
+            status = rest;
+            call = next;
+        }
+        self.serve_waiter(at, None);
+    }
+
+    /// Sends a request again, once, on a fresh connection.
+    fn retry(&mut self, at: Target, call: Id) -> bool {
+        let c = &mut self.calls[call];
+        if c.retried || c.kept.is_empty() || !self.tasks.alive(c.task) {
+            return false;
+        }
+        c.retried = true;
+        let Ok(conn) = self.connect(at) else { return false };
+        self.my_stats().apps[at.a].ports[at.p].retries.add(1);
+        let kept = Raw::of(self.calls[call].kept.as_slice());
+        self.bind(conn, call, kept, Raw::of(&[])).is_ok()
+    }
+
+    // Ejection.
+
+    fn succeeded(&mut self, at: Target) {
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        b.failures = 0;
+        b.level = 0;
+    }
+
+    /// Counts a failure; enough of them in a row eject the backend for a while.
+    pub(super) fn backend_failed(&mut self, at: Target) {
+        let now = self.now;
+        self.my_stats().apps[at.a].ports[at.p].backends[at.i].failures.add(1);
+        let port = &mut self.apps[at.a].ports[at.p];
+        let (after, base) = (port.options.eject_after, port.options.eject_time);
+        let b = &mut port.backends[at.i];
+        b.failures = b.failures.saturating_add(1);
+        if after == 0 || b.failures < after || port.up[at.i] == 0 {
+            return;
+        }
+        port.up[at.i] = 0;
+        let level = b.level.min(5);
+        b.level = (b.level + 1).min(5);
+        let addr = b.addr;
+        let until = now.saturating_add(base.saturating_mul(1 << level));
+        self.my_stats().apps[at.a].ports[at.p].backends[at.i].ejections.add(1);
+        log::warn!("backend {addr} ejected for {} ms", (until - now) / 1_000_000);
+        self.arm_probe(at, until);
+        self.fail_waiters(at);
+    }
+
+    fn fail_waiters(&mut self, at: Target) {
+        while let Some(call) = self.apps[at.a].ports[at.p].backends[at.i].waiters.pop_front() {
+            if self.calls.alive(call) {
+                self.fail_call(call, WL_F_REFUSED);
+            }
+        }
+    }
+
+    /// The time of an ejection is over: see whether the backend takes a connection.
+    pub(super) fn probe(&mut self, at: Target) {
+        if self.apps[at.a].ports[at.p].up[at.i] != 0 || self.draining {
+            return;
+        }
+        match self.connect(at) {
+            Ok(id) => self.conns[id].set(flag::PROBE),
+            Err(_) => self.probe_failed(at),
+        }
+    }
+
+    pub(super) fn probe_failed(&mut self, at: Target) {
+        let now = self.now;
+        let port = &mut self.apps[at.a].ports[at.p];
+        let b = &mut port.backends[at.i];
+        let level = b.level.min(5);
+        b.level = (b.level + 1).min(5);
+        let until = now.saturating_add(port.options.eject_time.saturating_mul(1 << level));
+        self.arm_probe(at, until);
+    }
+
+    fn restore(&mut self, at: Target) {
+        let port = &mut self.apps[at.a].ports[at.p];
+        port.up[at.i] = 1;
+        // One more failure ejects it again, for longer; an answer clears the record.
+        port.backends[at.i].failures = port.options.eject_after.saturating_sub(1);
+        log::info!("backend {} is back", port.backends[at.i].addr);
+    }
+}

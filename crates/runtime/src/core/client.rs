@@ -1,0 +1,386 @@
+//! Client connections: accepting, requests to tasks, replies in order.
+
+use super::app::NO_HANDLER;
+use super::input::{Found, Parsed};
+use super::slab::Id;
+use super::types::{flag, Conn, Mode, Side, Sink, NO_PROTO};
+use super::{Core, Raw, HIGH, REPLY_BUDGET, STORED_MAX};
+use crate::abi::*;
+use crate::buffer::Queue;
+use crate::engine::Token;
+use crate::stats::NO_PLACE;
+
+impl Core {
+    pub(super) fn accepted(&mut self, listener: Token, token: Token) {
+        let Some(&(_, a, p)) = self.listeners.iter().find(|l| l.0 == listener) else {
+            self.engine.close(token, true);
+            return;
+        };
+        let port = &self.apps[a as usize].ports[p as usize];
+        if port.open >= port.options.max_connections {
+            self.my_stats().apps[a as usize].ports[p as usize].turned_away.add(1);
+            self.engine.close(token, true);
+            return;
+        }
+        let id = self.open_conn(token, Side::Client, a, p, 0);
+        let app = &self.apps[a as usize];
+        if app.ports[p as usize].protos.len() == 1 {
+            self.conns[id].proto = app.ports[p as usize].protos[0];
+        }
+        let idle = self.apps[a as usize].ports[p as usize].options.idle_timeout;
+        self.arm(id, self.now.saturating_add(idle));
+        self.run_opened(id);
+    }
+
+    /// Enters a connection into the books.
+    pub(super) fn open_conn(&mut self, token: Token, side: Side, a: u16, p: u16, instance: u32) -> Id {
+        let id = self.conns.alloc();
+        let (now, number) = (self.now, self.next_conn_id);
+        self.next_conn_id += 1;
+        let app = &mut self.apps[a as usize];
+        app.ports[p as usize].open += 1;
+        let words = app.session_words;
+        let session = (side == Side::Client && words > 0).then(|| {
+            let mut s = app.sessions.pop().unwrap_or_else(|| super::app::words(words * 8));
+            s.fill(0);
+            s
+        });
+        let c = &mut self.conns[id];
+        *c = Conn { token, side, app: a, port: p, session, last_rx: now, last_tx: now, since: now, ..Conn::default() };
+        c.c.port = u32::from(p);
+        c.c.instance = instance;
+        c.c.id = number;
+        if let Some(s) = &mut c.session {
+            c.c.session = s.as_mut_ptr().cast();
+        }
+        if let Some((local, peer)) = self.engine.addresses(token) {
+            c.c.local = local.into();
+            c.c.peer = peer.into();
+        }
+        self.register(token, id);
+        let s = &self.my_stats().apps[a as usize].ports[p as usize];
+        s.opened.add(1);
+        s.open.add(1);
+        id
+    }
+
+    /// Handles what lies at a message boundary of a client. None: wait.
+    pub(super) fn client_input(&mut self, id: Id, rest: Raw) -> Option<usize> {
+        if self.conns[id].has(flag::LAST) {
+            return Some(rest.n);
+        }
+        if self.must_stall(id) {
+            self.conns[id].set(flag::STALLED);
+            return None;
+        }
+        if self.conns[id].proto == NO_PROTO && !self.choose_protocol(id, rest) {
+            return Some(rest.n);
+        }
+        let c = &self.conns[id];
+        let proto = self.apps[c.app as usize].protos[c.proto as usize];
+        match self.parse(id, proto.request, proto.ctx, rest, !proto.exclusive) {
+            Parsed::More => None,
+            Parsed::Bad { kind, place } => {
+                self.client_fault(id, kind, place);
+                Some(rest.n)
+            }
+            Parsed::Message(m) => {
+                self.client_message(id, rest, m);
+                Some(m.have)
+            }
+        }
+    }
+
+    /// Whether the next request must wait: too many under way, or the client does not take its answers.
+    fn must_stall(&self, id: Id) -> bool {
+        let c = &self.conns[id];
+        if c.has(flag::BEHIND) {
+            return true;
+        }
+        if c.count == 0 {
+            return c.out.len() > HIGH;
+        }
+        let app = &self.apps[c.app as usize];
+        let exclusive = c.proto != NO_PROTO && app.protos[c.proto as usize].exclusive;
+        let limit = if exclusive { 1 } else { app.ports[c.port as usize].options.max_outstanding };
+        let by_size = (REPLY_BUDGET / u64::from(c.reply_max).max(1)).max(1);
+        u64::from(c.count) >= u64::from(limit).min(by_size) || c.out.len() > HIGH
+    }
+
+    /// Looks at requests again that were stalled.
+    pub(super) fn unstall(&mut self, id: Id) {
+        if self.conns[id].has(flag::STALLED) && !self.must_stall(id) {
+            self.conns[id].clear(flag::STALLED);
+            self.mark_again(id);
+        }
+    }
+
+    fn choose_protocol(&mut self, id: Id, rest: Raw) -> bool {
+        let c = &mut self.conns[id];
+        let port = &self.apps[c.app as usize].ports[c.port as usize];
+        // SAFETY: the caller's bytes are in place and not empty.
+        let alt = port.first[unsafe { *rest.p } as usize];
+        c.alt = if alt == 255 { 0 } else { u16::from(alt) };
+        c.proto = port.protos[c.alt as usize];
+        if alt == 255 {
+            self.client_fault(id, WL_F_MALFORMED, NO_PLACE);
+        }
+        alt != 255
+    }
+
+    fn client_message(&mut self, id: Id, rest: Raw, m: Found) {
+        // SAFETY: the view is live until `end_message`.
+        let flags = unsafe { (*m.view).flags };
+        let c = &mut self.conns[id];
+        let (a, p) = (c.app as usize, c.port as usize);
+        if flags & WL_M_CLOSE != 0 {
+            c.set(flag::LAST);
+        }
+        let handler = self.apps[a].ports[p].handlers[c.alt as usize];
+        self.my_stats().apps[a].ports[p].requests.add(1);
+        let slot = self.push_slot(id);
+        self.slots[slot].close = flags & WL_M_CLOSE != 0;
+        self.slots[slot].silent = flags & WL_M_NO_REPLY != 0;
+        if !m.whole {
+            let c = &mut self.conns[id];
+            c.mode = Mode::Tail;
+            c.sink = Sink::Undecided;
+        }
+        if handler == NO_HANDLER {
+            self.slots[slot].answered = true;
+            self.slot_done(slot);
+            self.conns[id].sink = Sink::Discard;
+        } else {
+            let task = self.new_task(a, handler, id, slot);
+            self.slots[slot].task = task;
+            self.conns[id].owner = if m.whole { Id::NIL } else { task };
+            let t = &mut self.tasks[task];
+            t.req_flags = flags;
+            t.req_have = m.have as u32;
+            t.req_more = !m.whole;
+            t.c.req = wl_msg { view: m.view, base: rest.p, head: m.head as u32, status: WL_S_OK };
+            self.run(task);
+        }
+        if m.whole && self.conns.alive(id) {
+            self.end_message(id);
+        }
+    }
+
+    /// A place at the end of the reply order.
+    pub(super) fn push_slot(&mut self, conn: Id) -> Id {
+        let slot = self.slots.alloc();
+        let now = self.now;
+        let s = &mut self.slots[slot];
+        s.conn = conn;
+        (s.task, s.next, s.src) = (Id::NIL, Id::NIL, Id::NIL);
+        (s.answered, s.done, s.close, s.silent, s.started) = (false, false, false, false, false);
+        (s.bytes, s.since) = (0, now);
+        let c = &mut self.conns[conn];
+        let last = std::mem::replace(&mut c.last, slot);
+        c.count += 1;
+        if last.is_nil() {
+            c.first = slot;
+        } else {
+            self.slots[last].next = slot;
+        }
+        slot
+    }
+
+    /// Adds reply bytes to a slot: to the connection if it is the slot's turn, else to the slot's store. Answers the
+    /// connection and whether it was its turn.
+    pub(super) fn append_reply(&mut self, slot: Id, bytes: Raw) -> (Id, bool) {
+        let s = &mut self.slots[slot];
+        let conn = s.conn;
+        let c = &mut self.conns[conn];
+        let front = c.first == slot;
+        s.bytes += bytes.n as u64;
+        if bytes.n == 0 {
+            return (conn, front);
+        }
+        let queue = if front { &mut c.out } else { &mut s.stored };
+        if front {
+            s.started = true;
+            if queue.is_empty() {
+                c.last_tx = self.now;
+            }
+        }
+        // SAFETY: reply bytes are in place for the time of the call.
+        let fits = queue.append(&mut self.pool, unsafe { bytes.slice() });
+        if !fits || queue.len() > STORED_MAX + HIGH {
+            self.doom(conn, WL_F_OVERLOAD);
+        }
+        if front {
+            self.mark_dirty(conn);
+        }
+        (conn, front)
+    }
+
+    /// A slot has all its bytes.
+    pub(super) fn slot_done(&mut self, slot: Id) {
+        let Some(s) = self.slots.get_mut(slot) else { return };
+        s.done = true;
+        let conn = s.conn;
+        if self.conns[conn].first == slot {
+            self.advance(conn);
+        }
+    }
+
+    /// Passes the turn: done slots leave, the next one's stored bytes go out.
+    pub(super) fn advance(&mut self, conn: Id) {
+        loop {
+            let slot = self.conns[conn].first;
+            if slot.is_nil() {
+                break;
+            }
+            self.give_turn(conn, slot);
+            if !self.slots[slot].done {
+                break;
+            }
+            let close = self.slots[slot].close;
+            self.pop_slot(conn, slot);
+            if close {
+                self.conns[conn].set(flag::CLOSING | flag::LAST);
+                break;
+            }
+        }
+        let c = &mut self.conns[conn];
+        let ended = c.has(flag::EOF) && c.input.is_empty() && c.mode == Mode::Head && !c.has(flag::AGAIN);
+        if c.count == 0 && (ended || c.has(flag::LAST) && c.mode != Mode::Raw || self.draining && c.input.is_empty()) && c.mode != Mode::Tail {
+            c.set(flag::CLOSING);
+        }
+        self.mark_dirty(conn);
+        self.unstall(conn);
+    }
+
+    /// The slot is first in order now: what it has stored goes out.
+    fn give_turn(&mut self, conn: Id, slot: Id) {
+        let s = &mut self.slots[slot];
+        if s.stored.is_empty() {
+            return;
+        }
+        s.started = true;
+        let mut stored = std::mem::replace(&mut s.stored, Queue::new());
+        let src = s.src;
+        let now = self.now;
+        let c = &mut self.conns[conn];
+        if c.out.is_empty() && !c.has(flag::IN_FLIGHT) {
+            c.last_tx = now;
+            c.out = stored;
+        } else if !move_queue(&mut self.pool, &mut stored, &mut c.out) {
+            self.doom(conn, WL_F_OVERLOAD);
+        }
+        if let Some(s) = self.conns.get(src) {
+            if s.has(flag::FLOW) && self.conns[conn].out.len() <= HIGH {
+                self.conns[conn].paused_src = src;
+                self.resume_source(conn);
+            }
+        }
+    }
+
+    fn pop_slot(&mut self, conn: Id, slot: Id) {
+        let s = &mut self.slots[slot];
+        let (next, bytes, since, task) = (s.next, s.bytes, s.since, s.task);
+        let c = &mut self.conns[conn];
+        c.first = next;
+        c.count -= 1;
+        if next.is_nil() {
+            c.last = Id::NIL;
+        }
+        let bytes = bytes.min(u64::from(u32::MAX)) as u32;
+        c.reply_max = if bytes >= c.reply_max { bytes } else { c.reply_max - c.reply_max / 16 };
+        let (a, p) = (c.app as usize, c.port as usize);
+        let now = self.now;
+        let st = &self.my_stats().apps[a];
+        st.ports[p].replies.add(1);
+        st.latency.record(now.saturating_sub(since));
+        if let Some(t) = self.tasks.get_mut(task) {
+            t.slot = Id::NIL;
+        }
+        self.slots.free(slot);
+    }
+
+    /// The client's bytes are out of step with the grammar: earlier replies go out, then the protocol's complaint.
+    pub(super) fn client_fault(&mut self, id: Id, kind: u32, place: u32) {
+        self.end_message(id);
+        let c = &mut self.conns[id];
+        c.set(flag::LAST | flag::LINGER);
+        c.mode = Mode::Drain;
+        let ended = c.has(flag::EOF);
+        if kind == WL_F_TRUNCATED && ended && self.conns[id].count == 0 {
+            self.count_fault_at(id, kind, place);
+            self.conns[id].set(flag::CLOSING);
+            self.mark_dirty(id);
+            return;
+        }
+        let slot = self.push_slot(id);
+        self.slots[slot].close = true;
+        self.slot_fault(slot, kind, place, None);
+    }
+
+    /// All bytes of a client that has ended its direction are worked off.
+    pub(super) fn client_eof(&mut self, id: Id) {
+        let c = &self.conns[id];
+        if c.mode == Mode::Head && (!c.input.is_empty() || c.view.is_some()) && !c.has(flag::LAST) {
+            self.client_fault(id, WL_F_TRUNCATED, NO_PLACE);
+            return;
+        }
+        if c.count == 0 {
+            self.conns[id].set(flag::CLOSING);
+            self.mark_dirty(id);
+        }
+    }
+
+    /// A client connection's slots and their tasks end without an answer.
+    pub(super) fn drop_slots(&mut self, conn: Id) {
+        let c = &mut self.conns[conn];
+        let mut slot = std::mem::replace(&mut c.first, Id::NIL);
+        c.last = Id::NIL;
+        c.count = 0;
+        while !slot.is_nil() {
+            let s = &mut self.slots[slot];
+            let (next, task, src) = (s.next, s.task, s.src);
+            s.stored.clear(&mut self.pool);
+            self.slots.free(slot);
+            if self.tasks.alive(task) {
+                self.tasks[task].slot = Id::NIL;
+                self.cancel_task(task);
+            }
+            self.abandon_source(src);
+            slot = next;
+        }
+    }
+
+    /// Nobody wants the rest of an answer: a shared connection reads on, an exclusive one is closed.
+    fn abandon_source(&mut self, src: Id) {
+        let Some(s) = self.conns.get_mut(src) else { return };
+        if !matches!(s.sink, Sink::Slot(_)) {
+            return;
+        }
+        s.sink = Sink::Discard;
+        if self.can_close_alone(src) {
+            self.close_conn(src, false);
+        }
+    }
+
+    pub(super) fn can_close_alone(&self, id: Id) -> bool {
+        let c = &self.conns[id];
+        c.side == Side::Backend && self.apps[c.app as usize].protos[c.proto as usize].exclusive
+    }
+}
+
+/// Moves all bytes of one queue behind another's.
+fn move_queue(pool: &mut crate::buffer::Pool, from: &mut Queue, to: &mut Queue) -> bool {
+    let mut fits = true;
+    while !from.is_empty() {
+        let mut slices = [std::io::IoSlice::new(&[]); crate::buffer::MAX_SLICES];
+        let n = from.front(pool, &mut slices);
+        let raws: Vec<Raw> = slices[..n].iter().map(|s| Raw::of(s)).collect();
+        let total = raws.iter().map(|r| r.n).sum();
+        for r in raws {
+            // SAFETY: appending takes other chunks and moves none (see `Queue`).
+            fits &= to.append(pool, unsafe { r.slice() });
+        }
+        from.consume(pool, total);
+    }
+    fits
+}

@@ -1,0 +1,422 @@
+//! Requests on their way to backends: choosing a connection, or waiting for one.
+//!
+//! Pipelined protocols share a few connections per backend: a request is appended at once, even while the connection
+//! is being made. Exclusive protocols take an idle connection (the one used last), open one, or wait in a bounded
+//! queue.
+//!
+//! Retry: a request is sent a second time, on a fresh connection, only if it went out on a pooled connection that had
+//! been idle, that connection ended before one byte of an answer, and the whole request was at hand. That is the
+//! case where the backend closed an idle connection at the very moment it was used.
+
+use super::app::Proto;
+use super::slab::Id;
+use super::types::{flag, Mode, Side, Sink};
+use super::{Core, Raw, BACKEND_OUT_MAX, HIGH, PENDING_MAX, WAITERS_MAX};
+use crate::abi::*;
+
+/// Where a request goes.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub a: usize,
+    pub p: usize,
+    pub i: usize,
+}
+
+impl Core {
+    pub(super) fn host_call(&mut self, id: Id, port: u32, index: u32, head: wl_bytes, tail: u32, how: wl_call) {
+        let t = &mut self.tasks[id];
+        if t.fresh {
+            t.fresh = false;
+            t.parts.clear();
+            t.have.clear();
+            t.calls.clear();
+        }
+        let part = t.parts.len() as u32;
+        t.parts.push(wl_msg::default());
+        t.have.push(0);
+        t.calls.push(Id::NIL);
+        t.waiting += 1;
+        t.hold_req |= how.flags & WL_C_HOLD_REQ != 0;
+        if let Err(kind) = self.dispatch(id, part, port, index, head, tail, how) {
+            self.complete_part(id, part, kind, None);
+        }
+    }
+
+    /// Resolves the target of a call; fails at once where the backend is ejected.
+    fn target(&self, id: Id, port: u32, index: u32) -> Result<(Target, Proto), u32> {
+        let a = self.tasks[id].app as usize;
+        let app = &self.apps[a];
+        let (p, i) = (port as usize, index as usize);
+        match app.ports.get(p) {
+            Some(port) if !port.listen && i < port.backends.len() => {
+                if port.up[i] == 0 {
+                    return Err(WL_F_REFUSED);
+                }
+                Ok((Target { a, p, i }, app.protos[port.protos[0] as usize]))
+            }
+            _ => Err(WL_F_INDEX),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn dispatch(&mut self, id: Id, part: u32, port: u32, index: u32, head: wl_bytes, tail: u32, how: wl_call) -> Result<(), u32> {
+        let (target, proto) = self.target(id, port, index)?;
+        let (here, more) = self.tail_here(id, tail);
+        let t = &self.tasks[id];
+        if tail == WL_TAIL_REQ && t.req_streamed {
+            return Err(WL_F_LOST);
+        }
+        let own = !t.c.req.base.is_null() && (head.p == t.c.req.base || tail == WL_TAIL_REQ);
+        let no_reply = own && t.req_flags & WL_M_NO_REPLY != 0;
+        // SAFETY: the program's bytes are valid during the call.
+        let head = Raw::of(unsafe { head.as_slice() });
+        if no_reply || proto.response.is_none() {
+            self.one_way(target, proto, head, here, more)?;
+            return Err(WL_F_NO_REPLY);
+        }
+        let timeout = if how.timeout_ns == 0 { self.apps[target.a].ports[target.p].options.call_timeout } else { how.timeout_ns };
+        let call = self.calls.alloc();
+        let now = self.now;
+        let c = &mut self.calls[call];
+        (c.task, c.part, c.app, c.port, c.inst) = (id, part, target.a as u16, target.p as u16, target.i as u32);
+        (c.conn, c.next, c.stream, c.retried) = (Id::NIL, Id::NIL, Id::NIL, false);
+        (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
+        self.tasks[id].calls[part as usize] = call;
+        self.apps[target.a].ports[target.p].load[target.i] += 1;
+        let st = &self.my_stats().apps[target.a].ports[target.p];
+        st.requests.add(1);
+        st.backends[target.i].requests.add(1);
+        let sent = match proto.exclusive {
+            true => self.call_exclusive(target, call, head, here, more),
+            false if more => Err(WL_F_OVERLOAD),
+            false => self.call_shared(target, proto, call, head, here),
+        };
+        if sent.is_err() {
+            self.free_call(call);
+        }
+        sent
+    }
+
+    fn call_shared(&mut self, at: Target, proto: Proto, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
+        let conn = self.shared_conn(at)?;
+        let c = &self.conns[conn];
+        if c.count >= PENDING_MAX || c.out.len() > BACKEND_OUT_MAX {
+            return Err(WL_F_OVERLOAD);
+        }
+        match proto.id {
+            Some((offset, width)) => self.append_with_id(conn, call, head, here, offset, width)?,
+            None => self.append_out(conn, head, here)?,
+        }
+        self.link_call(conn, call);
+        let client = self.tasks[self.calls[call].task].conn;
+        self.hold_back(conn, client, at);
+        Ok(())
+    }
+
+    /// A backend that does not take its requests stops the clients that talk to it.
+    fn hold_back(&mut self, conn: Id, client: Id, at: Target) {
+        if self.conns[conn].out.len() <= 4 * HIGH {
+            return;
+        }
+        if let Some(c) = self.conns.get_mut(client) {
+            if !c.has(flag::BEHIND) {
+                c.set(flag::BEHIND);
+                self.apps[at.a].ports[at.p].backends[at.i].stalled.push(client);
+            }
+        }
+    }
+
+    fn append_out(&mut self, conn: Id, head: Raw, here: Raw) -> Result<(), u32> {
+        let c = &mut self.conns[conn];
+        if c.out.is_empty() {
+            c.last_tx = self.now;
+        }
+        // SAFETY: program bytes, valid during the call.
+        let fits = unsafe {
+            if here.n == 0 {
+                c.out.append(&mut self.pool, head.slice())
+            } else {
+                c.out.append_all(&mut self.pool, &[head.slice(), here.slice()])
+            }
+        };
+        self.mark_dirty(conn);
+        if fits { Ok(()) } else { Err(WL_F_OVERLOAD) }
+    }
+
+    /// Appends a request with our id in the place of the client's.
+    fn append_with_id(&mut self, conn: Id, call: Id, head: Raw, here: Raw, offset: usize, width: usize) -> Result<(), u32> {
+        if head.n < offset + width {
+            return Err(WL_F_CONSTRAINT);
+        }
+        // SAFETY: program bytes, valid during the call.
+        let (h, t) = unsafe { (head.slice(), here.slice()) };
+        self.calls[call].client_id[..width].copy_from_slice(&h[offset..offset + width]);
+        let own = own_id(call);
+        let c = &mut self.conns[conn];
+        if c.out.is_empty() {
+            c.last_tx = self.now;
+        }
+        let fits = c.out.append_all(&mut self.pool, &[&h[..offset], &own[..width], &h[offset + width..], t]);
+        self.mark_dirty(conn);
+        if fits { Ok(()) } else { Err(WL_F_OVERLOAD) }
+    }
+
+    pub(super) fn link_call(&mut self, conn: Id, call: Id) {
+        let deadline = self.calls[call].deadline;
+        self.calls[call].conn = conn;
+        let c = &mut self.conns[conn];
+        let last = std::mem::replace(&mut c.last, call);
+        c.count += 1;
+        if last.is_nil() {
+            c.first = call;
+        } else {
+            self.calls[last].next = call;
+        }
+        if deadline < self.conns[conn].timer_at {
+            self.arm(conn, deadline);
+        }
+    }
+
+    /// One of a backend's shared connections, in turn; opened if need be.
+    fn shared_conn(&mut self, at: Target) -> Result<Id, u32> {
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        let turn = b.turn as usize % b.shared.len();
+        b.turn = b.turn.wrapping_add(1);
+        let id = b.shared[turn];
+        if self.conns.get(id).is_some_and(|c| !c.has(flag::DOOMED | flag::CLOSING)) {
+            return Ok(id);
+        }
+        let id = self.connect(at)?;
+        self.apps[at.a].ports[at.p].backends[at.i].shared[turn] = id;
+        Ok(id)
+    }
+
+    /// Starts a connection to a backend.
+    pub(super) fn connect(&mut self, at: Target) -> Result<Id, u32> {
+        let port = &self.apps[at.a].ports[at.p];
+        let (addr, proto, timeout) = (port.backends[at.i].addr, port.protos[0], port.options.connect_timeout);
+        let token = match self.engine.connect(addr) {
+            Ok(t) => t,
+            Err(e) => {
+                log::debug!("connect {addr}: {e}");
+                // Inside a handler: what follows from the failure waits until it has ended.
+                self.failures.push(at);
+                return Err(WL_F_REFUSED);
+            }
+        };
+        let id = self.open_conn(token, Side::Backend, at.a as u16, at.p as u16, at.i as u32);
+        let c = &mut self.conns[id];
+        c.proto = proto;
+        c.set(flag::CONNECTING);
+        self.apps[at.a].ports[at.p].backends[at.i].open += 1;
+        self.my_stats().apps[at.a].ports[at.p].backends[at.i].connections.add(1);
+        self.arm(id, self.now.saturating_add(timeout));
+        Ok(id)
+    }
+
+    fn call_exclusive(&mut self, at: Target, call: Id, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
+        if more {
+            let task = self.calls[call].task;
+            self.calls[call].stream = self.tasks[task].conn;
+            self.tasks[task].req_streamed = true;
+        }
+        if let Some(conn) = self.take_idle(at) {
+            if !more {
+                // Kept for a retry. Without memory for it there is just no retry.
+                self.keep_request(call, head, here);
+            }
+            return self.bind(conn, call, head, here);
+        }
+        let port = &self.apps[at.a].ports[at.p];
+        if port.backends[at.i].open < port.options.max_connections {
+            let conn = self.connect(at)?;
+            return self.bind(conn, call, head, here);
+        }
+        if port.backends[at.i].waiters.len() >= WAITERS_MAX || !self.keep_request(call, head, here) {
+            return Err(WL_F_OVERLOAD);
+        }
+        let deadline = self.calls[call].deadline;
+        self.apps[at.a].ports[at.p].backends[at.i].waiters.push_back(call);
+        self.arm_waiters(at, deadline);
+        Ok(())
+    }
+
+    fn keep_request(&mut self, call: Id, head: Raw, here: Raw) -> bool {
+        let kept = &mut self.calls[call].kept;
+        // SAFETY: program bytes, valid during the call.
+        unsafe { kept.append(&mut self.pool, head.slice()) && kept.append(&mut self.pool, here.slice()) }
+    }
+
+    fn take_idle(&mut self, at: Target) -> Option<Id> {
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        while let Some(id) = b.idle.pop() {
+            if let Some(c) = self.conns.get_mut(id) {
+                if !c.has(flag::DOOMED | flag::CLOSING | flag::EOF) {
+                    c.set(flag::REUSED);
+                    return Some(id);
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives an exclusive connection its one request.
+    pub(super) fn bind(&mut self, conn: Id, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
+        self.conns[conn].clear(flag::ANSWERING | flag::RELEASE);
+        self.link_call(conn, call);
+        if let Err(e) = self.append_out(conn, head, here) {
+            self.conns[conn].set(flag::DOOMED);
+            self.unlink_call(conn, call);
+            self.mark_dirty(conn);
+            return Err(e);
+        }
+        let stream = self.calls[call].stream;
+        if let Some(c) = self.conns.get_mut(stream) {
+            if c.mode == Mode::Tail {
+                c.sink = Sink::Conn(conn);
+                if !c.input.is_empty() || c.has(flag::EOF) {
+                    self.mark_again(stream);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An exclusive connection is free, or one could be opened: the next waiting request takes it.
+    pub(super) fn serve_waiter(&mut self, at: Target, free: Option<Id>) {
+        let mut free = free;
+        loop {
+            let port = &mut self.apps[at.a].ports[at.p];
+            let room = port.backends[at.i].open < port.options.max_connections;
+            if free.is_none() && !room {
+                return;
+            }
+            let Some(call) = port.backends[at.i].waiters.pop_front() else { break };
+            if !self.calls.alive(call) {
+                continue;
+            }
+            if !self.tasks.alive(self.calls[call].task) {
+                self.free_call(call);
+                continue;
+            }
+            if let Some(conn) = free {
+                self.conns[conn].set(flag::REUSED);
+            }
+            let got = free.take().map_or_else(|| self.connect(at), Ok);
+            let bound = got.and_then(|conn| {
+                let kept = Raw::of(self.calls[call].kept.as_slice());
+                self.bind(conn, call, kept, Raw::of(&[]))
+            });
+            if let Err(kind) = bound {
+                self.fail_call(call, kind);
+            }
+            if free.is_none() {
+                return;
+            }
+        }
+        if let Some(conn) = free {
+            self.apps[at.a].ports[at.p].backends[at.i].idle.push(conn);
+        }
+    }
+
+    /// Removes a call from its connection's list.
+    pub(super) fn unlink_call(&mut self, conn: Id, call: Id) {
+        let next = self.calls[call].next;
+        self.calls[call].next = Id::NIL;
+        let c = &mut self.conns[conn];
+        c.count -= 1;
+        if c.first == call {
+            c.first = next;
+            if next.is_nil() {
+                c.last = Id::NIL;
+            }
+            return;
+        }
+        let (mut at, last) = (c.first, c.last);
+        while self.calls[at].next != call {
+            at = self.calls[at].next;
+        }
+        self.calls[at].next = next;
+        if last == call {
+            self.conns[conn].last = at;
+        }
+    }
+
+    pub(super) fn free_call(&mut self, call: Id) {
+        let c = &mut self.calls[call];
+        c.kept.release(&mut self.pool);
+        let (a, p, i) = (c.app as usize, c.port as usize, c.inst as usize);
+        self.calls.free(call);
+        let load = &mut self.apps[a].ports[p].load[i];
+        *load = load.saturating_sub(1);
+    }
+
+    /// Ends a call without an answer; its task, if it still waits, learns why.
+    pub(super) fn fail_call(&mut self, call: Id, kind: u32) {
+        let (task, part) = (self.calls[call].task, self.calls[call].part);
+        self.free_call(call);
+        self.complete_part(task, part, kind, None);
+    }
+
+    /// A task that ends leaves its calls: exclusive connections are closed, shared ones read the answer for nobody.
+    pub(super) fn detach_calls(&mut self, id: Id) {
+        let Some(t) = self.tasks.get_mut(id) else { return };
+        for i in 0..t.calls.len() {
+            let call = std::mem::take(&mut self.tasks[id].calls[i]);
+            let Some(c) = self.calls.get_mut(call) else { continue };
+            c.task = Id::NIL;
+            let conn = c.conn;
+            if self.conns.alive(conn) && self.can_close_alone(conn) {
+                self.close_conn(conn, false);
+            }
+        }
+    }
+
+    /// A message that is not answered.
+    fn one_way(&mut self, at: Target, proto: Proto, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
+        if more {
+            return Err(WL_F_OVERLOAD);
+        }
+        let st = &self.my_stats().apps[at.a].ports[at.p];
+        st.requests.add(1);
+        st.backends[at.i].requests.add(1);
+        if proto.exclusive && proto.response.is_some() {
+            let conn = match self.take_idle(at) {
+                Some(c) => c,
+                None => self.connect(at)?,
+            };
+            self.append_out(conn, head, here)?;
+            self.apps[at.a].ports[at.p].backends[at.i].idle.push(conn);
+            return Ok(());
+        }
+        let conn = self.shared_conn(at)?;
+        if self.conns[conn].out.len() > BACKEND_OUT_MAX {
+            return Err(WL_F_OVERLOAD);
+        }
+        self.append_out(conn, head, here)
+    }
+
+    pub(super) fn host_send(&mut self, id: Id, port: u32, index: u32, head: wl_bytes, tail: u32) {
+        // SAFETY: the program's bytes are valid during the call.
+        let head = Raw::of(unsafe { head.as_slice() });
+        let sent = self.target(id, port, index).and_then(|(at, proto)| {
+            let (here, more) = self.tail_here(id, tail);
+            self.one_way(at, proto, head, here, more)?;
+            let client = self.tasks[id].conn;
+            let turn = self.apps[at.a].ports[at.p].backends[at.i].shared[0];
+            if self.conns.alive(turn) {
+                self.hold_back(turn, client, at);
+            }
+            Ok(())
+        });
+        if let Err(kind) = sent {
+            let a = self.tasks[id].app;
+            self.count_fault(a, kind, crate::stats::NO_PLACE, port);
+        }
+    }
+}
+
+/// The id under which a call is known to its backend.
+pub(super) fn own_id(call: Id) -> [u8; 8] {
+    (u64::from(call.gen) << 32 | u64::from(call.index)).to_le_bytes()
+}

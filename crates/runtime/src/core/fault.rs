@@ -1,0 +1,124 @@
+//! Faults: counted per kind and place, told to the client in its protocol, shown to the app's fault handlers.
+
+use super::slab::Id;
+use super::types::{flag, NO_PROTO};
+use super::{Core, Raw};
+use crate::abi::*;
+
+/// Faults waiting for the app's handlers in one batch; further ones are only counted.
+const QUEUE_MAX: usize = 1024;
+
+/// The name of a fault kind of the runtime.
+pub fn name(kind: u32) -> &'static str {
+    const NAMES: [&str; 17] = [
+        "none", "malformed", "too_long", "truncated", "constraint", "index", "division", "none_value", "lost",
+        "refused", "timeout", "bad_reply", "overload", "idle", "full", "cancelled", "no_reply",
+    ];
+    NAMES.get(kind as usize).copied().unwrap_or("unknown")
+}
+
+impl Core {
+    pub(super) fn count_fault(&mut self, a: u16, kind: u32, place: u32, port: u32) {
+        self.my_stats().apps[a as usize].faults.add(kind, place);
+        if !self.apps[a as usize].fault_handlers.is_empty() && self.faults.len() < QUEUE_MAX {
+            self.faults.push((a, wl_fault { kind: kind as u16, side: 0, place, port }));
+        }
+    }
+
+    /// Runs the apps' fault handlers for what has happened in this batch. What they themselves do wrong is counted
+    /// but not shown to them again.
+    pub(super) fn run_fault_handlers(&mut self) {
+        let faults = std::mem::take(&mut self.faults);
+        for (a, f) in &faults {
+            for h in self.apps[*a as usize].fault_handlers.clone() {
+                self.run_event(*a as usize, h, Id::NIL, Some(*f));
+            }
+        }
+        let mut faults = faults;
+        faults.clear();
+        self.faults = faults;
+    }
+
+    /// A task ends with a fault: its client gets the protocol's word for it, or is cut off if an answer has begun.
+    pub(super) fn task_fault(&mut self, id: Id, kind: u32, place: u32) {
+        let t = &self.tasks[id];
+        let (a, slot, conn, suspended) = (t.app, t.slot, t.conn, t.suspended);
+        let silent = self.slots.get(slot).is_some_and(|s| s.silent);
+        if !(silent && kind == WL_F_NO_REPLY) {
+            let port = self.conns.get(conn).map_or(0, |c| u32::from(c.port));
+            self.count_fault(a, kind, place, port);
+        }
+        if let Some(s) = self.slots.get_mut(slot) {
+            if silent {
+                s.answered = true;
+                self.slot_done(slot);
+            } else if !s.answered {
+                self.answer_fault(slot, kind, place, Some(id));
+            } else if !s.done {
+                self.cut_off(slot);
+            }
+        }
+        if !self.tasks.alive(id) {
+            return;
+        }
+        if suspended {
+            self.cancel_task(id);
+        } else {
+            self.end_task(id);
+        }
+    }
+
+    /// Counts a fault and answers a slot with it.
+    pub(super) fn slot_fault(&mut self, slot: Id, kind: u32, place: u32, task: Option<Id>) {
+        let conn = self.slots[slot].conn;
+        self.count_fault_at(conn, kind, place);
+        self.answer_fault(slot, kind, place, task);
+    }
+
+    fn answer_fault(&mut self, slot: Id, kind: u32, place: u32, task: Option<Id>) {
+        let conn = self.slots[slot].conn;
+        self.slots[slot].answered = true;
+        let c = &self.conns[conn];
+        let a = c.app as usize;
+        let proto = if c.proto == NO_PROTO { u32::from(self.apps[a].ports[c.port as usize].protos[0]) } else { u32::from(c.proto) };
+        let fault = wl_fault { kind: kind as u16, side: 0, place, port: u32::from(c.port) };
+        let (table, req) = (*self.apps[a].app.program.table(), task.map(|t| self.tasks[t].c.req));
+        let mut flags = 0;
+        self.enter(a);
+        if let Some(f) = table.fault_reply {
+            let req = req.as_ref().filter(|r| !r.view.is_null()).map_or(std::ptr::null(), |r| r as *const wl_msg);
+            let wl: *mut wl_core = &mut *self.apps[a].wl;
+            // SAFETY: the program's own function; the messages named are in place.
+            flags = unsafe { f(table.self_, wl, proto, &fault, req) };
+        }
+        let built = self.apps[a].built();
+        if built.n > 0 && flags & WL_R_NOTHING == 0 {
+            // SAFETY: the scratch stays until the next entry into the program.
+            self.append_reply(slot, Raw::of(unsafe { built.as_slice() }));
+        }
+        if flags & WL_R_CLOSE != 0 || built.n == 0 && flags & WL_R_NOTHING == 0 {
+            self.slots[slot].close = true;
+            self.conns[conn].set(flag::LAST | flag::LINGER);
+        }
+        self.slot_done(slot);
+    }
+
+    /// An answer that has begun cannot be completed. If the client has seen nothing of it yet, it gets a fault;
+    /// otherwise the connection is reset, so that nobody takes the beginning for the whole.
+    pub(super) fn truncated(&mut self, slot: Id, kind: u32) {
+        let Some(s) = self.slots.get_mut(slot) else { return };
+        if s.started {
+            self.cut_off(slot);
+            return;
+        }
+        s.stored.clear(&mut self.pool);
+        s.src = Id::NIL;
+        self.answer_fault(slot, kind, crate::stats::NO_PLACE, None);
+    }
+
+    fn cut_off(&mut self, slot: Id) {
+        let conn = self.slots[slot].conn;
+        self.conns[conn].set(flag::DOOMED);
+        self.mark_dirty(conn);
+    }
+}

@@ -1,0 +1,278 @@
+//! The end of a batch: one write per connection that has output, and the closing of connections.
+
+use super::slab::Id;
+use super::types::{flag, Mode, Side, Sink};
+use super::{Core, LINGER_NS, LOW};
+use crate::buffer::MAX_SLICES;
+use crate::engine::Write;
+use std::io::IoSlice;
+
+impl Core {
+    pub(super) fn flush(&mut self) {
+        // What closing connections makes dirty is appended and done in the same go.
+        let mut i = 0;
+        while i < self.dirty.len() {
+            let id = self.dirty[i];
+            i += 1;
+            if self.conns.alive(id) {
+                self.conns[id].clear(flag::DIRTY);
+                self.flush_conn(id);
+            }
+        }
+        self.dirty.clear();
+    }
+
+    fn flush_conn(&mut self, id: Id) {
+        if self.conns[id].has(flag::DOOMED) {
+            match self.conns[id].side {
+                Side::Client => self.close_conn(id, true),
+                Side::Backend => self.backend_lost(id),
+            }
+            return;
+        }
+        if !self.write_out(id) {
+            return;
+        }
+        let c = &self.conns[id];
+        if c.out.len() < LOW {
+            self.drained(id);
+        }
+        let c = &self.conns[id];
+        if c.out.is_empty() && !c.has(flag::CONNECTING) {
+            if c.has(flag::SHUT_WANTED) {
+                self.shut_direction(id);
+            } else if c.has(flag::CLOSING) {
+                self.end_conn(id);
+            }
+        }
+    }
+
+    /// Writes what the engine takes. False if the connection is gone.
+    fn write_out(&mut self, id: Id) -> bool {
+        loop {
+            let c = &mut self.conns[id];
+            if c.out.is_empty() || c.has(flag::BLOCKED | flag::IN_FLIGHT | flag::CONNECTING) {
+                return true;
+            }
+            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+            let n = c.out.front(&self.pool, &mut slices);
+            let offered: usize = slices[..n].iter().map(|s| s.len()).sum();
+            // SAFETY: after `InFlight` the queue is only appended to, which moves nothing, until `Sent`; a closed
+            // connection's queue goes to the graveyard until the engine has let go of it.
+            match unsafe { self.engine.write(c.token, &slices[..n]) } {
+                Write::Done(k) => {
+                    let blocked = k < offered;
+                    self.written(id, k);
+                    if blocked {
+                        self.blocked(id);
+                        return true;
+                    }
+                }
+                Write::InFlight => {
+                    c.set(flag::IN_FLIGHT);
+                    self.arm_write(id);
+                    return true;
+                }
+                Write::Blocked => {
+                    self.blocked(id);
+                    return true;
+                }
+                Write::Broken => {
+                    self.broken(id);
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn written(&mut self, id: Id, n: usize) {
+        let now = self.now;
+        let c = &mut self.conns[id];
+        c.out.consume(&mut self.pool, n);
+        c.last_tx = now;
+        let (a, p) = (c.app as usize, c.port as usize);
+        self.my_stats().apps[a].ports[p].bytes_out.add(n as u64);
+    }
+
+    fn blocked(&mut self, id: Id) {
+        self.conns[id].set(flag::BLOCKED);
+        self.arm_write(id);
+    }
+
+    /// The engine has sent what it held.
+    pub(super) fn sent(&mut self, id: Id, len: u32) {
+        self.conns[id].clear(flag::IN_FLIGHT);
+        self.written(id, len as usize);
+        self.mark_dirty(id);
+    }
+
+    /// Output has fallen below the mark: whoever waited for that goes on.
+    fn drained(&mut self, id: Id) {
+        if !self.conns[id].paused_src.is_nil() {
+            self.resume_source(id);
+        }
+        match self.conns[id].side {
+            Side::Client => self.unstall(id),
+            Side::Backend => {
+                let at = self.target_of(id);
+                if self.apps[at.a].ports[at.p].backends[at.i].stalled.is_empty() {
+                    return;
+                }
+                for client in std::mem::take(&mut self.apps[at.a].ports[at.p].backends[at.i].stalled) {
+                    if let Some(c) = self.conns.get_mut(client) {
+                        c.clear(flag::BEHIND);
+                        self.unstall(client);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Half-close of a tunnel, after the last byte.
+    fn shut_direction(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        c.clear(flag::SHUT_WANTED);
+        c.set(flag::SHUT);
+        let (token, sink, eof) = (c.token, c.sink, c.has(flag::EOF));
+        self.engine.shutdown(token);
+        let Sink::Conn(other) = sink else { return };
+        // Both directions have ended when both sides have seen the other's end and passed it on.
+        if eof && self.conns.get(other).is_none_or(|o| o.has(flag::SHUT) && o.out.is_empty()) {
+            self.close_conn(id, false);
+        }
+    }
+
+    /// All output is gone and the connection is to end: at once, or after the peer had time to read what we said
+    /// while it is still sending (a close with unread input would reset the connection and destroy the answer).
+    fn end_conn(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        let linger = c.side == Side::Client && !c.has(flag::EOF) && (c.has(flag::LINGER) || c.mode == Mode::Tail || !c.input.is_empty());
+        if !linger {
+            self.close_conn(id, false);
+            return;
+        }
+        if c.has(flag::SHUT) {
+            return;
+        }
+        c.set(flag::SHUT);
+        c.mode = Mode::Drain;
+        c.since = self.now;
+        c.input.release(&mut self.pool);
+        let (token, paused) = (c.token, c.has(flag::PAUSED));
+        c.clear(flag::PAUSED | flag::STALLED | flag::FLOW);
+        self.engine.shutdown(token);
+        if paused {
+            self.engine.pause(token, false);
+        }
+        self.drop_slots(id);
+        self.arm(id, self.now.saturating_add(LINGER_NS));
+    }
+
+    /// The engine reports a broken connection.
+    pub(super) fn broken(&mut self, id: Id) {
+        match (self.conns[id].side, self.conns[id].mode) {
+            (Side::Backend, Mode::Raw) | (Side::Client, _) => self.close_conn(id, true),
+            (Side::Backend, _) if self.conns[id].has(flag::CONNECTING) => self.connect_failed(id),
+            (Side::Backend, _) => self.backend_lost(id),
+        }
+    }
+
+    /// Ends a connection and all that depends on it.
+    pub(super) fn close_conn(&mut self, id: Id, reset: bool) {
+        let c = &self.conns[id];
+        let (mode, sink, side) = (c.mode, c.sink, c.side);
+        if mode == Mode::Raw {
+            if let Sink::Conn(other) = sink {
+                self.tunnel_closed(other, reset);
+            }
+        }
+        if side == Side::Backend {
+            self.fail_backend_quietly(id, reset);
+            return;
+        }
+        self.drop_slots(id);
+        let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
+        for h in self.apps[a].ports[p].closed.clone() {
+            self.run_event(a, h, id, None);
+        }
+        if self.conns.alive(id) {
+            self.remove_conn(id, reset);
+        }
+    }
+
+    /// Closes a backend connection that we do not need any more; calls on it are lost.
+    fn fail_backend_quietly(&mut self, id: Id, reset: bool) {
+        if self.conns[id].mode == Mode::Raw {
+            self.conns[id].mode = Mode::Drain;
+        }
+        let kind = if reset { crate::abi::WL_F_CANCELLED } else { crate::abi::WL_F_LOST };
+        self.conns[id].set(flag::ANSWERING); // no retry
+        self.fail_backend(id, kind, kind);
+    }
+
+    pub(super) fn run_opened(&mut self, id: Id) {
+        let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
+        if !self.apps[a].ports[p].opened.is_empty() {
+            for h in self.apps[a].ports[p].opened.clone() {
+                self.run_event(a, h, id, None);
+            }
+        }
+    }
+
+    /// Takes a connection out of the books and closes it.
+    pub(super) fn remove_conn(&mut self, id: Id, reset: bool) {
+        let c = &mut self.conns[id];
+        let (token, side, a, p, i) = (c.token, c.side, c.app as usize, c.port as usize, c.endpoint() as usize);
+        self.wheel.cancel(c.timer);
+        self.engine.close(token, reset);
+        if c.has(flag::IN_FLIGHT) && self.engine.pending_close(token) {
+            self.graveyard.push((token, std::mem::take(&mut c.out)));
+        } else {
+            c.out.clear(&mut self.pool);
+        }
+        c.input.release(&mut self.pool);
+        let (view, session) = (c.view.take(), c.session.take());
+        c.token = crate::engine::Token(u64::MAX);
+        self.conns.free(id);
+        let app = &mut self.apps[a];
+        app.give_view(view);
+        app.ports[p].open -= 1;
+        if let Some(s) = session {
+            if app.sessions.len() < 1024 {
+                app.sessions.push(s);
+            }
+        }
+        self.my_stats().apps[a].ports[p].open.sub(1);
+        if side == Side::Backend {
+            let b = &mut self.apps[a].ports[p].backends[i];
+            b.open -= 1;
+            b.idle.retain(|x| *x != id);
+            for s in &mut b.shared {
+                if *s == id {
+                    *s = Id::NIL;
+                }
+            }
+            let stalled = std::mem::take(&mut b.stalled);
+            self.my_stats().apps[a].ports[p].backends[i].connections.sub(1);
+            for client in stalled {
+                if let Some(c) = self.conns.get_mut(client) {
+                    c.clear(flag::BEHIND);
+                    self.unstall(client);
+                }
+            }
+        }
+    }
+
+    /// Frees output of closed connections once the engine has let go of it.
+    pub(super) fn bury(&mut self) {
+        let mut i = 0;
+        while i < self.graveyard.len() {
+            if self.engine.pending_close(self.graveyard[i].0) {
+                i += 1;
+                continue;
+            }
+            let (_, mut queue) = self.graveyard.swap_remove(i);
+            queue.clear(&mut self.pool);
+        }
+    }
+}

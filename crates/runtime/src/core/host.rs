@@ -1,0 +1,162 @@
+//! What handlers call. These functions append, link and mark; they never run a handler, parse, or close.
+
+use super::slab::Id;
+use super::types::{flag, Sink, Task};
+use super::{Core, Raw};
+use crate::abi::*;
+use std::os::raw::c_int;
+
+pub(super) fn table() -> wl_host {
+    wl_host {
+        call: Some(call),
+        reply: Some(reply),
+        send: Some(send),
+        grow: Some(grow),
+        close: Some(close),
+        log: Some(log_line),
+        fault: Some(fault),
+    }
+}
+
+/// The core and the task behind a program's task pointer.
+///
+/// # Safety
+/// `task` is what `run` was given, and the call happens inside that `run`.
+unsafe fn of<'a>(task: *mut wl_task) -> (&'a mut Core, Id) {
+    // SAFETY: `c` is the first field of `Task` (repr C); `rt` was set by `enter` just before `run`, which uses no
+    // other reference to the core until it returns.
+    unsafe {
+        let id = (*task.cast::<Task>()).me;
+        let core = &mut *(*(*task).core).rt.cast::<Core>();
+        (core, id)
+    }
+}
+
+unsafe extern "C" fn call(task: *mut wl_task, port: u32, index: u32, head: wl_bytes, tail: u32, how: *const wl_call) {
+    // SAFETY: called by the program inside `run`.
+    let (core, id) = unsafe { of(task) };
+    // SAFETY: the ABI allows a null for "all defaults"; else it is valid during the call.
+    let how = unsafe { how.as_ref() }.copied().unwrap_or_default();
+    core.host_call(id, port, index, head, tail, how);
+}
+
+unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, tail: u32, flags: u32) {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    core.host_reply(id, head, tail, flags);
+}
+
+unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_bytes, tail: u32) {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    core.host_send(id, port, index, head, tail);
+}
+
+unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
+    // SAFETY: `rt` is valid inside program code.
+    let (this, wl) = unsafe { (&mut *(*core).rt.cast::<Core>(), core) };
+    let app = this.apps.iter_mut().find(|a| std::ptr::eq(&*a.wl, wl));
+    app.is_some_and(|a| a.grow(need)) as c_int
+}
+
+unsafe extern "C" fn close(task: *mut wl_task) {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    core.tasks[id].closed = true;
+    let conn = core.tasks[id].conn;
+    if let Some(c) = core.conns.get_mut(conn) {
+        c.set(flag::LAST);
+        if c.count == 0 {
+            c.set(flag::CLOSING);
+        }
+        core.mark_dirty(conn);
+    }
+}
+
+unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
+    // SAFETY: as above; the text is valid during the call.
+    let (this, text) = unsafe { (&*(*core).rt.cast::<Core>(), text.as_slice()) };
+    let level = match level {
+        0 => log::Level::Error,
+        1 => log::Level::Warn,
+        2 => log::Level::Info,
+        3 => log::Level::Debug,
+        _ => log::Level::Trace,
+    };
+    let app = this.apps.iter().find(|a| std::ptr::eq(&*a.wl, core)).map_or("", |a| a.app.desc.app.as_str());
+    log::log!(target: "app", level, "{app}: {}", String::from_utf8_lossy(text));
+}
+
+unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
+    // SAFETY: as above.
+    let this = unsafe { &mut *(*core).rt.cast::<Core>() };
+    if let Some(a) = this.apps.iter().position(|a| std::ptr::eq(&*a.wl, core)) {
+        this.my_stats().apps[a].faults.add(kind, place);
+    }
+}
+
+impl Core {
+    /// Where the bytes of a tail are that are here already, and whether more will stream.
+    pub(super) fn tail_here(&self, id: Id, tail: u32) -> (Raw, bool) {
+        const NONE: Raw = Raw { p: std::ptr::null(), n: 0 };
+        let t = &self.tasks[id];
+        let piece = |m: &wl_msg, have: u32| {
+            if m.base.is_null() || have <= m.head {
+                return Raw { p: [].as_ptr(), n: 0 };
+            }
+            // SAFETY: `have` bytes lie at `base`.
+            Raw { p: unsafe { m.base.add(m.head as usize) }, n: (have - m.head) as usize }
+        };
+        match tail {
+            WL_TAIL_REQ if !t.c.req.view.is_null() => (piece(&t.c.req, t.req_have), t.req_more),
+            WL_TAIL_REP => {
+                // The handler may have chosen an earlier, stored reply as `rep`.
+                let i = t.parts.iter().position(|p| p.base == t.c.rep.base).unwrap_or(0);
+                match t.parts.get(i) {
+                    Some(m) if !m.view.is_null() => (piece(m, t.have[i]), t.rep_more && i == 0),
+                    _ => (Raw { p: [].as_ptr(), n: 0 }, false),
+                }
+            }
+            _ => (Raw { p: [].as_ptr(), ..NONE }, false),
+        }
+    }
+
+    fn host_reply(&mut self, id: Id, head: wl_bytes, tail: u32, flags: u32) {
+        let t = &self.tasks[id];
+        let (slot, conn, src) = (t.slot, t.conn, t.rep_src);
+        let Some(s) = self.slots.get_mut(slot) else { return };
+        if s.answered {
+            return;
+        }
+        s.answered = true;
+        if flags & WL_R_CLOSE != 0 {
+            s.close = true;
+            self.conns[conn].set(flag::LAST);
+        }
+        if self.slots[slot].silent || flags & WL_R_NOTHING != 0 {
+            if !self.slots[slot].silent {
+                self.slot_done(slot);
+            }
+            return;
+        }
+        let (here, more) = self.tail_here(id, tail);
+        // SAFETY: the program's bytes are valid during the call.
+        self.append_reply(slot, Raw::of(unsafe { head.as_slice() }));
+        self.append_reply(slot, here);
+        if !more {
+            self.slot_done(slot);
+            return;
+        }
+        let from = if tail == WL_TAIL_REQ { conn } else { src };
+        match self.conns.get_mut(from) {
+            Some(c) => {
+                c.sink = Sink::Slot(slot);
+                self.slots[slot].src = from;
+                if tail == WL_TAIL_REQ && !self.conns[from].input.is_empty() {
+                    self.mark_again(from);
+                }
+            }
+            None => self.slot_done(slot),
+        }
+    }
+}

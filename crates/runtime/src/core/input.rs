@@ -1,0 +1,321 @@
+//! From bytes to messages: parsing in the engine's buffer, keeping what is incomplete.
+
+use super::slab::Id;
+use super::types::{flag, Mode, Side, Sink};
+use super::{Core, Raw, INPUT_HIGH, SLICE_MESSAGES};
+use crate::abi::*;
+use crate::program::{Unit, Verdict};
+
+/// A message that was found at the front of some bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    pub view: *mut wl_parser,
+    pub head: usize,
+    /// Head and the part of the tail that is there.
+    pub have: usize,
+    pub whole: bool,
+}
+
+pub(super) enum Parsed {
+    More,
+    Bad { kind: u32, place: u32 },
+    Message(Found),
+}
+
+impl Core {
+    /// Bytes arrived.
+    pub(super) fn data(&mut self, id: Id, raw: Raw) {
+        let now = self.now;
+        let c = &mut self.conns[id];
+        c.last_rx = now;
+        let (a, p) = (c.app as usize, c.port as usize);
+        let ignore = c.has(flag::DOOMED | flag::CLOSING) || c.mode == Mode::Drain;
+        let buffered = !c.input.is_empty() || c.has(flag::STALLED | flag::AGAIN);
+        self.my_stats().apps[a].ports[p].bytes_in.add(raw.n as u64);
+        if ignore {
+            return;
+        }
+        if buffered {
+            if self.keep(id, raw) && !self.conns[id].has(flag::AGAIN) {
+                self.process_buffered(id);
+            }
+            return;
+        }
+        let used = self.process(id, raw);
+        if used < raw.n && self.conns.alive(id) {
+            self.keep(id, raw.from(used));
+        }
+    }
+
+    /// Keeps bytes for later; pauses a connection that cannot be parsed now. False if the connection was given up.
+    fn keep(&mut self, id: Id, raw: Raw) -> bool {
+        let c = &mut self.conns[id];
+        // SAFETY: the caller's bytes are still in place.
+        if !c.input.append(&mut self.pool, unsafe { raw.slice() }) {
+            self.too_much(id);
+            return false;
+        }
+        self.pause_if_waiting(id);
+        true
+    }
+
+    fn pause_if_waiting(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        let waiting = c.has(flag::STALLED | flag::AGAIN) || (c.mode == Mode::Tail && c.sink == Sink::Undecided);
+        if waiting && c.input.len() > INPUT_HIGH && !c.has(flag::PAUSED) {
+            c.set(flag::PAUSED);
+            let token = c.token;
+            self.engine.pause(token, true);
+        }
+    }
+
+    /// A message does not fit into memory.
+    fn too_much(&mut self, id: Id) {
+        match self.conns[id].side {
+            Side::Client => self.client_fault(id, WL_F_OVERLOAD, crate::stats::NO_PLACE),
+            Side::Backend => self.backend_bad(id, WL_F_OVERLOAD, crate::stats::NO_PLACE),
+        }
+    }
+
+    /// Parses what was kept.
+    pub(super) fn process_buffered(&mut self, id: Id) {
+        let mut buf = std::mem::take(&mut self.conns[id].input);
+        let used = self.process(id, Raw::of(buf.as_slice()));
+        buf.consume(used);
+        if buf.is_empty() {
+            buf.release(&mut self.pool);
+        }
+        let Some(c) = self.conns.get_mut(id) else {
+            buf.release(&mut self.pool);
+            return;
+        };
+        c.input = buf;
+        self.pause_if_waiting(id);
+        self.unpause(id);
+        if self.conns[id].has(flag::EOF) {
+            self.at_eof(id);
+        }
+    }
+
+    /// Resumes reading if nothing speaks against it any more.
+    pub(super) fn unpause(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        let waiting = c.has(flag::STALLED | flag::AGAIN | flag::FLOW) || (c.mode == Mode::Tail && c.sink == Sink::Undecided);
+        if c.has(flag::PAUSED) && (!waiting || (!c.has(flag::FLOW) && c.input.len() <= INPUT_HIGH / 2)) {
+            c.clear(flag::PAUSED);
+            let (token, now) = (c.token, self.now);
+            c.last_rx = now;
+            self.engine.pause(token, false);
+        }
+    }
+
+    /// Works through bytes; answers how many are done with.
+    fn process(&mut self, id: Id, raw: Raw) -> usize {
+        let (mut off, mut budget) = (0, SLICE_MESSAGES);
+        loop {
+            let Some(c) = self.conns.get(id) else { return raw.n };
+            if c.has(flag::DOOMED | flag::CLOSING) {
+                return raw.n;
+            }
+            let rest = raw.from(off);
+            let done = match c.mode {
+                Mode::Drain => return raw.n,
+                Mode::Raw => {
+                    self.forward(id, rest);
+                    return raw.n;
+                }
+                Mode::Tail if rest.n == 0 && !c.has(flag::EOF) => None,
+                Mode::Tail => self.pump(id, rest),
+                Mode::Head if rest.n == 0 => {
+                    if c.has(flag::RELEASE) {
+                        self.release(id);
+                    }
+                    None
+                }
+                Mode::Head if budget == 0 => {
+                    self.mark_again(id);
+                    None
+                }
+                Mode::Head => {
+                    budget -= 1;
+                    match c.side {
+                        Side::Client => self.client_input(id, rest),
+                        Side::Backend => self.backend_input(id, rest),
+                    }
+                }
+            };
+            match done {
+                Some(n) => off += n,
+                None => return off,
+            }
+        }
+    }
+
+    /// Looks for a message at the front of `rest`. `hold`: only whole messages are of use.
+    pub(super) fn parse(&mut self, id: Id, unit: Unit, ctx: u64, rest: Raw, hold: bool) -> Parsed {
+        let c = &mut self.conns[id];
+        let eof = c.has(flag::EOF);
+        let a = c.app as usize;
+        let n = rest.n.min(u32::MAX as usize) as u32;
+        let saved = c.view.is_some();
+        let view: *mut wl_parser = match &mut c.view {
+            Some(v) => v.as_mut_ptr().cast(),
+            None => {
+                let scratch = &mut self.apps[a].scratch[..unit.view_size.div_ceil(8)];
+                scratch.fill(0);
+                scratch.as_mut_ptr().cast()
+            }
+        };
+        if !saved {
+            // SAFETY: views are at least as large as the parser's state and aligned to 8.
+            unsafe { (*view).ctx = ctx };
+        }
+        let mut tail_used = c.tail_used as usize;
+        if !c.has(flag::HEAD_DONE) {
+            // SAFETY: view as above; `rest` is in place.
+            match unsafe { unit.parse(view, rest.p, n, eof) } {
+                Verdict::More if rest.n > unit.head_max => return Parsed::Bad { kind: WL_F_TOO_LONG, place: unsafe { (*view).place } },
+                Verdict::More => {
+                    self.save_view(id, saved);
+                    return Parsed::More;
+                }
+                Verdict::Bad => return bad(view),
+                verdict => {
+                    // SAFETY: the parser has set `head`.
+                    let head = unsafe { (*view).head } as usize;
+                    if head == 0 || head > rest.n {
+                        return Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE };
+                    }
+                    if verdict == Verdict::Whole {
+                        return Parsed::Message(Found { view, head, have: head, whole: true });
+                    }
+                    tail_used = 0;
+                }
+            }
+        }
+        // SAFETY: as above.
+        let head = unsafe { (*view).head } as usize;
+        let (verdict, used) = run_tail(unit, view, rest.from(head + tail_used), eof);
+        let have = head + tail_used + used;
+        match verdict {
+            Verdict::Bad => bad(view),
+            Verdict::Whole => Parsed::Message(Found { view, head, have, whole: true }),
+            _ => {
+                let view = self.save_view(id, saved);
+                if !hold {
+                    return Parsed::Message(Found { view, head, have, whole: false });
+                }
+                let c = &mut self.conns[id];
+                c.set(flag::HEAD_DONE);
+                c.tail_used = (tail_used + used) as u32;
+                Parsed::More
+            }
+        }
+    }
+
+    /// Moves the parser's state from the scratch to the connection; the message's clock starts.
+    fn save_view(&mut self, id: Id, saved: bool) -> *mut wl_parser {
+        if !saved {
+            let now = self.now;
+            let a = self.conns[id].app as usize;
+            let app = &mut self.apps[a];
+            let mut view = app.take_view();
+            view.copy_from_slice(&app.scratch);
+            let c = &mut self.conns[id];
+            c.view = Some(view);
+            c.since = now;
+            self.arm_message(id);
+        }
+        self.conns[id].view.as_mut().map_or(std::ptr::null_mut(), |v| v.as_mut_ptr().cast())
+    }
+
+    /// The message under way is over: its parser state goes back.
+    pub(super) fn end_message(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        if c.view.is_some() {
+            let (a, view) = (c.app as usize, c.view.take());
+            self.apps[a].give_view(view);
+        }
+        let c = &mut self.conns[id];
+        c.clear(flag::HEAD_DONE);
+        c.tail_used = 0;
+    }
+
+    /// The peer has ended its direction.
+    pub(super) fn eof(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        c.set(flag::EOF);
+        if c.has(flag::DOOMED) || c.has(flag::SHUT) && c.mode == Mode::Drain {
+            self.close_conn(id, false);
+            return;
+        }
+        if c.mode == Mode::Raw {
+            self.tunnel_eof(id);
+            return;
+        }
+        if !c.has(flag::AGAIN) {
+            self.process_buffered(id);
+        }
+    }
+
+    /// All that came before the end has been looked at (or waits for a stall to end).
+    fn at_eof(&mut self, id: Id) {
+        let c = &self.conns[id];
+        if c.has(flag::STALLED | flag::AGAIN | flag::CLOSING | flag::DOOMED) || c.mode == Mode::Raw {
+            return;
+        }
+        if c.mode == Mode::Tail && c.sink == Sink::Undecided {
+            return;
+        }
+        match c.side {
+            Side::Client => self.client_eof(id),
+            Side::Backend => self.backend_lost(id),
+        }
+    }
+}
+
+fn bad(view: *mut wl_parser) -> Parsed {
+    // SAFETY: the view is live; the caller has just used it.
+    let v = unsafe { *view };
+    Parsed::Bad { kind: if v.fault == 0 { WL_F_MALFORMED } else { u32::from(v.fault) }, place: v.place }
+}
+
+/// Runs the tail parser over `rest`, skipping runs that need no parsing.
+pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool) -> (Verdict, usize) {
+    let mut off = 0;
+    loop {
+        // SAFETY: the view is live.
+        let v = unsafe { &mut *view };
+        if v.left > 0 {
+            let k = v.left.min((rest.n - off) as u64);
+            v.left -= k;
+            off += k as usize;
+            if v.left > 0 {
+                return match eof {
+                    true if v.flags & WL_M_UNTIL_EOF != 0 => (Verdict::Whole, off),
+                    true => truncated(v, off),
+                    false => (Verdict::More, off),
+                };
+            }
+        }
+        let at = rest.from(off);
+        // SAFETY: view and bytes are live.
+        let (verdict, used) = unsafe { unit.tail(view, at.p, at.n.min(u32::MAX as usize) as u32, eof) };
+        off += used as usize;
+        match verdict {
+            Verdict::Whole | Verdict::Bad => return (verdict, off),
+            _ => {
+                // SAFETY: as above.
+                let v = unsafe { &mut *view };
+                if v.left == 0 && (used == 0 || off == rest.n) {
+                    return if eof && used == 0 { truncated(v, off) } else if eof { continue } else { (Verdict::More, off) };
+                }
+            }
+        }
+    }
+}
+
+fn truncated(v: &mut wl_parser, off: usize) -> (Verdict, usize) {
+    v.fault = WL_F_TRUNCATED as u16;
+    (Verdict::Bad, off)
+}

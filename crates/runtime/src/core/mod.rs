@@ -1,0 +1,446 @@
+//! One core: everything between the engine's events and the program's handlers.
+//!
+//! In come batches of [`Event`]s; out go writes, once per connection and batch. Between them, run to completion:
+//!
+//! ```text
+//! bytes ─ input ─ message ─ task ─ call ─ backend connection ─ reply ─ task ─ slot ─ client connection ─ flush
+//! ```
+//!
+//! `input` cuts bytes into messages in the engine's own buffer; `client` starts tasks and keeps replies in order;
+//! `task` runs handlers; `host` is what handlers call; `dispatch` and `backend` move requests and answers; `tail`
+//! streams what is too long to hold; `fault`, `time` and `flush` are what their names say. Nothing here knows sockets.
+//!
+//! Handlers run inside `task::run` only, and the host functions they call never run a handler, parse, or close a
+//! connection: they append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`); the marks are worked off by `step`.
+
+pub mod app;
+mod backend;
+mod client;
+mod dispatch;
+pub mod fault;
+mod flush;
+mod host;
+mod input;
+pub mod slab;
+mod tail;
+mod task;
+mod time;
+pub mod types;
+
+#[cfg(test)]
+mod tests;
+
+use crate::abi::wl_fault;
+use crate::buffer::{Pool, PoolLimits, Queue};
+use crate::engine::{Engine, Event, Token};
+use crate::stats::CoreStats;
+use crate::timer::Wheel;
+use app::{App, AppCore};
+use slab::{Id, Slab};
+use std::sync::Arc;
+use std::time::Duration;
+use types::{Call, Conn, Slot, Task};
+
+/// Output of one connection beyond which its sources are paused, and below which they go on.
+pub const HIGH: usize = 64 << 10;
+pub const LOW: usize = HIGH / 2;
+/// Unparsed input of a stalled connection beyond which reading is paused.
+const INPUT_HIGH: usize = 32 << 10;
+/// Messages of one connection in one batch; the rest waits for the next.
+const SLICE_MESSAGES: u32 = 128;
+/// Replies of one client under way: outstanding times the largest recent one stays about below this.
+const REPLY_BUDGET: u64 = 1 << 20;
+/// Reply bytes stored for one client (out of turn, or not taken) beyond which it is cut off.
+const STORED_MAX: usize = 32 << 20;
+/// Requests waiting on one backend connection, and for one exclusive backend.
+const PENDING_MAX: u32 = 65_536;
+const WAITERS_MAX: usize = 4096;
+/// Unsent request bytes to one backend beyond which further calls fail.
+const BACKEND_OUT_MAX: usize = 16 << 20;
+/// A lingering connection is read this long, and this much.
+const LINGER_NS: u64 = 2_000_000_000;
+
+/// Bytes that stay where they are until the next poll (or while the owner of the buffer says so).
+#[derive(Clone, Copy)]
+struct Raw {
+    p: *const u8,
+    n: usize,
+}
+
+impl Raw {
+    fn of(s: &[u8]) -> Raw {
+        Raw { p: s.as_ptr(), n: s.len() }
+    }
+    /// # Safety
+    /// The memory must still be what `of` was given.
+    unsafe fn slice<'a>(self) -> &'a [u8] {
+        // SAFETY: by contract.
+        unsafe { std::slice::from_raw_parts(self.p, self.n) }
+    }
+    fn from(self, off: usize) -> Raw {
+        debug_assert!(off <= self.n);
+        // SAFETY: within the same memory.
+        Raw { p: unsafe { self.p.add(off) }, n: self.n - off }
+    }
+}
+
+pub struct Core {
+    pub engine: Box<dyn Engine>,
+    pub pool: Pool,
+    pub stats: Arc<Vec<CoreStats>>,
+    index: usize,
+    now: u64,
+    wall_offset: u64,
+    wheel: Wheel,
+    pub(crate) apps: Vec<AppCore>,
+    pub(crate) conns: Slab<Conn>,
+    tasks: Slab<Task>,
+    slots: Slab<Slot>,
+    calls: Slab<Call>,
+    by_token: Vec<Id>,
+    listeners: Vec<(Token, u16, u16)>,
+    dirty: Vec<Id>,
+    again: Vec<Id>,
+    /// Output queues of closed connections that the engine still reads.
+    graveyard: Vec<(Token, Queue)>,
+    faults: Vec<(u16, wl_fault)>,
+    /// Connection attempts that failed at once.
+    failures: Vec<dispatch::Target>,
+    /// An answer with its client's id put back.
+    patch: Vec<u8>,
+    events: Vec<Event>,
+    fired: Vec<u64>,
+    next_conn_id: u64,
+    draining: bool,
+    virtual_time: bool,
+    housekeeping: u64,
+}
+
+impl Core {
+    /// A core that hosts `apps`; `stats[index]` is its own.
+    pub fn new(engine: Box<dyn Engine>, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, index: usize, virtual_time: bool) -> Core {
+        let now = engine.now();
+        let cores = stats.len() as u32;
+        let seed = |i: usize| {
+            let base = if virtual_time { 0x5EED } else { now ^ std::process::id() as u64 };
+            crate::core::mix(base ^ ((index as u64) << 32) ^ i as u64)
+        };
+        let apps: Vec<AppCore> = apps
+            .iter()
+            .enumerate()
+            .map(|(i, a)| AppCore::new(a.clone(), host::table(), index as u32, cores, seed(i)))
+            .collect();
+        for (a, s) in apps.iter().zip(&stats[index].apps) {
+            s.state.store(a.state.as_ptr() as u64, std::sync::atomic::Ordering::Relaxed);
+        }
+        let mut core = Core {
+            engine,
+            pool: Pool::new(PoolLimits::default()),
+            stats,
+            index,
+            now,
+            wall_offset: 0,
+            wheel: Wheel::new(now),
+            apps,
+            conns: Slab::new(),
+            tasks: Slab::new(),
+            slots: Slab::new(),
+            calls: Slab::new(),
+            by_token: Vec::new(),
+            listeners: Vec::new(),
+            dirty: Vec::new(),
+            again: Vec::new(),
+            graveyard: Vec::new(),
+            faults: Vec::new(),
+            failures: Vec::new(),
+            patch: Vec::new(),
+            events: Vec::new(),
+            fired: Vec::new(),
+            next_conn_id: (index as u64) << 48 | 1,
+            draining: false,
+            virtual_time,
+            housekeeping: 0,
+        };
+        core.read_clock();
+        core
+    }
+
+    /// Opens the listening ports.
+    pub fn listen(&mut self) -> Result<(), crate::error::Error> {
+        for a in 0..self.apps.len() {
+            for p in 0..self.apps[a].ports.len() {
+                if !self.apps[a].ports[p].listen {
+                    continue;
+                }
+                let addr = self.apps[a].app.settings.ports[p].addrs[0];
+                let token = self.engine.listen(addr).map_err(|e| {
+                    let name = &self.apps[a].app.desc.ports[p].name;
+                    crate::error::Error::Io(format!("port `{name}`: cannot listen on {addr}"), e)
+                })?;
+                self.listeners.push((token, a as u16, p as u16));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `init_core` and the start handlers, arms periodic ones.
+    pub fn start(&mut self) {
+        for a in 0..self.apps.len() {
+            if let Some(init) = self.apps[a].app.program.table().init_core {
+                self.enter(a);
+                let wl: *mut crate::abi::wl_core = &mut *self.apps[a].wl;
+                // SAFETY: the program's own function on its own core.
+                unsafe { init((*wl).self_, wl) };
+            }
+            for h in self.apps[a].start.clone() {
+                self.run_event(a, h, Id::NIL, None);
+            }
+            for i in 0..self.apps[a].every.len() {
+                self.arm_every(a, i);
+            }
+        }
+        self.flush();
+    }
+
+    /// One batch: waits at most `max_wait` for events and works off all that follows from them.
+    pub fn step(&mut self, max_wait: Option<Duration>) -> std::io::Result<()> {
+        let wait = self.wait(max_wait);
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        let polled = self.engine.poll(wait, &mut events);
+        self.read_clock();
+        let stats = self.my_stats();
+        stats.batches.add(1);
+        stats.events.add(events.len() as u64);
+        for e in &events {
+            self.event(*e);
+        }
+        self.events = events;
+        self.run_again();
+        self.run_timers();
+        while let Some(at) = self.failures.pop() {
+            self.backend_failed(at);
+        }
+        self.run_fault_handlers();
+        self.flush();
+        self.bury();
+        if self.now >= self.housekeeping {
+            self.housekeep();
+        }
+        polled
+    }
+
+    fn wait(&self, max_wait: Option<Duration>) -> Option<Duration> {
+        if !self.again.is_empty() || !self.dirty.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let now = self.now;
+        let next = self.wheel.next_deadline().map(|d| Duration::from_nanos(d.saturating_sub(now)));
+        match (next, max_wait) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn event(&mut self, e: Event) {
+        match e {
+            Event::Data { conn, start, len } => {
+                if let Some(id) = self.lookup(conn) {
+                    let raw = Raw::of(self.engine.data(start, len));
+                    self.data(id, raw);
+                }
+            }
+            Event::Accepted { listener, conn } => self.accepted(listener, conn),
+            Event::AcceptFailed { .. } => self.my_stats().accept_failed.add(1),
+            Event::Connected { conn } => {
+                if let Some(id) = self.lookup(conn) {
+                    self.connected(id);
+                }
+            }
+            Event::ConnectFailed { conn } => {
+                if let Some(id) = self.lookup(conn) {
+                    self.connect_failed(id);
+                }
+            }
+            Event::Eof { conn } => {
+                if let Some(id) = self.lookup(conn) {
+                    self.eof(id);
+                }
+            }
+            Event::Broken { conn } => {
+                if let Some(id) = self.lookup(conn) {
+                    self.broken(id);
+                }
+            }
+            Event::Writable { conn } => {
+                if let Some(id) = self.lookup(conn) {
+                    self.conns[id].clear(types::flag::BLOCKED);
+                    self.mark_dirty(id);
+                }
+            }
+            Event::Sent { conn, len } => {
+                if let Some(id) = self.lookup(conn) {
+                    self.sent(id, len);
+                }
+            }
+            Event::Woken => {}
+        }
+    }
+
+    #[inline]
+    fn lookup(&self, token: Token) -> Option<Id> {
+        let id = *self.by_token.get(token.0 as u32 as usize)?;
+        let c = self.conns.get(id)?;
+        (c.token == token).then_some(id)
+    }
+
+    fn register(&mut self, token: Token, id: Id) {
+        let i = token.0 as u32 as usize;
+        if i >= self.by_token.len() {
+            self.by_token.resize(i + 1, Id::NIL);
+        }
+        self.by_token[i] = id;
+    }
+
+    #[inline]
+    fn mark_dirty(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        if !c.has(types::flag::DIRTY) {
+            c.set(types::flag::DIRTY);
+            self.dirty.push(id);
+        }
+    }
+
+    fn mark_again(&mut self, id: Id) {
+        let c = &mut self.conns[id];
+        if !c.has(types::flag::AGAIN) {
+            c.set(types::flag::AGAIN);
+            self.again.push(id);
+        }
+    }
+
+    /// Connections whose slice was used up or that were stalled.
+    fn run_again(&mut self) {
+        let mut list = std::mem::take(&mut self.again);
+        for id in list.drain(..) {
+            if self.conns.alive(id) {
+                self.conns[id].clear(types::flag::AGAIN);
+                self.process_buffered(id);
+            }
+        }
+        // Keeps the larger vector for the next time.
+        list.append(&mut self.again);
+        self.again = list;
+    }
+
+    #[inline]
+    fn my_stats(&self) -> &CoreStats {
+        &self.stats[self.index]
+    }
+
+    /// Binds the program's core to this one. Done before each entry into program code, so that host functions can
+    /// come back to `self` through `rt`.
+    #[inline]
+    fn enter(&mut self, a: usize) {
+        let this: *mut Core = self;
+        let wl = &mut self.apps[a].wl;
+        wl.rt = this.cast();
+        wl.out.p = wl.out.start;
+    }
+
+    fn read_clock(&mut self) {
+        self.now = self.engine.now();
+        let wall = self.now.wrapping_add(self.wall_offset);
+        for a in &mut self.apps {
+            a.wl.now = self.now;
+            a.wl.wall = wall;
+        }
+    }
+
+    /// Once in a while: the wall clock's distance, gauges.
+    fn housekeep(&mut self) {
+        self.housekeeping = self.now + 100_000_000;
+        if !self.virtual_time {
+            let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            self.wall_offset = (wall.as_nanos() as u64).wrapping_sub(self.now);
+        }
+        let (q, h, k) = (self.pool.queue_used(), self.pool.owned_used(), self.pool.kept());
+        let s = self.my_stats();
+        s.queue_bytes.set(q as u64);
+        s.held_bytes.set(h as u64);
+        s.kept_bytes.set(k as u64);
+        s.tasks.set(self.tasks.len() as u64);
+        for (a, st) in self.apps.iter().zip(&s.apps) {
+            for (p, ps) in a.ports.iter().zip(&st.ports) {
+                for (i, b) in ps.backends.iter().enumerate().take(p.load.len()) {
+                    b.load.store(p.load[i], std::sync::atomic::Ordering::Relaxed);
+                    b.down.store(1 - p.up[i], std::sync::atomic::Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Stops accepting; connections end when what is under way is answered.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        for (token, _, _) in std::mem::take(&mut self.listeners) {
+            self.engine.unlisten(token);
+        }
+        for id in self.conns.ids() {
+            let c = &mut self.conns[id];
+            if c.side == types::Side::Client && c.count == 0 && c.mode == types::Mode::Head && c.input.is_empty() {
+                c.set(types::flag::CLOSING);
+                self.mark_dirty(id);
+            }
+        }
+        self.flush();
+    }
+
+    /// Whether the last batch had events or left work over.
+    pub fn busy(&self) -> bool {
+        !self.events.is_empty() || !self.again.is_empty() || !self.dirty.is_empty()
+    }
+
+    /// Client connections still open.
+    pub fn clients(&self) -> usize {
+        self.apps.iter().flat_map(|a| &a.ports).filter(|p| p.listen).map(|p| p.open as usize).sum()
+    }
+
+    /// Closes everything at once.
+    pub fn shut(&mut self) {
+        for id in self.conns.ids() {
+            if self.conns.alive(id) {
+                self.close_conn(id, false);
+            }
+        }
+        self.bury();
+        if !self.virtual_time {
+            return;
+        }
+        // The memory engine has let go of everything.
+        for (_, mut queue) in std::mem::take(&mut self.graveyard) {
+            queue.clear(&mut self.pool);
+        }
+    }
+
+    /// The number of entries in use: connections, tasks, slots, calls (for tests: all come back to 0).
+    pub fn in_use(&self) -> [usize; 4] {
+        [self.conns.len(), self.tasks.len(), self.slots.len(), self.calls.len()]
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.shut();
+        }
+    }
+}
+
+/// SplitMix64's finaliser.
+fn mix(x: u64) -> u64 {
+    let mut z = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

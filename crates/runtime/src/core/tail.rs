@@ -1,0 +1,217 @@
+//! Streaming: tails and tunnels flow from one connection to another, never held beyond a bound.
+
+use super::input::run_tail;
+use super::slab::Id;
+use super::types::{flag, Mode, Side, Sink};
+use super::{Core, Raw, HIGH, STORED_MAX};
+use crate::abi::*;
+use crate::program::Verdict;
+use crate::stats::NO_PLACE;
+
+impl Core {
+    /// Moves tail bytes on. None: nothing can be done now.
+    pub(super) fn pump(&mut self, id: Id, rest: Raw) -> Option<usize> {
+        let c = &mut self.conns[id];
+        if c.sink == Sink::Undecided {
+            return None;
+        }
+        let eof = c.has(flag::EOF);
+        let (a, proto, side) = (c.app as usize, c.proto as usize, c.side);
+        let p = self.apps[a].protos[proto];
+        let unit = if side == Side::Client { p.request } else { p.response.unwrap_or(p.request) };
+        let view: *mut wl_parser = c.view.as_mut()?.as_mut_ptr().cast();
+        let (verdict, used) = run_tail(unit, view, rest, eof);
+        if used > 0 {
+            self.forward(id, Raw { p: rest.p, n: used });
+        }
+        match verdict {
+            Verdict::Whole => {
+                self.tail_done(id);
+                Some(used)
+            }
+            Verdict::Bad => {
+                // SAFETY: the view lives in the connection until `end_message`.
+                let (kind, place) = unsafe { (u32::from((*view).fault), (*view).place) };
+                self.tail_bad(id, if kind == 0 { WL_F_MALFORMED } else { kind }, place);
+                Some(rest.n)
+            }
+            _ if used == 0 => None,
+            _ => Some(used),
+        }
+    }
+
+    /// Sends bytes where the source's tail goes; pauses the source when the destination is full.
+    pub(super) fn forward(&mut self, src: Id, bytes: Raw) {
+        match self.conns[src].sink {
+            Sink::Conn(dst) if self.conns.alive(dst) => self.forward_conn(src, dst, bytes),
+            Sink::Slot(slot) if self.slots.alive(slot) => self.forward_slot(src, slot, bytes),
+            Sink::Undecided | Sink::Discard => {}
+            Sink::Conn(_) | Sink::Slot(_) => self.conns[src].sink = Sink::Discard,
+        }
+    }
+
+    fn forward_conn(&mut self, src: Id, dst: Id, bytes: Raw) {
+        let d = &mut self.conns[dst];
+        d.last_tx = if d.out.is_empty() { self.now } else { d.last_tx };
+        // SAFETY: the source's bytes are in place during this batch.
+        if !d.out.append(&mut self.pool, unsafe { bytes.slice() }) {
+            self.doom(dst, WL_F_OVERLOAD);
+            return;
+        }
+        let full = d.out.len() > HIGH;
+        self.mark_dirty(dst);
+        if full {
+            self.pause_source(src, dst);
+        }
+    }
+
+    fn forward_slot(&mut self, src: Id, slot: Id, bytes: Raw) {
+        let (conn, front) = self.append_reply(slot, bytes);
+        let Some(c) = self.conns.get(conn) else { return };
+        let waiting = if front { c.out.len() } else { self.slots[slot].stored.len() };
+        if waiting > HIGH {
+            if self.can_pause(src) {
+                self.pause_source(src, conn);
+            } else if waiting > STORED_MAX {
+                self.doom(conn, WL_F_OVERLOAD);
+                self.conns[src].sink = Sink::Discard;
+            }
+        }
+    }
+
+    /// A shared backend connection carries other clients' answers: it is never paused for one of them.
+    fn can_pause(&self, src: Id) -> bool {
+        let c = &self.conns[src];
+        c.side == Side::Client || self.apps[c.app as usize].protos[c.proto as usize].exclusive
+    }
+
+    fn pause_source(&mut self, src: Id, dst: Id) {
+        self.conns[dst].paused_src = src;
+        let s = &mut self.conns[src];
+        s.set(flag::FLOW);
+        if !s.has(flag::PAUSED) {
+            s.set(flag::PAUSED);
+            let token = s.token;
+            self.engine.pause(token, true);
+        }
+    }
+
+    /// The destination has room again.
+    pub(super) fn resume_source(&mut self, dst: Id) {
+        let src = std::mem::take(&mut self.conns[dst].paused_src);
+        if let Some(s) = self.conns.get_mut(src) {
+            s.clear(flag::FLOW);
+            if s.input.is_empty() {
+                self.unpause(src);
+            } else {
+                self.mark_again(src);
+            }
+        }
+    }
+
+    /// The last byte of a streaming tail has been passed on.
+    fn tail_done(&mut self, id: Id) {
+        self.end_message(id);
+        let c = &mut self.conns[id];
+        c.mode = Mode::Head;
+        let (sink, owner, side) = (std::mem::take(&mut c.sink), std::mem::take(&mut c.owner), c.side);
+        match side {
+            Side::Client => {
+                if let Some(t) = self.tasks.get_mut(owner) {
+                    t.req_more = false;
+                }
+                if let Sink::Slot(slot) = sink {
+                    self.slot_done(slot);
+                }
+            }
+            Side::Backend => {
+                let slot = if let Sink::Slot(s) = sink { s } else { Id::NIL };
+                self.answer_complete(id, slot);
+                self.slot_done(slot);
+            }
+        }
+    }
+
+    /// A tail does not follow its grammar, or its connection ended inside it.
+    fn tail_bad(&mut self, id: Id, kind: u32, place: u32) {
+        if self.conns[id].side == Side::Backend {
+            let kind = if kind == WL_F_TRUNCATED { WL_F_LOST } else { WL_F_BAD_REPLY };
+            self.backend_bad(id, kind, place);
+            return;
+        }
+        let c = &mut self.conns[id];
+        let (sink, owner) = (std::mem::replace(&mut c.sink, Sink::Discard), c.owner);
+        c.mode = Mode::Drain;
+        c.set(flag::LAST | flag::LINGER);
+        let gone = c.has(flag::EOF);
+        self.end_message(id);
+        if let Sink::Conn(backend) = sink {
+            // A request cut short must not be taken for a whole one: the backend sees the connection end.
+            self.detach_calls(owner);
+            if self.conns.alive(backend) {
+                self.close_conn(backend, true);
+            }
+        }
+        if self.tasks.alive(owner) {
+            self.task_fault(owner, kind, place);
+        } else {
+            self.count_fault_at(id, kind, place);
+        }
+        if let Some(c) = self.conns.get_mut(id) {
+            if gone || c.count == 0 {
+                c.set(flag::CLOSING);
+                self.mark_dirty(id);
+            }
+        }
+    }
+
+    /// Both connections carry raw bytes from now on.
+    pub(super) fn start_tunnel(&mut self, client: Id, backend: Id) {
+        for (id, other) in [(client, backend), (backend, client)] {
+            self.end_message(id);
+            let c = &mut self.conns[id];
+            c.mode = Mode::Raw;
+            c.sink = Sink::Conn(other);
+            c.clear(flag::LAST | flag::STALLED);
+            c.set(flag::NO_REUSE);
+            if !c.input.is_empty() || c.has(flag::EOF) {
+                self.mark_again(id);
+            }
+        }
+    }
+
+    /// One direction of a tunnel has ended: the other side learns it after the last byte.
+    pub(super) fn tunnel_eof(&mut self, id: Id) {
+        let Sink::Conn(other) = self.conns[id].sink else { return };
+        if !self.conns.alive(other) {
+            self.close_conn(id, false);
+            return;
+        }
+        self.conns[other].set(flag::SHUT_WANTED);
+        self.mark_dirty(other);
+    }
+
+    /// A tunnel's end was closed: so is the other, after what it still has to send.
+    pub(super) fn tunnel_closed(&mut self, other: Id, reset: bool) {
+        if let Some(c) = self.conns.get_mut(other) {
+            c.set(if reset { flag::DOOMED } else { flag::CLOSING });
+            self.mark_dirty(other);
+        }
+    }
+
+    pub(super) fn count_fault_at(&mut self, id: Id, kind: u32, place: u32) {
+        let (a, port) = (self.conns[id].app, self.conns[id].port);
+        self.count_fault(a, kind, place, u32::from(port));
+    }
+
+    /// Closes a connection at the end of the batch, without its output: it cannot be served on.
+    pub(super) fn doom(&mut self, id: Id, kind: u32) {
+        if let Some(c) = self.conns.get_mut(id) {
+            if !c.has(flag::DOOMED) {
+                c.set(flag::DOOMED);
+                self.count_fault_at(id, kind, NO_PLACE);
+                self.mark_dirty(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Tasks: activations of handlers, from the message to the answer.
+
+use super::slab::Id;
+use super::types::{Mode, Sink, Stored};
+use super::Core;
+use crate::abi::*;
+use crate::stats::NO_PLACE;
+
+/// A handler may be resumed without waiting (all its calls failed at once) this often before it is stopped.
+const SPIN_MAX: u32 = 1024;
+
+impl Core {
+    pub(super) fn new_task(&mut self, a: usize, handler: u32, conn: Id, slot: Id) -> Id {
+        let id = self.tasks.alloc();
+        let words = self.apps[a].frame_words;
+        let core: *mut wl_core = &mut *self.apps[a].wl;
+        let t = &mut self.tasks[id];
+        t.frame.clear();
+        t.frame.resize(words, 0);
+        t.c.core = core;
+        t.c.frame = t.frame.as_mut_ptr().cast();
+        (t.c.handler, t.c.pc, t.c.fault, t.c.place) = (handler, 0, 0, NO_PLACE);
+        (t.c.req, t.c.rep) = (wl_msg::default(), wl_msg::default());
+        t.me = id;
+        t.app = a as u16;
+        (t.conn, t.slot, t.rep_src) = (conn, slot, Id::NIL);
+        (t.waiting, t.req_flags, t.req_have) = (0, 0, 0);
+        (t.fresh, t.running, t.req_more, t.req_gone, t.rep_more) = (true, false, false, false, false);
+        (t.hold_req, t.req_streamed, t.closed, t.suspended) = (false, false, false, false);
+        t.parts.clear();
+        t.have.clear();
+        t.calls.clear();
+        id
+    }
+
+    /// A handler that no request starts: opened, closed, every, start, fault.
+    pub(super) fn run_event(&mut self, a: usize, handler: u32, conn: Id, fault: Option<wl_fault>) {
+        let task = self.new_task(a, handler, conn, Id::NIL);
+        if let Some(f) = fault {
+            self.tasks[task].c.fault = f.kind;
+            self.tasks[task].c.place = f.place;
+        }
+        self.run(task);
+    }
+
+    /// Runs a handler until it is done, faults, or waits.
+    pub(super) fn run(&mut self, id: Id) {
+        for _ in 0..SPIN_MAX {
+            match self.run_once(id) {
+                WL_T_DONE => return self.finish(id),
+                WL_T_SUSPEND if self.tasks[id].waiting > 0 => return self.park(id),
+                // Everything it asked for has failed or is there already.
+                WL_T_SUSPEND if !self.tasks[id].fresh => {}
+                WL_T_SUSPEND => return self.task_fault(id, WL_F_NO_REPLY, NO_PLACE),
+                _ => {
+                    let t = &self.tasks[id].c;
+                    let (kind, place) = (u32::from(t.fault), t.place);
+                    return self.task_fault(id, if kind == 0 { WL_F_CONSTRAINT } else { kind }, place);
+                }
+            }
+        }
+        self.task_fault(id, WL_F_OVERLOAD, NO_PLACE);
+    }
+
+    fn run_once(&mut self, id: Id) -> i32 {
+        let conn_id = self.tasks[id].conn;
+        let conn = self.conns.get_mut(conn_id).map_or(std::ptr::null_mut(), |c| &mut c.c as *mut wl_conn);
+        let a = self.tasks[id].app as usize;
+        let t = &mut self.tasks[id];
+        t.c.conn = conn;
+        t.fresh = true;
+        t.running = true;
+        t.suspended = false;
+        t.c.part = t.parts.as_mut_ptr();
+        t.c.parts = t.parts.len() as u32;
+        t.c.rep = t.parts.first().copied().unwrap_or_default();
+        self.enter(a);
+        let table = self.apps[a].app.program.table();
+        let (run, this) = (table.run, table.self_);
+        let task: *mut wl_task = &mut self.tasks[id].c;
+        // SAFETY: `run` was checked at load; the task, its frame and messages are in place; host functions reach this
+        // core through `rt`, set by `enter` just before, and `self` is not used until `run` returns.
+        let result = run.map_or(WL_T_FAULT, |run| unsafe { run(this, task) });
+        let t = &mut self.tasks[id];
+        t.running = false;
+        t.rep_src = Id::NIL;
+        result
+    }
+
+    /// The handler waits: its request stays only if it asked for that.
+    fn park(&mut self, id: Id) {
+        self.hold_request(id);
+        let t = &mut self.tasks[id];
+        t.suspended = true;
+        let (conn, gone) = (t.conn, t.req_gone);
+        let streams = t.calls.iter().any(|c| self.calls.get(*c).is_some_and(|c| !c.stream.is_nil()));
+        if gone && !streams {
+            self.discard_tail(id, conn);
+        }
+    }
+
+    /// A tail that nobody will read is skipped.
+    fn discard_tail(&mut self, id: Id, conn: Id) {
+        if let Some(c) = self.conns.get_mut(conn) {
+            if c.mode == Mode::Tail && c.owner == id && c.sink == Sink::Undecided {
+                c.sink = Sink::Discard;
+                if !c.input.is_empty() {
+                    self.mark_again(conn);
+                }
+            }
+        }
+    }
+
+    /// After a suspension the request is there only if a call said `HOLD_REQ`; it is copied once.
+    fn hold_request(&mut self, id: Id) {
+        let t = &mut self.tasks[id];
+        if t.req.view.is_some() || t.c.req.view.is_null() {
+            return;
+        }
+        if !t.hold_req {
+            t.c.req = wl_msg::default();
+            t.req_gone = true;
+            return;
+        }
+        let a = t.app as usize;
+        let mut stored = Stored::default();
+        let msg = t.c.req;
+        let have = t.req_have;
+        let kept = self.store(a, &mut stored, msg, have);
+        let t = &mut self.tasks[id];
+        t.req = stored;
+        match kept {
+            Some(m) => t.c.req = m,
+            None => {
+                t.c.req = wl_msg::default();
+                t.req_gone = true;
+            }
+        }
+    }
+
+    /// Copies a message and its view to memory of its own.
+    fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32) -> Option<wl_msg> {
+        // SAFETY: the message is in place; `have` bytes lie at its base.
+        let bytes = unsafe { std::slice::from_raw_parts(msg.base, have as usize) };
+        if !to.bytes.append(&mut self.pool, bytes) {
+            return None;
+        }
+        let mut view = self.apps[a].take_view();
+        let size = self.apps[a].view_words();
+        // SAFETY: views in scratch and in connections all have the app's largest size, and do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(msg.view as *const u64, view.as_mut_ptr(), size) };
+        let p = view.as_mut_ptr();
+        to.view = Some(view);
+        Some(wl_msg { view: p.cast(), base: to.bytes.as_slice().as_ptr(), ..msg })
+    }
+
+    /// A reply of a call is there or has failed. `Some`: the message, in place; stored if it must outlive the moment.
+    pub(super) fn complete_part(&mut self, id: Id, part: u32, status: u32, reply: Option<(wl_msg, u32, bool)>) {
+        let Some(t) = self.tasks.get_mut(id) else { return };
+        let i = part as usize;
+        if i >= t.parts.len() {
+            return;
+        }
+        t.calls[i] = Id::NIL;
+        t.parts[i].status = status;
+        if let Some((msg, have, hold)) = reply {
+            t.have[i] = have;
+            t.parts[i] = msg;
+            if hold {
+                let a = t.app as usize;
+                let mut stored = Stored::default();
+                let kept = self.store(a, &mut stored, msg, have);
+                let t = &mut self.tasks[id];
+                t.stored.push(stored);
+                t.parts[i] = kept.unwrap_or(wl_msg { status: WL_F_OVERLOAD, ..wl_msg::default() });
+            }
+        }
+        let t = &mut self.tasks[id];
+        t.waiting = t.waiting.saturating_sub(1);
+        if t.waiting == 0 && !t.running {
+            self.run(id);
+        }
+    }
+
+    /// The handler has ended.
+    fn finish(&mut self, id: Id) {
+        let slot = self.tasks[id].slot;
+        if let Some(s) = self.slots.get_mut(slot) {
+            if s.silent || self.tasks[id].closed && !s.answered {
+                s.answered = true;
+                self.slot_done(slot);
+            } else if !s.answered {
+                return self.task_fault(id, WL_F_NO_REPLY, NO_PLACE);
+            }
+        }
+        self.end_task(id);
+    }
+
+    /// Gives everything back; calls still under way are answered to nobody.
+    pub(super) fn end_task(&mut self, id: Id) {
+        let conn = self.tasks[id].conn;
+        self.detach_calls(id);
+        self.discard_tail(id, conn);
+        let Some(t) = self.tasks.get_mut(id) else { return };
+        let a = t.app as usize;
+        if let Some(s) = self.slots.get_mut(t.slot) {
+            s.task = Id::NIL;
+        }
+        let mut stored = std::mem::take(&mut t.stored);
+        let mut req = std::mem::take(&mut t.req);
+        for s in stored.iter_mut().chain([&mut req]) {
+            s.bytes.release(&mut self.pool);
+            self.apps[a].give_view(s.view.take());
+        }
+        stored.clear();
+        self.tasks[id].stored = stored;
+        self.tasks.free(id);
+    }
+
+    /// The client is gone or was answered with a fault: the program lets go of a suspended task.
+    pub(super) fn cancel_task(&mut self, id: Id) {
+        let a = self.tasks[id].app as usize;
+        let table = self.apps[a].app.program.table();
+        if let (Some(cancel), this) = (table.cancel, table.self_) {
+            self.enter(a);
+            let task: *mut wl_task = &mut self.tasks[id].c;
+            // SAFETY: as for `run`.
+            unsafe { cancel(this, task) };
+        }
+        self.end_task(id);
+    }
+}

@@ -1,0 +1,250 @@
+//! Flow: backpressure, slow readers, tunnels, interim and early answers, drain.
+
+use super::*;
+use crate::engine::memory::Ending;
+use std::time::Duration;
+
+#[test]
+fn a_slow_reader_stops_its_own_stream_only() {
+    let mut s = sim(true, &[]);
+    let (slow, other) = (s.client("client").unwrap(), s.client("client").unwrap());
+    slow.window(Some(100));
+    slow.send(b"g big\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    x.send(b"D:1000000 big\n");
+    for _ in 0..100 {
+        x.send(&[b'z'; 10_000]);
+    }
+    s.settle();
+    assert!(x.unread() > 800_000, "{} unread: the backend is paused", x.unread());
+    assert!(s.core.pool.queue_used() < 300_000);
+    other.send(b"g o\n");
+    s.settle();
+    s.backend("backends", 0).unwrap().send(b"r o\n");
+    s.settle();
+    assert_eq!(text(&other), "r o\n");
+    slow.window(None);
+    let mut got = 0;
+    for _ in 0..100 {
+        s.settle();
+        got += slow.receive().len();
+    }
+    assert_eq!(got, "D:1000000 big\n".len() + 1_000_000);
+    assert_clean(&mut s);
+}
+
+#[test]
+fn a_slow_backend_stops_the_upload() {
+    let mut s = sim(true, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"d:1000000 up\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    x.window(Some(0));
+    for _ in 0..100 {
+        c.send(&[b'z'; 10_000]);
+    }
+    s.settle();
+    assert!(c.unread() > 800_000);
+    x.window(None);
+    let mut got = x.receive().len();
+    for _ in 0..50 {
+        s.settle();
+        got += x.receive().len();
+    }
+    assert_eq!(got, "d:1000000 up\n".len() + 1_000_000);
+    x.send(b"r ok\n");
+    s.settle();
+    assert_eq!(text(&c), "r ok\n");
+    assert_clean(&mut s);
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_not_served_without_end() {
+    let mut s = sim(false, &["client.write=10s"]);
+    let c = s.client("client").unwrap();
+    c.window(Some(0));
+    let big = [b"e ".as_slice(), &[b'x'; 1000], b"\n"].concat();
+    for _ in 0..2000 {
+        c.send(&big);
+    }
+    s.settle();
+    assert!(c.unread() > 1_500_000, "reading stops");
+    assert!(s.core.pool.queue_used() + s.core.pool.owned_used() < 600_000);
+    s.advance(Duration::from_secs(11));
+    assert_eq!(c.ending(), Ending::Reset);
+    assert_clean(&mut s);
+}
+
+#[test]
+fn outstanding_requests_shrink_with_large_replies() {
+    let mut s = sim(false, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"g 0\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    x.send(b"D:500000 r\n");
+    x.send(&vec![b'v'; 500_000]);
+    s.settle();
+    assert_eq!(c.receive().len(), 500_011);
+    x.receive();
+    c.send(&b"g n\n".repeat(100));
+    s.settle();
+    let asked = text(&x).len() / 4;
+    assert!((1..=2).contains(&asked), "{asked} asked at once");
+}
+
+#[test]
+fn a_busy_connection_does_not_starve_others() {
+    let mut s = sim(false, &[]);
+    let (busy, other) = (s.client("client").unwrap(), s.client("client").unwrap());
+    busy.send(&b"e x\n".repeat(5000));
+    other.send(b"e o\n");
+    let _ = s.core.step(Some(Duration::ZERO));
+    assert_eq!(text(&other), "e o\n");
+    assert!(busy.receive().len() <= 256 * 4);
+    let mut n = 0;
+    for _ in 0..100 {
+        let _ = s.core.step(Some(Duration::ZERO));
+        n += busy.receive().len();
+    }
+    assert!(n > 15_000);
+    s.settle();
+    assert_clean(&mut s);
+}
+
+#[test]
+fn tunnels_carry_bytes_both_ways_with_half_close() {
+    let mut s = sim(true, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"g up\nearly");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    assert_eq!(text(&x), "g up\n");
+    x.send(b"T ok\nhello");
+    s.settle();
+    assert_eq!((text(&c), text(&x)), ("T ok\nhello".into(), "early".into()));
+    c.send(b"\0\xff!");
+    s.settle();
+    assert_eq!(x.receive(), b"\0\xff!");
+    c.finish();
+    s.settle();
+    assert_eq!(x.ending(), Ending::Ended);
+    x.send(b"bye");
+    s.settle();
+    assert_eq!(text(&c), "bye");
+    x.finish();
+    s.settle();
+    assert_eq!(c.ending(), Ending::Ended);
+    assert_eq!(s.core.in_use(), [0; 4]);
+}
+
+#[test]
+fn interim_answers_pass_and_the_answer_follows() {
+    let mut s = sim(true, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"d:5 expect\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    x.send(b"i go on\n");
+    s.settle();
+    assert_eq!(text(&c), "i go on\n");
+    c.send(b"12345");
+    s.settle();
+    assert_eq!(text(&x), "d:5 expect\n12345");
+    x.send(b"r done\n");
+    s.settle();
+    assert_eq!(text(&c), "r done\n");
+    assert_clean(&mut s);
+}
+
+#[test]
+fn an_early_answer_is_told_before_the_end() {
+    let mut s = sim(true, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"d:1000 up\n123");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    x.send(b"r too large\n");
+    s.settle();
+    assert_eq!(text(&c), "r too large\n");
+    assert_eq!(c.ending(), Ending::Ended);
+    c.send(&[b'x'; 500]);
+    s.settle();
+    assert_eq!(c.ending(), Ending::Ended, "still no reset");
+    assert_ne!(x.ending(), Ending::Open, "not reused");
+    s.advance(Duration::from_secs(3));
+    assert_clean(&mut s);
+}
+
+#[test]
+fn until_the_end_streams_and_ends_with_the_backend() {
+    let mut s = sim(true, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"g f\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    x.send(b"u file\nabc");
+    s.settle();
+    x.send(b"def");
+    x.finish();
+    s.settle();
+    assert_eq!(text(&c), "u file\nabcdef");
+    c.send(b"e still\n");
+    s.settle();
+    assert_eq!(text(&c), "e still\n");
+    assert_clean(&mut s);
+}
+
+#[test]
+fn close_flags_end_connections() {
+    let mut s = sim(true, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"c last\ne ignored\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    x.send(b"C r\n");
+    s.settle();
+    assert_eq!(text(&c), "C r\n");
+    assert_ne!(c.ending(), Ending::Open);
+    assert_ne!(x.ending(), Ending::Open);
+    assert_clean(&mut s);
+}
+
+#[test]
+fn drain_finishes_what_is_under_way() {
+    let mut s = sim(false, &[]);
+    let (idle, busy) = (s.client("client").unwrap(), s.client("client").unwrap());
+    busy.send(b"g a\n");
+    s.settle();
+    s.core.drain();
+    s.settle();
+    assert_eq!(idle.ending(), Ending::Ended);
+    assert_eq!(busy.ending(), Ending::Open);
+    assert!(s.client("client").is_none(), "no longer listening");
+    s.backend("backends", 0).unwrap().send(b"r a\n");
+    s.settle();
+    assert_eq!(text(&busy), "r a\n");
+    assert_eq!(busy.ending(), Ending::Ended);
+    assert_eq!(s.core.clients(), 0);
+}
+
+#[test]
+fn asynchronous_writes() {
+    for exclusive in [false, true] {
+        let mut s = sim(exclusive, &[]);
+        s.net.asynchronous(true);
+        let c = s.client("client").unwrap();
+        c.send(b"g a\ne b\n");
+        s.settle();
+        s.backend("backends", 0).unwrap().send(b"D:5 r\n12345");
+        s.settle();
+        assert_eq!(text(&c), "D:5 r\n12345e b\n");
+        c.send(b"!\n");
+        s.settle();
+        assert_eq!(text(&c), "!1\n");
+        s.advance(Duration::from_secs(3));
+        assert_clean(&mut s);
+    }
+}

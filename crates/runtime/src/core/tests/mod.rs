@@ -1,0 +1,24 @@
+//! The core on the memory engine, with the line program.
+
+mod basic;
+mod faults;
+mod flow;
+
+use crate::engine::memory::Peer;
+use crate::line;
+use crate::sim::Sim;
+
+fn sim(exclusive: bool, sets: &[&str]) -> Sim {
+    Sim::new(vec![line::app(exclusive, sets)]).unwrap()
+}
+
+fn text(p: &Peer) -> String {
+    String::from_utf8(p.receive()).unwrap()
+}
+
+/// All that a fault-free end should leave: nothing.
+fn assert_clean(s: &mut Sim) {
+    s.core.shut();
+    assert_eq!(s.core.in_use(), [0; 4], "connections, tasks, slots, calls");
+    assert_eq!((s.core.pool.queue_used(), s.core.pool.owned_used()), (0, 0), "bytes");
+}

@@ -1,0 +1,282 @@
+//! Time: one lazily re-armed timer per connection, plus periodic handlers, probes and waiting requests.
+//!
+//! A connection's deadline follows from its state when its timer fires; messages do not touch the wheel. The timer is
+//! only moved forward in time when it fires, and only pulled in when a nearer deadline comes up.
+
+use super::dispatch::Target;
+use super::slab::Id;
+use super::types::{flag, Mode, Side};
+use super::{Core, LINGER_NS};
+use crate::abi::*;
+use crate::stats::NO_PLACE;
+
+const CONN: u64 = 0;
+const EVERY: u64 = 1 << 56;
+const PROBE: u64 = 2 << 56;
+const WAITERS: u64 = 3 << 56;
+const KIND: u64 = 0xff << 56;
+
+/// Why a connection's time is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    Connect,
+    Linger,
+    Read,
+    Write,
+    Call,
+    Idle,
+}
+
+impl Core {
+    /// Sets a connection's timer, unless it fires earlier anyway.
+    pub(super) fn arm(&mut self, id: Id, at: u64) {
+        let c = &mut self.conns[id];
+        if at >= c.timer_at {
+            return;
+        }
+        self.wheel.cancel(c.timer);
+        c.timer_at = at;
+        c.timer = self.wheel.insert(at, CONN | (u64::from(id.gen) & 0xff_ffff) << 32 | u64::from(id.index));
+    }
+
+    /// A message has begun and is not complete.
+    pub(super) fn arm_message(&mut self, id: Id) {
+        let c = &self.conns[id];
+        let o = &self.apps[c.app as usize].ports[c.port as usize].options;
+        let span = if c.side == Side::Client { o.read_timeout } else { o.call_timeout };
+        self.arm(id, self.now.saturating_add(span));
+    }
+
+    pub(super) fn arm_write(&mut self, id: Id) {
+        let c = &self.conns[id];
+        let span = self.apps[c.app as usize].ports[c.port as usize].options.write_timeout;
+        self.arm(id, self.now.saturating_add(span));
+    }
+
+    pub(super) fn arm_every(&mut self, a: usize, i: usize) {
+        let at = self.now.saturating_add(self.apps[a].every[i].1);
+        self.wheel.insert(at, EVERY | (a as u64) << 32 | i as u64);
+    }
+
+    pub(super) fn arm_probe(&mut self, at: Target, when: u64) {
+        self.wheel.insert(when, PROBE | pack(at));
+    }
+
+    /// Sets the timer of a backend's waiting requests.
+    pub(super) fn arm_waiters(&mut self, at: Target, when: u64) {
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        if when < b.waiters_timer {
+            b.waiters_timer = when;
+            self.wheel.insert(when, WAITERS | pack(at));
+        }
+    }
+
+    pub(super) fn run_timers(&mut self) {
+        let mut fired = std::mem::take(&mut self.fired);
+        fired.clear();
+        self.wheel.expire(self.now, &mut fired);
+        for payload in &fired {
+            match payload & KIND {
+                EVERY => self.every_due((payload >> 32) as usize & 0xff_ffff, *payload as u32 as usize),
+                PROBE => self.probe(unpack(*payload)),
+                WAITERS => self.waiters_due(unpack(*payload)),
+                _ => self.conn_due(*payload),
+            }
+        }
+        self.fired = fired;
+    }
+
+    fn every_due(&mut self, a: usize, i: usize) {
+        let handler = self.apps[a].every[i].0;
+        self.run_event(a, handler, Id::NIL, None);
+        self.arm_every(a, i);
+    }
+
+    fn waiters_due(&mut self, at: Target) {
+        let now = self.now;
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        b.waiters_timer = u64::MAX;
+        let (mut late, mut next) = (Vec::new(), u64::MAX);
+        let calls = &self.calls;
+        b.waiters.retain(|call| match calls.get(*call) {
+            Some(c) if c.deadline <= now => {
+                late.push(*call);
+                false
+            }
+            Some(c) => {
+                next = next.min(c.deadline);
+                true
+            }
+            None => false,
+        });
+        if next != u64::MAX {
+            self.arm_waiters(at, next);
+        }
+        for call in late {
+            self.fail_call(call, WL_F_TIMEOUT);
+        }
+    }
+
+    fn conn_due(&mut self, payload: u64) {
+        let Some(id) = self.conn_of(payload) else { return };
+        self.conns[id].timer_at = u64::MAX;
+        let (at, due) = self.deadline(id);
+        if at > self.now || due == Due::Nothing {
+            if at != u64::MAX {
+                self.arm(id, at);
+            }
+            return;
+        }
+        let client = self.conns[id].side == Side::Client;
+        match due {
+            Due::Nothing => {}
+            Due::Connect => self.connect_failed(id),
+            Due::Linger | Due::Idle if client => self.close_conn(id, false),
+            Due::Linger | Due::Idle => self.close_conn(id, false),
+            Due::Write if client => {
+                self.count_fault_at(id, WL_F_IDLE, NO_PLACE);
+                self.close_conn(id, true);
+            }
+            Due::Write => self.backend_silent(id),
+            Due::Read if self.conns[id].mode == Mode::Tail => self.slow_tail(id),
+            Due::Read => self.client_fault(id, WL_F_IDLE, NO_PLACE),
+            Due::Call => self.calls_due(id),
+        }
+        if self.conns.alive(id) {
+            let (at, _) = self.deadline(id);
+            if at != u64::MAX {
+                self.arm(id, at.max(self.now + 1_000_000));
+            }
+        }
+    }
+
+    fn conn_of(&self, payload: u64) -> Option<Id> {
+        let (index, gen) = (payload as u32, (payload >> 32) as u32 & 0xff_ffff);
+        let id = self.conns.current(index)?;
+        (id.gen & 0xff_ffff == gen).then_some(id)
+    }
+
+    /// A connection's nearest deadline, and what it means.
+    fn deadline(&self, id: Id) -> (u64, Due) {
+        let c = &self.conns[id];
+        let o = &self.apps[c.app as usize].ports[c.port as usize].options;
+        let mut best = (u64::MAX, Due::Nothing);
+        let mut consider = |at: u64, due: Due| {
+            if at < best.0 {
+                best = (at, due);
+            }
+        };
+        if c.has(flag::CONNECTING) {
+            return (c.since.saturating_add(o.connect_timeout), Due::Connect);
+        }
+        if c.has(flag::CLOSING) && c.has(flag::SHUT) {
+            return (c.since.saturating_add(LINGER_NS), Due::Linger);
+        }
+        if !c.out.is_empty() {
+            consider(c.last_tx.saturating_add(o.write_timeout), Due::Write);
+        }
+        let moving = c.last_rx.max(c.last_tx);
+        if c.mode == Mode::Raw {
+            consider(moving.saturating_add(o.idle_timeout), Due::Idle);
+            return best;
+        }
+        match c.side {
+            Side::Client => {
+                let partial = c.mode == Mode::Head && c.view.is_some() && !c.has(flag::LAST);
+                if partial {
+                    consider(c.since.saturating_add(o.read_timeout), Due::Read);
+                } else if c.mode == Mode::Tail && !c.has(flag::PAUSED) {
+                    consider(c.last_rx.saturating_add(o.read_timeout), Due::Read);
+                } else if c.count == 0 {
+                    consider(moving.saturating_add(o.idle_timeout), Due::Idle);
+                }
+            }
+            Side::Backend if c.count == 0 => consider(moving.saturating_add(o.idle_timeout), Due::Idle),
+            Side::Backend if c.mode == Mode::Tail => {
+                if !c.has(flag::PAUSED) {
+                    consider(c.last_rx.saturating_add(o.call_timeout), Due::Call);
+                }
+            }
+            Side::Backend => {
+                let mut at = c.first;
+                while let Some(k) = self.calls.get(at) {
+                    if !k.task.is_nil() {
+                        consider(self.call_deadline(k, c.last_rx), Due::Call);
+                    } else {
+                        consider(k.deadline.saturating_add(o.call_timeout), Due::Call);
+                    }
+                    at = k.next;
+                }
+            }
+        }
+        best
+    }
+
+    /// A call whose request is still streaming is waited for as long as the request moves.
+    fn call_deadline(&self, k: &super::types::Call, _last_rx: u64) -> u64 {
+        match self.conns.get(k.stream) {
+            Some(s) if s.mode == Mode::Tail => s.last_rx.saturating_add(k.deadline - k.issued),
+            _ => k.deadline,
+        }
+    }
+
+    /// A client that sends its body too slowly.
+    fn slow_tail(&mut self, id: Id) {
+        let owner = self.conns[id].owner;
+        self.conns[id].set(flag::LAST | flag::LINGER);
+        if self.tasks.alive(owner) {
+            self.detach_calls(owner);
+            self.task_fault(owner, WL_F_IDLE, NO_PLACE);
+        } else {
+            self.count_fault_at(id, WL_F_IDLE, NO_PLACE);
+        }
+        if let Some(c) = self.conns.get_mut(id) {
+            c.mode = Mode::Drain;
+            c.set(flag::CLOSING);
+            self.mark_dirty(id);
+        }
+    }
+
+    /// Calls that were not answered in time. Their tasks are told. The connection stays in use if the backend has
+    /// said anything since the oldest of them was sent; a silent one is closed.
+    fn calls_due(&mut self, id: Id) {
+        let now = self.now;
+        let c = &self.conns[id];
+        let (first, last_rx) = (c.first, c.last_rx);
+        let silent = self.calls.get(first).is_some_and(|k| last_rx <= k.issued) || c.mode == Mode::Tail;
+        if silent || self.can_close_alone(id) {
+            self.backend_silent(id);
+            return;
+        }
+        let mut late = Vec::new();
+        let mut at = first;
+        while let Some(k) = self.calls.get(at) {
+            if k.deadline <= now && !k.task.is_nil() {
+                late.push(at);
+            }
+            at = k.next;
+        }
+        for call in late {
+            let Some(k) = self.calls.get_mut(call) else { continue };
+            let (task, part) = (std::mem::take(&mut k.task), k.part);
+            self.complete_part(task, part, WL_F_TIMEOUT, None);
+        }
+    }
+
+    /// A backend that says or takes nothing: the connection is given up.
+    fn backend_silent(&mut self, id: Id) {
+        let at = self.target_of(id);
+        self.conns[id].set(flag::ANSWERING); // no retry of what timed out
+        self.fail_backend(id, WL_F_TIMEOUT, WL_F_TIMEOUT);
+        self.backend_failed(at);
+    }
+}
+
+fn pack(at: Target) -> u64 {
+    (at.a as u64 & 0xff) << 48 | (at.p as u64 & 0xffff) << 32 | at.i as u64 & 0xffff_ffff
+}
+
+fn unpack(p: u64) -> Target {
+    Target { a: (p >> 48) as usize & 0xff, p: (p >> 32) as usize & 0xffff, i: p as u32 as usize }
+}

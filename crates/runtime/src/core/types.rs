@@ -1,0 +1,352 @@
+//! What a core keeps: connections, tasks, reply slots, calls, backends.
+//!
+//! A *slot* is a place in the reply order of a client connection. A *task* is one activation of a handler. A *call*
+//! is a request on its way to a backend. They refer to each other by [`Id`], never by pointer, so any of them may
+//! end first.
+
+use super::slab::Id;
+use crate::abi::*;
+use crate::buffer::{OwnedBuf, Queue};
+use crate::engine::Token;
+use crate::timer::TimerKey;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// Pieces of connection state that are just true or false.
+pub mod flag {
+    /// Listed for the flush at the end of the batch.
+    pub const DIRTY: u32 = 1;
+    /// The engine takes no output now.
+    pub const BLOCKED: u32 = 1 << 1;
+    /// The engine holds slices of the output queue.
+    pub const IN_FLIGHT: u32 = 1 << 2;
+    /// We asked the engine to stop reading.
+    pub const PAUSED: u32 = 1 << 3;
+    /// The peer has ended its direction.
+    pub const EOF: u32 = 1 << 4;
+    /// Parsing waits until replies or output have drained.
+    pub const STALLED: u32 = 1 << 5;
+    /// On the list of connections to look at again.
+    pub const AGAIN: u32 = 1 << 6;
+    /// To be closed when its output is gone; its input is ignored.
+    pub const CLOSING: u32 = 1 << 7;
+    /// Close only after the peer had time to read: shutdown, then discard.
+    pub const LINGER: u32 = 1 << 8;
+    /// To be closed at the end of the batch, output discarded, with a reset.
+    pub const DOOMED: u32 = 1 << 9;
+    /// Lingering: our direction is shut down.
+    pub const SHUT: u32 = 1 << 10;
+    /// Backend: the connection attempt is under way.
+    pub const CONNECTING: u32 = 1 << 11;
+    /// Backend: it was idle before its present request.
+    pub const REUSED: u32 = 1 << 12;
+    /// Backend: bytes of the present answer have arrived.
+    pub const ANSWERING: u32 = 1 << 13;
+    /// Backend: not to be used again.
+    pub const NO_REUSE: u32 = 1 << 14;
+    /// No further message is read from this client; what it sent is answered.
+    pub const LAST: u32 = 1 << 15;
+    /// The head of the message under way is parsed (whole mode).
+    pub const HEAD_DONE: u32 = 1 << 16;
+    /// Backend: a connection attempt made to see whether an ejected backend is back.
+    pub const PROBE: u32 = 1 << 17;
+    /// The end of our direction was asked for after the output (tunnel).
+    pub const SHUT_WANTED: u32 = 1 << 18;
+    /// Paused because a destination is full, not because parsing stalled.
+    pub const FLOW: u32 = 1 << 19;
+    /// Client: waits until a backend has taken its output.
+    pub const BEHIND: u32 = 1 << 20;
+    /// Exclusive backend: answered; goes back to the pool when nothing else has arrived on it.
+    pub const RELEASE: u32 = 1 << 21;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Side {
+    #[default]
+    Client,
+    Backend,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// At a message's head.
+    #[default]
+    Head,
+    /// In a message's tail, which streams to `sink`.
+    Tail,
+    /// A tunnel: bytes go to `sink`.
+    Raw,
+    /// Everything is discarded.
+    Drain,
+}
+
+/// Where a streaming tail goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sink {
+    /// The handler has not said yet: bytes wait.
+    #[default]
+    Undecided,
+    Discard,
+    /// Into this connection's output.
+    Conn(Id),
+    /// Into this reply slot.
+    Slot(Id),
+}
+
+pub struct Conn {
+    /// What the program sees.
+    pub c: wl_conn,
+    pub token: Token,
+    pub flags: u32,
+    pub side: Side,
+    pub app: u16,
+    pub port: u16,
+    /// Protocol index, `NO_PROTO` while a client has sent nothing; `alt`: which alternative of the port.
+    pub proto: u16,
+    pub alt: u16,
+    // Input.
+    pub mode: Mode,
+    pub sink: Sink,
+    pub input: OwnedBuf,
+    /// The parser's state of a message under way.
+    pub view: Option<Box<[u64]>>,
+    /// Whole mode: tail bytes already parsed.
+    pub tail_used: u32,
+    /// The task that reads the streaming tail.
+    pub owner: Id,
+    /// A source that was paused because this connection's output is full.
+    pub paused_src: Id,
+    // Output.
+    pub out: Queue,
+    // Reply slots of a client, calls of a backend connection, first to last.
+    pub first: Id,
+    pub last: Id,
+    pub count: u32,
+    /// Size of the largest recent reply to this client.
+    pub reply_max: u32,
+    // Time.
+    pub timer: TimerKey,
+    pub timer_at: u64,
+    pub last_rx: u64,
+    pub last_tx: u64,
+    /// When the message under way began, the connection attempt started, or lingering began.
+    pub since: u64,
+    pub session: Option<Box<[u64]>>,
+}
+
+pub const NO_PROTO: u16 = u16::MAX;
+
+impl Default for Conn {
+    fn default() -> Self {
+        Conn {
+            c: wl_conn {
+                session: std::ptr::null_mut(),
+                peer: wl_endpoint::default(),
+                local: wl_endpoint::default(),
+                port: 0,
+                instance: 0,
+                id: 0,
+            },
+            token: Token(u64::MAX),
+            flags: 0,
+            side: Side::Client,
+            app: 0,
+            port: 0,
+            proto: NO_PROTO,
+            alt: 0,
+            mode: Mode::Head,
+            sink: Sink::Undecided,
+            input: OwnedBuf::new(),
+            view: None,
+            tail_used: 0,
+            owner: Id::NIL,
+            paused_src: Id::NIL,
+            out: Queue::new(),
+            first: Id::NIL,
+            last: Id::NIL,
+            count: 0,
+            reply_max: 0,
+            timer: TimerKey::NONE,
+            timer_at: u64::MAX,
+            last_rx: 0,
+            last_tx: 0,
+            since: 0,
+            session: None,
+        }
+    }
+}
+
+impl Conn {
+    #[inline]
+    pub fn has(&self, flags: u32) -> bool {
+        self.flags & flags != 0
+    }
+    #[inline]
+    pub fn set(&mut self, flags: u32) {
+        self.flags |= flags;
+    }
+    #[inline]
+    pub fn clear(&mut self, flags: u32) {
+        self.flags &= !flags;
+    }
+    pub fn endpoint(&self) -> u32 {
+        self.c.instance
+    }
+}
+
+/// A reply slot.
+#[derive(Default)]
+pub struct Slot {
+    pub conn: Id,
+    pub task: Id,
+    pub next: Id,
+    /// Backend connection whose answer streams into this slot.
+    pub src: Id,
+    pub answered: bool,
+    pub done: bool,
+    pub close: bool,
+    /// A request that is not answered.
+    pub silent: bool,
+    /// Bytes of the answer were given to the connection.
+    pub started: bool,
+    /// Reply bytes that wait for their turn.
+    pub stored: Queue,
+    pub bytes: u64,
+    pub since: u64,
+}
+
+/// A reply kept for a task: memory at a fixed place until the task ends.
+#[derive(Default)]
+pub struct Stored {
+    pub bytes: OwnedBuf,
+    pub view: Option<Box<[u64]>>,
+}
+
+/// One activation of a handler. `c` comes first: the program hands back its address.
+#[repr(C)]
+pub struct Task {
+    pub c: wl_task,
+    pub me: Id,
+    pub app: u16,
+    pub conn: Id,
+    pub slot: Id,
+    /// Replies not yet there.
+    pub waiting: u32,
+    /// No call was issued since the last resumption.
+    pub fresh: bool,
+    pub running: bool,
+    /// Flags of the request (`WL_M_*`).
+    pub req_flags: u32,
+    /// Bytes of the request at `req.base`: head and as much of the tail as is there.
+    pub req_have: u32,
+    /// More tail follows on the connection.
+    pub req_more: bool,
+    /// The request's bytes are gone (not held over a suspension).
+    pub req_gone: bool,
+    /// A call asked to keep the request.
+    pub hold_req: bool,
+    /// The request's tail was given to a backend while it was still arriving: it cannot be sent twice.
+    pub req_streamed: bool,
+    /// The handler closed its connection: no answer is missed.
+    pub closed: bool,
+    pub suspended: bool,
+    pub req: Stored,
+    pub parts: Vec<wl_msg>,
+    /// Bytes at `parts[i].base`, and the call that fetches it.
+    pub have: Vec<u32>,
+    pub calls: Vec<Id>,
+    pub stored: Vec<Stored>,
+    /// The reply seen in place: whose input it is, and whether more of it follows.
+    pub rep_src: Id,
+    pub rep_more: bool,
+    pub frame: Vec<u64>,
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        Task {
+            c: wl_task {
+                core: std::ptr::null_mut(),
+                conn: std::ptr::null_mut(),
+                frame: std::ptr::null_mut(),
+                handler: 0,
+                pc: 0,
+                fault: 0,
+                _pad: 0,
+                place: 0,
+                req: wl_msg::default(),
+                rep: wl_msg::default(),
+                part: std::ptr::null_mut(),
+                parts: 0,
+                _pad2: 0,
+            },
+            me: Id::NIL,
+            app: 0,
+            conn: Id::NIL,
+            slot: Id::NIL,
+            waiting: 0,
+            fresh: true,
+            running: false,
+            req_flags: 0,
+            req_have: 0,
+            req_more: false,
+            req_gone: false,
+            hold_req: false,
+            req_streamed: false,
+            closed: false,
+            suspended: false,
+            req: Stored::default(),
+            parts: Vec::new(),
+            have: Vec::new(),
+            calls: Vec::new(),
+            stored: Vec::new(),
+            rep_src: Id::NIL,
+            rep_more: false,
+            frame: Vec::new(),
+        }
+    }
+}
+
+/// A request to a backend.
+#[derive(Default)]
+pub struct Call {
+    /// NIL once nobody waits: the answer is read and dropped.
+    pub task: Id,
+    pub part: u32,
+    pub app: u16,
+    pub port: u16,
+    pub inst: u32,
+    pub conn: Id,
+    pub next: Id,
+    pub ctx: u64,
+    pub flags: u32,
+    pub issued: u64,
+    pub deadline: u64,
+    /// The client's id, where answers are matched by id.
+    pub client_id: [u8; 8],
+    /// The request, while it waits for a connection or may be sent again.
+    pub kept: OwnedBuf,
+    /// Its tail streams from this client connection.
+    pub stream: Id,
+    pub retried: bool,
+}
+
+/// One backend of a connect port, as seen by this core.
+pub struct Backend {
+    pub addr: SocketAddr,
+    /// Pipelined: the shared connections, NIL where none is open.
+    pub shared: Vec<Id>,
+    pub turn: u32,
+    /// Exclusive: idle connections, last used last.
+    pub idle: Vec<Id>,
+    pub open: u32,
+    pub waiters: VecDeque<Id>,
+    pub waiters_timer: u64,
+    /// Clients that wait until this backend's output has drained.
+    pub stalled: Vec<Id>,
+    pub failures: u32,
+    /// How often its ejection has doubled.
+    pub level: u32,
+    /// Messages that are not answered still wait for an exclusive connection with this.
+    pub probing: bool,
+}

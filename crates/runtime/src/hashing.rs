@@ -1,0 +1,139 @@
+//! Tables with which a program picks a backend: the ketama ring (as libmemcached lays it out) and Maglev.
+//!
+//! In come the backends' addresses as written; out go the arrays that `wl_port` shows to handlers.
+
+/// Slots of a Maglev table: a prime much larger than the number of backends.
+pub const MAGLEV_SLOTS: u32 = 65_537;
+const KETAMA_HASHES: u32 = 40;
+
+/// The ketama ring: pairs (point, instance), sorted by point, flattened. 160 points per server: 40 MD5 hashes of
+/// `host-i` (or `host:port-i` when the port is not 11211) with four points each.
+pub fn ketama(servers: &[String]) -> Vec<u32> {
+    let mut points: Vec<(u32, u32)> = Vec::with_capacity(servers.len() * 160);
+    for (instance, server) in servers.iter().enumerate() {
+        let name = server.strip_suffix(":11211").unwrap_or(server);
+        for i in 0..KETAMA_HASHES {
+            let digest = md5(format!("{name}-{i}").as_bytes());
+            for quarter in digest.chunks_exact(4) {
+                points.push((u32::from_le_bytes([quarter[0], quarter[1], quarter[2], quarter[3]]), instance as u32));
+            }
+        }
+    }
+    points.sort_unstable();
+    points.into_iter().flat_map(|(p, i)| [p, i]).collect()
+}
+
+/// The Maglev table: for each slot the instance, filled by turns from each server's own permutation of the slots.
+pub fn maglev(servers: &[String], slots: u32) -> Vec<u32> {
+    if servers.is_empty() {
+        return Vec::new();
+    }
+    let m = u64::from(slots);
+    let steps: Vec<(u64, u64)> = servers
+        .iter()
+        .map(|s| {
+            let d = md5(s.as_bytes());
+            let offset = u64::from_le_bytes([d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7]]) % m;
+            let skip = u64::from_le_bytes([d[8], d[9], d[10], d[11], d[12], d[13], d[14], d[15]]) % (m - 1) + 1;
+            (offset, skip)
+        })
+        .collect();
+    let mut next = vec![0u64; servers.len()];
+    let mut table = vec![u32::MAX; slots as usize];
+    let mut filled = 0;
+    loop {
+        for (i, (offset, skip)) in steps.iter().enumerate() {
+            let mut slot;
+            loop {
+                slot = ((offset + next[i] * skip) % m) as usize;
+                next[i] += 1;
+                if table[slot] == u32::MAX {
+                    break;
+                }
+            }
+            table[slot] = i as u32;
+            filled += 1;
+            if filled == slots {
+                return table;
+            }
+        }
+    }
+}
+
+/// MD5 (RFC 1321); not for secrets, ketama is defined by it.
+pub fn md5(data: &[u8]) -> [u8; 16] {
+    const S: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
+    let k: Vec<u32> = (1..=64).map(|i| (f64::from(i).sin().abs() * 4_294_967_296.0) as u32).collect();
+    let mut message = data.to_vec();
+    message.push(0x80);
+    while message.len() % 64 != 56 {
+        message.push(0);
+    }
+    message.extend_from_slice(&(data.len() as u64 * 8).to_le_bytes());
+    let mut h: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
+    for block in message.chunks_exact(64) {
+        let w: Vec<u32> = block.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();
+        let [mut a, mut b, mut c, mut d] = h;
+        for i in 0..64 {
+            let (f, g) = match i / 16 {
+                0 => ((b & c) | (!b & d), i),
+                1 => ((d & b) | (!d & c), (5 * i + 1) % 16),
+                2 => (b ^ c ^ d, (3 * i + 5) % 16),
+                _ => (c ^ (b | !d), (7 * i) % 16),
+            };
+            let sum = a.wrapping_add(f).wrapping_add(k[i]).wrapping_add(w[g]);
+            (a, d, c) = (d, c, b);
+            b = b.wrapping_add(sum.rotate_left(S[i / 16][i % 4]));
+        }
+        for (x, y) in h.iter_mut().zip([a, b, c, d]) {
+            *x = x.wrapping_add(y);
+        }
+    }
+    let mut out = [0; 16];
+    for (o, x) in out.chunks_exact_mut(4).zip(h) {
+        o.copy_from_slice(&x.to_le_bytes());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(d: [u8; 16]) -> String {
+        d.iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    #[test]
+    fn md5_of_the_rfc() {
+        assert_eq!(hex(md5(b"")), "d41d8cd98f00b204e9800998ecf8427e");
+        assert_eq!(hex(md5(b"message digest")), "f96b697d7cb7938d525a2f31aaf161d0");
+        let long = "1234567890".repeat(8);
+        assert_eq!(hex(md5(long.as_bytes())), "57edf4a22be3c955ac49da2e2107b67a");
+    }
+
+    #[test]
+    fn ketama_has_160_sorted_points_per_server() {
+        let ring = ketama(&["10.0.1.1:11211".into(), "10.0.1.2:11212".into()]);
+        assert_eq!(ring.len(), 2 * 160 * 2);
+        assert!(ring.chunks(2).zip(ring.chunks(2).skip(1)).all(|(a, b)| a[0] <= b[0]));
+        // The first server's first hash is md5("10.0.1.1-0").
+        let d = md5(b"10.0.1.1-0");
+        let point = u32::from_le_bytes([d[0], d[1], d[2], d[3]]);
+        assert!(ring.chunks(2).any(|p| p == [point, 0]));
+    }
+
+    #[test]
+    fn maglev_is_even_and_moves_little() {
+        let servers: Vec<String> = (0..7).map(|i| format!("10.0.0.{i}:80")).collect();
+        let all = maglev(&servers, MAGLEV_SLOTS);
+        let share = |t: &[u32], s: u32| t.iter().filter(|x| **x == s).count();
+        for s in 0..7 {
+            let n = share(&all, s);
+            assert!((9_300..9_450).contains(&n), "server {s} has {n} slots");
+        }
+        let fewer = maglev(&servers[..6], MAGLEV_SLOTS);
+        let moved = all.iter().zip(&fewer).filter(|(a, b)| a != b && **a != 6).count();
+        assert!(moved < 65_537 / 10, "{moved} slots moved");
+    }
+}

@@ -1,0 +1,324 @@
+//! Settings: `--set name=value` becomes the program's parameters, `--set PORT.option=value` its port options.
+//!
+//! In: the description and the pairs as written. Out: [`Settings`], the `wl_param` table with the memory it points
+//! to, and per port its options, addresses and their names. Errors name the parameter and the form expected.
+
+use crate::abi::{wl_bytes, wl_endpoint, wl_param};
+use crate::error::Error;
+use std::net::{SocketAddr, ToSocketAddrs};
+use wireloom_ir::desc::{Desc, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Value};
+
+/// Everything that was set, resolved.
+pub struct Settings {
+    pub params: Vec<wl_param>,
+    pub values: Vec<ParamValue>,
+    pub ports: Vec<PortSetting>,
+    /// Memory that `params` points into: never changed once built.
+    _bytes: Vec<Box<[u8]>>,
+    _endpoints: Vec<Box<[wl_endpoint]>>,
+}
+
+// SAFETY: the pointers in `params` name memory owned by the same value and are only read.
+unsafe impl Send for Settings {}
+// SAFETY: as above.
+unsafe impl Sync for Settings {}
+
+pub struct PortSetting {
+    pub options: PortOptions,
+    /// Listen: one address. Connect: the backends.
+    pub addrs: Vec<SocketAddr>,
+    /// As written, for hashing and metrics.
+    pub names: Vec<String>,
+}
+
+/// Splits `name=value`.
+pub fn pair(text: &str) -> Result<(String, String), Error> {
+    match text.split_once('=') {
+        Some((n, v)) if !n.trim().is_empty() => Ok((n.trim().to_string(), v.to_string())),
+        _ => Err(Error::Param(format!("`--set {text}`: expected NAME=VALUE, for example `--set port=8080`"))),
+    }
+}
+
+/// Resolves all parameters and options of `desc` from the pairs given.
+pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error> {
+    let mut values: Vec<Option<ParamValue>> = desc.params.iter().map(|p| p.default.clone()).collect();
+    let mut options: Vec<PortOptions> = desc.ports.iter().map(|p| p.options.clone()).collect();
+    for (name, text) in sets {
+        if let Some((port, option)) = name.split_once('.') {
+            let i = desc.ports.iter().position(|p| p.name == port).ok_or_else(|| no_such("port", port, desc))?;
+            set_option(&mut options[i], option, text).map_err(|e| Error::Param(format!("`{name}={text}`: {e}")))?;
+            continue;
+        }
+        let i = desc.params.iter().position(|p| &p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
+        let v = parse(desc.params[i].ty, text);
+        values[i] = Some(v.map_err(|e| Error::Param(format!("parameter `{name}`: {e} (got `{text}`)")))?);
+    }
+    let values = values
+        .into_iter()
+        .zip(&desc.params)
+        .map(|(v, p)| v.ok_or_else(|| missing(p)))
+        .collect::<Result<Vec<_>, _>>()?;
+    build(desc, values, options)
+}
+
+fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptions>) -> Result<Settings, Error> {
+    let (mut bytes, mut endpoints, mut params) = (Vec::new(), Vec::new(), Vec::new());
+    for (value, p) in values.iter().zip(&desc.params) {
+        let mut out = wl_param::default();
+        match value {
+            ParamValue::Bool(b) => out.u = u64::from(*b),
+            ParamValue::UInt(u) | ParamValue::Duration(u) => out.u = *u,
+            ParamValue::Bytes(b) => {
+                let kept: Box<[u8]> = b.clone().into_boxed_slice();
+                out.b = wl_bytes::of(&kept);
+                out.u = kept.len() as u64;
+                bytes.push(kept);
+            }
+            ParamValue::Endpoints(list) => {
+                let addrs = addresses(list).map_err(|e| Error::Param(format!("parameter `{}`: {e}", p.name)))?;
+                let list: Box<[wl_endpoint]> = addrs.into_iter().map(wl_endpoint::from).collect();
+                out.u = list.len() as u64;
+                out.ep = list.first().copied().unwrap_or_default();
+                endpoints.push(list);
+            }
+        }
+        params.push(out);
+    }
+    let ports = desc
+        .ports
+        .iter()
+        .zip(options)
+        .map(|(port, options)| port_setting(port, options, &values))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Settings { params, values, ports, _bytes: bytes, _endpoints: endpoints })
+}
+
+fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) -> Result<PortSetting, Error> {
+    let (value, listen) = match &port.kind {
+        PortKind::Listen(v) => (v, true),
+        PortKind::Connect(v) => (v, false),
+    };
+    let value = match value {
+        Value::Const(v) => v,
+        Value::Param(i) => values
+            .get(*i as usize)
+            .ok_or_else(|| Error::Program(format!("port `{}` names a parameter that does not exist", port.name)))?,
+    };
+    let bad = |e: String| Error::Param(format!("port `{}`: {e}", port.name));
+    let (names, addrs) = match value {
+        ParamValue::UInt(n) if listen => {
+            let n = u16::try_from(*n).map_err(|_| bad(format!("{n} is no port number (0 to 65535)")))?;
+            (vec![format!("0.0.0.0:{n}")], vec![SocketAddr::from(([0, 0, 0, 0], n))])
+        }
+        ParamValue::Endpoints(list) => (list.clone(), addresses(list).map_err(bad)?),
+        _ => return Err(bad("needs an endpoint, `host:port`".into())),
+    };
+    if listen && addrs.len() != 1 {
+        return Err(bad("listens on exactly one endpoint".into()));
+    }
+    Ok(PortSetting { options, addrs, names })
+}
+
+fn addresses(list: &[String]) -> Result<Vec<SocketAddr>, String> {
+    list.iter().map(|s| address(s)).collect()
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let bare = text.parse::<u16>().ok().map(|p| format!("0.0.0.0:{p}"));
+    let full = bare.as_deref().unwrap_or(text);
+    match full.to_socket_addrs() {
+        Ok(mut a) => a.next().ok_or_else(|| format!("`{text}` has no address")),
+        Err(e) => Err(format!("cannot resolve `{text}`: {e}; expected host:port, as in 127.0.0.1:8080")),
+    }
+}
+
+fn no_such(what: &str, name: &str, desc: &Desc) -> Error {
+    let known: Vec<&str> = match what {
+        "port" => desc.ports.iter().map(|p| p.name.as_str()).collect(),
+        _ => desc.params.iter().map(|p| p.name.as_str()).collect(),
+    };
+    let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
+    Error::Param(format!("app `{}` has no {what} `{name}`; it has: {known}", desc.app))
+}
+
+fn missing(p: &ParamDesc) -> Error {
+    let doc = if p.doc.is_empty() { String::new() } else { format!(" ({})", p.doc.trim()) };
+    Error::Param(format!("parameter `{}`{doc} has no value; give `--set {}={}`", p.name, p.name, example(p.ty)))
+}
+
+fn example(ty: ParamType) -> &'static str {
+    match ty {
+        ParamType::Bool => "true",
+        ParamType::UInt(_) => "8080",
+        ParamType::Duration => "10ms",
+        ParamType::Bytes(_) => "text",
+        ParamType::Endpoint => "127.0.0.1:8080",
+        ParamType::Endpoints(_) => "127.0.0.1:9001,127.0.0.1:9002",
+    }
+}
+
+/// Parses one value as its type asks.
+pub fn parse(ty: ParamType, text: &str) -> Result<ParamValue, String> {
+    let t = text.trim();
+    match ty {
+        ParamType::Bool => match t {
+            "true" | "yes" | "on" | "1" => Ok(ParamValue::Bool(true)),
+            "false" | "no" | "off" | "0" => Ok(ParamValue::Bool(false)),
+            _ => Err("expected true or false".into()),
+        },
+        ParamType::UInt(bits) => {
+            let n = number(t)?;
+            if bits < 64 && n >> bits != 0 {
+                return Err(format!("must be at most {}", (1u64 << bits) - 1));
+            }
+            Ok(ParamValue::UInt(n))
+        }
+        ParamType::Duration => duration(t).map(ParamValue::Duration),
+        ParamType::Bytes(max) if text.len() > max as usize => Err(format!("must be at most {max} bytes long")),
+        ParamType::Bytes(_) => Ok(ParamValue::Bytes(text.as_bytes().to_vec())),
+        ParamType::Endpoint => address(t).map(|_| ParamValue::Endpoints(vec![t.to_string()])),
+        ParamType::Endpoints(max) => {
+            let list: Vec<String> = t.split(',').map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect();
+            if list.is_empty() {
+                return Err("expected host:port,host:port,...".into());
+            }
+            if list.len() > max as usize {
+                return Err(format!("at most {max} endpoints"));
+            }
+            addresses(&list)?;
+            Ok(ParamValue::Endpoints(list))
+        }
+    }
+}
+
+/// A number, with `_` between digits, `0x`, or a size suffix: `64KiB`, `1M`.
+fn number(text: &str) -> Result<u64, String> {
+    let bad = || "expected a number, as in 8080 or 64KiB".to_string();
+    let clean = text.replace('_', "");
+    if let Some(hex) = clean.strip_prefix("0x") {
+        return u64::from_str_radix(hex, 16).map_err(|_| bad());
+    }
+    let split = clean.find(|c: char| !c.is_ascii_digit()).unwrap_or(clean.len());
+    let (digits, unit) = clean.split_at(split);
+    let factor: u64 = match unit {
+        "" => 1,
+        "K" | "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(bad()),
+    };
+    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(bad)
+}
+
+fn duration(text: &str) -> Result<u64, String> {
+    let bad = || "expected a duration, as in 10ms, 2s or 5m".to_string();
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(bad)?;
+    let (digits, unit) = text.split_at(split);
+    let ns = match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        _ => return Err(bad()),
+    };
+    let n: f64 = digits.trim().parse().map_err(|_| bad())?;
+    let total = n * ns;
+    if !(0.0..=1.8e19).contains(&total) {
+        return Err(bad());
+    }
+    Ok(total as u64)
+}
+
+fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), String> {
+    let time = || duration(text.trim());
+    let count = || number(text.trim()).and_then(|n| u32::try_from(n).map_err(|_| "number too large".to_string()));
+    match option {
+        "connect" | "connect_timeout" => o.connect_timeout = time()?,
+        "call" | "call_timeout" => o.call_timeout = time()?,
+        "read" | "read_timeout" => o.read_timeout = time()?,
+        "idle" | "idle_timeout" => o.idle_timeout = time()?,
+        "write" | "write_timeout" => o.write_timeout = time()?,
+        "max_connections" => o.max_connections = count()?.max(1),
+        "max_outstanding" => o.max_outstanding = count()?.max(1),
+        "connections" => o.connections = count()?.clamp(1, 1024),
+        "eject_after" => o.eject_after = count()?,
+        "eject_time" => o.eject_time = time()?,
+        _ => {
+            return Err("no such option; there are connect, call, read, idle, write (times), max_connections, \
+                        max_outstanding, connections, eject_after (numbers) and eject_time"
+                .into())
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_messages() {
+        assert_eq!(parse(ParamType::UInt(16), "64KiB").unwrap_err(), "must be at most 65535");
+        assert_eq!(parse(ParamType::UInt(32), "64KiB"), Ok(ParamValue::UInt(65536)));
+        assert_eq!(parse(ParamType::Duration, "1.5ms"), Ok(ParamValue::Duration(1_500_000)));
+        assert!(parse(ParamType::Duration, "5").is_err());
+        assert!(parse(ParamType::Endpoints(2), "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3").is_err());
+        assert!(parse(ParamType::Endpoint, "nonsense").is_err());
+        assert!(parse(ParamType::Bytes(3), "four").is_err());
+    }
+
+    fn desc() -> Desc {
+        let port = |name: &str, kind| PortDesc {
+            name: name.into(),
+            kind,
+            protocols: vec![0],
+            options: PortOptions::default(),
+            ketama: false,
+            maglev: false,
+        };
+        Desc {
+            app: "a".into(),
+            params: vec![
+                ParamDesc { name: "port".into(), ty: ParamType::UInt(16), default: None, doc: String::new() },
+                ParamDesc { name: "servers".into(), ty: ParamType::Endpoints(4), default: None, doc: String::new() },
+            ],
+            ports: vec![
+                port("client", PortKind::Listen(Value::Param(0))),
+                port("backends", PortKind::Connect(Value::Param(1))),
+            ],
+            ..Desc::default()
+        }
+    }
+
+    #[test]
+    fn resolves_ports_and_options() {
+        let sets: Vec<_> = ["port=8080", "servers=127.0.0.1:1,[::1]:2", "backends.idle=5s", "client.max_outstanding=7"]
+            .iter()
+            .map(|s| pair(s).unwrap())
+            .collect();
+        let s = resolve(&desc(), &sets).unwrap();
+        assert_eq!(s.ports[0].addrs[0].port(), 8080);
+        assert_eq!(s.ports[1].addrs.len(), 2);
+        assert_eq!(s.ports[1].options.idle_timeout, 5_000_000_000);
+        assert_eq!(s.ports[0].options.max_outstanding, 7);
+        assert_eq!(s.params[1].u, 2);
+    }
+
+    #[test]
+    fn errors_name_the_parameter() {
+        let text = |sets: &[&str]| {
+            let sets: Vec<_> = sets.iter().map(|s| pair(s).unwrap()).collect();
+            resolve(&desc(), &sets).err().map(|e| e.to_string()).unwrap_or_default()
+        };
+        assert!(text(&["port=80"]).contains("`servers`"));
+        assert!(text(&["prot=80"]).contains("it has: port, servers"));
+        assert!(text(&["port=x"]).contains("parameter `port`"));
+        assert!(text(&["client.idel=1s"]).contains("no such option"));
+        assert!(pair("novalue").is_err());
+    }
+}

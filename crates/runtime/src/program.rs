@@ -1,0 +1,158 @@
+//! A program as the runtime calls it: a safe wrapper over the C function table.
+//!
+//! The table comes from a shared object ([`Program::open`]), from the running executable ([`Program::linked`], what
+//! `wireloom build` makes) or from memory ([`Program::from_table`], the interpreter and tests).
+
+use crate::abi::*;
+use crate::error::Error;
+use std::ffi::{c_void, CStr, CString};
+use std::os::raw::c_int;
+use std::path::Path;
+
+/// What a parser said; see `WL_MORE` and its siblings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    More,
+    Head,
+    Whole,
+    Bad,
+}
+
+impl Verdict {
+    fn of(code: c_int) -> Verdict {
+        match code {
+            WL_MORE => Verdict::More,
+            WL_HEAD => Verdict::Head,
+            WL_WHOLE => Verdict::Whole,
+            _ => Verdict::Bad,
+        }
+    }
+}
+
+/// A unit's parser: sizes and functions.
+#[derive(Clone, Copy)]
+pub struct Unit {
+    pub view_size: usize,
+    pub head_max: usize,
+    parse: ParseFn,
+    tail: Option<TailFn>,
+    this: *mut c_void,
+    index: u32,
+}
+
+impl Unit {
+    /// # Safety
+    /// `view` points to `view_size` bytes, aligned to 8; `buf` is valid for `n` bytes.
+    #[inline]
+    pub unsafe fn parse(&self, view: *mut wl_parser, buf: *const u8, n: u32, eof: bool) -> Verdict {
+        // SAFETY: the caller vouches for the pointers, the program for the function.
+        Verdict::of(unsafe { (self.parse)(self.this, self.index, view, buf, n, eof as c_int) })
+    }
+
+    /// Parses tail bytes; answers how many belong to the message.
+    /// # Safety
+    /// As for [`Unit::parse`].
+    #[inline]
+    pub unsafe fn tail(&self, view: *mut wl_parser, buf: *const u8, n: u32, eof: bool) -> (Verdict, u32) {
+        let Some(tail) = self.tail else { return (Verdict::Whole, 0) };
+        let mut used = 0;
+        // SAFETY: as above.
+        let code = unsafe { tail(self.this, self.index, view, buf, n, eof as c_int, &mut used) };
+        (Verdict::of(code), used.min(n))
+    }
+}
+
+/// A loaded program. Cheap to copy around by reference; lives as long as the process (shared objects are not closed:
+/// their code may be on the stack of another core).
+pub struct Program {
+    table: *const wl_program,
+    units: Vec<Unit>,
+}
+
+// SAFETY: the table is immutable, and the ABI asks of a program that its functions can be called from several cores
+// at once on different tasks.
+unsafe impl Send for Program {}
+// SAFETY: as above.
+unsafe impl Sync for Program {}
+
+impl Program {
+    /// Wraps a function table.
+    /// # Safety
+    /// `table` and all it points to must be valid for the rest of the process and obey `wireloom.h`.
+    pub unsafe fn from_table(table: *const wl_program) -> Result<Program, Error> {
+        if table.is_null() {
+            return Err(Error::Program("the program has no function table".into()));
+        }
+        // SAFETY: valid by contract.
+        let t = unsafe { &*table };
+        if t.abi != WL_ABI {
+            return Err(Error::Program(format!(
+                "the program was built for ABI version {}, this runtime speaks {WL_ABI}; build it again",
+                t.abi
+            )));
+        }
+        if t.run.is_none() {
+            return Err(Error::Program("the program has no run function".into()));
+        }
+        let mut units = Vec::with_capacity(t.units as usize);
+        for i in 0..t.units {
+            // SAFETY: `unit` holds `units` entries by contract.
+            let u = unsafe { *t.unit.add(i as usize) };
+            let parse = u.parse.ok_or_else(|| Error::Program(format!("unit {i} has no parser")))?;
+            let view_size = (u.view_size as usize).max(std::mem::size_of::<wl_parser>());
+            units.push(Unit { view_size, head_max: u.head_max as usize, parse, tail: u.tail, this: t.self_, index: i });
+        }
+        Ok(Program { table, units })
+    }
+
+    /// Loads a compiled program.
+    pub fn open(path: &Path) -> Result<Program, Error> {
+        let text = path.to_string_lossy().into_owned();
+        let name = CString::new(text.as_bytes()).map_err(|_| Error::Program(format!("bad file name {text:?}")))?;
+        // SAFETY: a plain dlopen; initialisers of generated code do nothing.
+        let lib = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if lib.is_null() {
+            return Err(Error::Program(format!("cannot load {text}: {}", dl_error())));
+        }
+        Program::symbol(lib, &text)
+    }
+
+    /// The program linked into this executable.
+    pub fn linked() -> Result<Program, Error> {
+        Program::symbol(libc::RTLD_DEFAULT, "this executable")
+    }
+
+    fn symbol(lib: *mut c_void, what: &str) -> Result<Program, Error> {
+        // SAFETY: the handle is open (or RTLD_DEFAULT) and the name is a C string.
+        let sym = unsafe { libc::dlsym(lib, c"wireloom_program".as_ptr()) };
+        if sym.is_null() {
+            return Err(Error::Program(format!("{what} holds no Wireloom program")));
+        }
+        // SAFETY: the one exported symbol has this type (wireloom.h).
+        let f: ProgramFn = unsafe { std::mem::transmute::<*mut c_void, ProgramFn>(sym) };
+        // SAFETY: generated code; the table is static.
+        unsafe { Program::from_table(f()) }
+    }
+
+    pub fn table(&self) -> &wl_program {
+        // SAFETY: valid for the process by the contract of `from_table`.
+        unsafe { &*self.table }
+    }
+
+    pub fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    /// The largest view of all units, in 8-byte words.
+    pub fn view_words(&self) -> usize {
+        self.units.iter().map(|u| u.view_size.div_ceil(8)).max().unwrap_or(8)
+    }
+}
+
+fn dl_error() -> String {
+    // SAFETY: dlerror gives a C string or null.
+    unsafe {
+        let e = libc::dlerror();
+        if e.is_null() { "unknown error".into() } else { CStr::from_ptr(e).to_string_lossy().into_owned() }
+    }
+}

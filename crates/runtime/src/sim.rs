@@ -1,0 +1,92 @@
+//! One core over the memory engine: the runtime as a deterministic machine.
+//!
+//! A test plays clients and backends, byte by byte, and moves time. Used by `wireloom test`, by differential tests
+//! and by fuzzing. Listening ports keep the addresses of their settings; nothing touches the network.
+
+use crate::core::app::App;
+use crate::core::Core;
+use crate::engine::memory::{Behaviour, Memory, Network, Peer};
+use crate::error::Error;
+use crate::stats::{AppStats, CoreStats};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub struct Sim {
+    pub core: Core,
+    pub net: Network,
+    apps: Vec<Arc<App>>,
+}
+
+/// Most batches that [`Sim::settle`] runs; a program that is still busy then never stops.
+const SETTLE_MAX: u32 = 10_000;
+
+impl Sim {
+    pub fn new(apps: Vec<Arc<App>>) -> Result<Sim, Error> {
+        let (engine, net) = Memory::new();
+        let stats = Arc::new(vec![CoreStats::for_apps(&apps)]);
+        let mut core = Core::new(Box::new(engine), &apps, stats, 0, true);
+        core.listen()?;
+        core.start();
+        Ok(Sim { core, net, apps })
+    }
+
+    /// The app's statistics.
+    pub fn stats(&self, app: usize) -> &AppStats {
+        &self.core.stats[0].apps[app]
+    }
+
+    /// Connects a client to the listening port of this name. None if there is no such port or it is closed.
+    pub fn client(&mut self, port: &str) -> Option<Peer> {
+        let addr = self.address(port, 0)?;
+        let peer = self.net.connect(SocketAddr::from(([10, 0, 0, 1], addr.port())));
+        let peer = match peer {
+            Some(p) => Some(p),
+            None => self.net.connect(addr),
+        };
+        self.settle();
+        peer
+    }
+
+    /// Takes the next connection that the program has made to an instance of a connect port.
+    pub fn backend(&mut self, port: &str, instance: usize) -> Option<Peer> {
+        self.net.accept(self.address(port, instance)?)
+    }
+
+    /// What becomes of further connections to a backend.
+    pub fn behave(&mut self, port: &str, instance: usize, b: Behaviour) {
+        if let Some(a) = self.address(port, instance) {
+            self.net.behave(a, b);
+        }
+    }
+
+    fn address(&self, port: &str, instance: usize) -> Option<SocketAddr> {
+        self.apps.iter().find_map(|a| {
+            let i = a.desc.ports.iter().position(|p| p.name == port)?;
+            a.settings.ports[i].addrs.get(instance).copied()
+        })
+    }
+
+    /// Runs batches until nothing happens any more (time stands still).
+    pub fn settle(&mut self) {
+        for _ in 0..SETTLE_MAX {
+            // The memory engine's poll does not fail.
+            let _ = self.core.step(Some(Duration::ZERO));
+            if !self.core.busy() {
+                return;
+            }
+        }
+    }
+
+    /// Moves time on in steps, running what comes due.
+    pub fn advance(&mut self, d: Duration) {
+        let step = Duration::from_millis(1).max(d / 64);
+        let mut left = d;
+        while !left.is_zero() {
+            let now = step.min(left);
+            self.net.advance(now);
+            left -= now;
+            self.settle();
+        }
+    }
+}

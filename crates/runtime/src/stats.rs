@@ -1,0 +1,230 @@
+//! Numbers of a core: plain counters with one writer (the core), read by the admin thread.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
+
+/// A counter or gauge with one writer. An addition is a load and a store, not a locked instruction.
+#[derive(Default, Debug)]
+pub struct Cell(AtomicU64);
+
+impl Cell {
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+    #[inline]
+    pub fn sub(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(n), Relaxed);
+    }
+    #[inline]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+#[derive(Default, Debug)]
+pub struct CoreStats {
+    pub batches: Cell,
+    pub events: Cell,
+    pub queue_bytes: Cell,
+    pub held_bytes: Cell,
+    pub kept_bytes: Cell,
+    pub accept_failed: Cell,
+    pub tasks: Cell,
+    pub apps: Vec<AppStats>,
+}
+
+impl CoreStats {
+    /// Zeroes for a core that hosts these apps.
+    pub fn for_apps(apps: &[std::sync::Arc<crate::core::app::App>]) -> CoreStats {
+        let port = |p: &crate::params::PortSetting| PortStats {
+            backends: p.addrs.iter().map(|_| BackendStats::default()).collect(),
+            ..PortStats::default()
+        };
+        let app = |a: &std::sync::Arc<crate::core::app::App>| AppStats {
+            ports: a.settings.ports.iter().map(port).collect(),
+            ..AppStats::default()
+        };
+        CoreStats { apps: apps.iter().map(app).collect(), ..CoreStats::default() }
+    }
+}
+
+#[derive(Default, Debug)]
+pub struct AppStats {
+    pub ports: Vec<PortStats>,
+    pub faults: FaultTable,
+    pub latency: Histogram,
+    /// Address of the core's state, where the program keeps its `counter`s; 0 before start.
+    pub state: AtomicU64,
+}
+
+#[derive(Default, Debug)]
+pub struct PortStats {
+    /// Connections opened ever, open now, and turned away by the limit.
+    pub opened: Cell,
+    pub open: Cell,
+    pub turned_away: Cell,
+    /// Listen: requests in and replies out. Connect: requests out and replies in.
+    pub requests: Cell,
+    pub replies: Cell,
+    pub bytes_in: Cell,
+    pub bytes_out: Cell,
+    pub retries: Cell,
+    pub backends: Vec<BackendStats>,
+}
+
+#[derive(Default, Debug)]
+pub struct BackendStats {
+    pub requests: Cell,
+    pub failures: Cell,
+    pub ejections: Cell,
+    pub connections: Cell,
+    /// Requests outstanding and 1 = usable, as the program sees them too.
+    pub load: AtomicU32,
+    pub down: AtomicU8,
+}
+
+/// Faults per (kind, place): a small open-addressed table; what does not fit is counted per kind only.
+#[derive(Debug)]
+pub struct FaultTable {
+    keys: Vec<AtomicU64>,
+    counts: Vec<AtomicU64>,
+}
+
+const FAULT_SLOTS: usize = 256;
+
+impl Default for FaultTable {
+    fn default() -> Self {
+        FaultTable {
+            keys: (0..FAULT_SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            counts: (0..FAULT_SLOTS).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+}
+
+/// Place of a fault that belongs to no place of the program.
+pub const NO_PLACE: u32 = u32::MAX;
+
+impl FaultTable {
+    pub fn add(&self, kind: u32, place: u32) {
+        let key = (u64::from(kind) + 1) << 32 | u64::from(place);
+        if !self.try_add(key) {
+            self.try_add((u64::from(kind) + 1) << 32 | u64::from(NO_PLACE));
+        }
+    }
+
+    fn try_add(&self, key: u64) -> bool {
+        let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as usize;
+        for i in 0..32 {
+            let slot = (start + i) % FAULT_SLOTS;
+            let have = self.keys[slot].load(Relaxed);
+            if have == 0 {
+                self.keys[slot].store(key, Relaxed);
+            } else if have != key {
+                continue;
+            }
+            self.counts[slot].store(self.counts[slot].load(Relaxed) + 1, Relaxed);
+            return true;
+        }
+        false
+    }
+
+    /// (kind, place, count) of all that occurred.
+    pub fn list(&self) -> Vec<(u32, u32, u64)> {
+        let entry = |(k, c): (&AtomicU64, &AtomicU64)| {
+            let key = k.load(Relaxed);
+            (key != 0).then(|| ((key >> 32) as u32 - 1, key as u32, c.load(Relaxed)))
+        };
+        self.keys.iter().zip(&self.counts).filter_map(entry).collect()
+    }
+}
+
+/// Latency in nanoseconds: four buckets per power of two, 1 µs to 64 s.
+#[derive(Debug)]
+pub struct Histogram {
+    buckets: Vec<AtomicU64>,
+    pub sum: Cell,
+}
+
+const FIRST: u32 = 10;
+const BUCKETS: usize = (36 - FIRST as usize) * 4 + 1;
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram { buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(), sum: Cell::default() }
+    }
+}
+
+impl Histogram {
+    #[inline]
+    pub fn record(&self, ns: u64) {
+        let i = Histogram::index(ns);
+        self.buckets[i].store(self.buckets[i].load(Relaxed) + 1, Relaxed);
+        self.sum.add(ns);
+    }
+
+    fn index(ns: u64) -> usize {
+        if ns < 1 << FIRST {
+            return 0;
+        }
+        let log = 63 - ns.leading_zeros();
+        let quarter = (ns >> (log - 2)) & 3;
+        (((log - FIRST) as usize) * 4 + quarter as usize + 1).min(BUCKETS - 1)
+    }
+
+    /// Upper bound of a bucket in nanoseconds.
+    pub fn bound(i: usize) -> u64 {
+        if i == 0 {
+            return 1 << FIRST;
+        }
+        let (log, quarter) = (FIRST + (i as u32 - 1) / 4, (i as u64 - 1) % 4);
+        (5 + quarter) << (log - 2)
+    }
+
+    pub fn counts(&self) -> Vec<u64> {
+        self.buckets.iter().map(|b| b.load(Relaxed)).collect()
+    }
+}
+
+/// The value below which `share` of the recorded ones lie.
+pub fn percentile(counts: &[u64], share: f64) -> u64 {
+    let total: u64 = counts.iter().sum();
+    let want = (total as f64 * share).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    for (i, c) in counts.iter().enumerate() {
+        seen += c;
+        if seen >= want {
+            return Histogram::bound(i);
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_hold_what_their_bounds_say() {
+        for ns in [0, 1023, 1024, 1279, 1280, 5000, 1 << 20, (1 << 35) + 17] {
+            let i = Histogram::index(ns);
+            assert!(ns < Histogram::bound(i), "{ns} in {i}");
+            assert!(i == 0 || ns >= Histogram::bound(i - 1), "{ns} in {i}");
+        }
+    }
+
+    #[test]
+    fn faults_are_counted_per_kind_and_place() {
+        let t = FaultTable::default();
+        for _ in 0..3 {
+            t.add(8, 1);
+        }
+        t.add(8, NO_PLACE);
+        let mut l = t.list();
+        l.sort();
+        assert_eq!(l, [(8, 1, 3), (8, NO_PLACE, 1)]);
+    }
+}
