@@ -14,6 +14,7 @@ mod unit;
 pub mod grammar;
 pub mod layout;
 pub mod passes;
+pub mod text;
 pub mod walk;
 
 pub use body::*;

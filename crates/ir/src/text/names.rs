@@ -1,0 +1,31 @@
+//! Words of the text form for operators and builtins.
+
+use crate::{BinOp, Builtin, UnOp};
+
+pub const UNARY: &[(UnOp, &str)] = &[(UnOp::Neg, "neg"), (UnOp::Not, "not"), (UnOp::BitNot, "bit_not")];
+
+pub const BINARY: &[(BinOp, &str)] = &[
+    (BinOp::Add, "add"), (BinOp::Sub, "sub"), (BinOp::Mul, "mul"), (BinOp::Div, "div"), (BinOp::Rem, "rem"),
+    (BinOp::AddSat, "add_sat"), (BinOp::SubSat, "sub_sat"), (BinOp::And, "and"), (BinOp::Or, "or"),
+    (BinOp::BitAnd, "bit_and"), (BinOp::BitOr, "bit_or"), (BinOp::BitXor, "bit_xor"), (BinOp::Shl, "shl"), (BinOp::Shr, "shr"),
+    (BinOp::Eq, "eq"), (BinOp::Ne, "ne"), (BinOp::Lt, "lt"), (BinOp::Le, "le"), (BinOp::Gt, "gt"), (BinOp::Ge, "ge"),
+    (BinOp::EqCase, "eq_case"),
+];
+
+pub const BUILTINS: &[(Builtin, &str)] = &[
+    (Builtin::LenBytes, "len_bytes"), (Builtin::Hash, "hash"), (Builtin::Fnv1a32, "fnv1a32"), (Builtin::Fnv1a64, "fnv1a64"),
+    (Builtin::Crc32, "crc32"), (Builtin::Md5U32, "md5_u32"), (Builtin::Min, "min"), (Builtin::Max, "max"),
+    (Builtin::Lower, "lower"), (Builtin::Upper, "upper"), (Builtin::StartsWith, "starts_with"), (Builtin::EndsWith, "ends_with"),
+    (Builtin::FindBytes, "find_bytes"), (Builtin::Slice, "slice"), (Builtin::ByteAt, "byte_at"), (Builtin::Concat, "concat"),
+    (Builtin::ParseU64, "parse_u64"), (Builtin::TextU64, "text_u64"), (Builtin::TextIp, "text_ip"),
+    (Builtin::EndpointIp, "endpoint_ip"), (Builtin::EndpointPort, "endpoint_port"), (Builtin::HasToken, "has_token"),
+    (Builtin::AllIn, "all_in"),
+];
+
+pub fn name_of<T: PartialEq + Copy>(table: &[(T, &'static str)], value: T) -> &'static str {
+    table.iter().find(|(v, _)| *v == value).map_or("unnamed", |(_, n)| n)
+}
+
+pub fn value_of<T: Copy>(table: &[(T, &'static str)], name: &str) -> Option<T> {
+    table.iter().find(|(_, n)| *n == name).map(|(v, _)| *v)
+}

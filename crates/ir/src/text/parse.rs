@@ -1,0 +1,576 @@
+//! Parsing: declarations, types and units. Recursive descent; nesting is limited, so no input can exhaust the stack.
+
+use super::lex::{tokens, Token, ARROW, DOTS, FAT_ARROW};
+use super::TextError;
+use crate::*;
+use desc::{ParamType, ParamValue, PortKind, PortOptions, Sharing, Value};
+
+pub(super) type Res<T> = Result<T, TextError>;
+
+const MAX_NESTING: u32 = 100;
+
+pub(super) struct Parser {
+    tokens: Vec<(Token, u32)>,
+    at: usize,
+    depth: u32,
+    pub m: Module,
+}
+
+pub(super) fn module(text: &str) -> Res<Module> {
+    let mut p = Parser { tokens: tokens(text)?, at: 0, depth: 0, m: Module::default() };
+    while *p.peek() != Token::End { p.declaration()? }
+    Ok(p.m)
+}
+
+impl Parser {
+    pub fn peek(&self) -> &Token { &self.tokens[self.at.min(self.tokens.len() - 1)].0 }
+
+    pub fn error<T>(&self, message: impl Into<String>) -> Res<T> {
+        Err(TextError { line: self.tokens[self.at.min(self.tokens.len() - 1)].1, message: message.into() })
+    }
+
+    pub fn bump(&mut self) -> Token {
+        let t = self.peek().clone();
+        if t != Token::End { self.at += 1 }
+        t
+    }
+
+    /// Runs `f` one level deeper.
+    pub fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> Res<T>) -> Res<T> {
+        if self.depth >= MAX_NESTING { return self.error("nested too deep") }
+        self.depth += 1;
+        let out = f(self);
+        self.depth -= 1;
+        out
+    }
+
+    pub fn is(&self, c: char) -> bool { *self.peek() == Token::Sign(c) }
+    pub fn eat(&mut self, c: char) -> bool { let yes = self.is(c); if yes { self.at += 1 } yes }
+    pub fn sign(&mut self, c: char) -> Res<()> { if self.eat(c) { Ok(()) } else { self.error(format!("expected `{c}`, found {:?}", self.peek())) } }
+    pub fn is_word(&self, w: &str) -> bool { matches!(self.peek(), Token::Word(x) if x == w) }
+    pub fn eat_word(&mut self, w: &str) -> bool { let yes = self.is_word(w); if yes { self.at += 1 } yes }
+    pub fn word(&mut self, w: &str) -> Res<()> { if self.eat_word(w) { Ok(()) } else { self.error(format!("expected `{w}`, found {:?}", self.peek())) } }
+
+    pub fn any_word(&mut self) -> Res<String> {
+        match self.bump() { Token::Word(w) => Ok(w), t => self.error(format!("expected a word, found {t:?}")) }
+    }
+
+    pub fn int(&mut self) -> Res<u128> {
+        match self.bump() { Token::Int(n) => Ok(n), t => self.error(format!("expected a number, found {t:?}")) }
+    }
+
+    pub fn num<T: TryFrom<u128>>(&mut self) -> Res<T> {
+        let n = self.int()?;
+        T::try_from(n).or_else(|_| self.error("number out of range"))
+    }
+
+    pub fn str(&mut self) -> Res<String> {
+        match self.bump() { Token::Str(s) => Ok(s), t => self.error(format!("expected a string, found {t:?}")) }
+    }
+
+    pub fn bytes(&mut self) -> Res<Vec<u8>> {
+        match self.bump() { Token::Bytes(b) => Ok(b), t => self.error(format!("expected bytes, found {t:?}")) }
+    }
+
+    /// `name#index`
+    pub fn index(&mut self) -> Res<u32> {
+        if matches!(self.peek(), Token::Word(_)) { self.at += 1 }
+        self.sign('#')?;
+        self.num()
+    }
+
+    /// `(a, b, …)`
+    pub fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Res<T>) -> Res<Vec<T>> {
+        self.sign('(')?;
+        let mut out = Vec::new();
+        while !self.eat(')') {
+            if !out.is_empty() { self.sign(',')? }
+            out.push(item(self)?);
+        }
+        Ok(out)
+    }
+
+    /// `{ … }`, item after item.
+    pub fn braces(&mut self, mut item: impl FnMut(&mut Self) -> Res<()>) -> Res<()> {
+        self.sign('{')?;
+        while !self.eat('}') {
+            if *self.peek() == Token::End { return self.error("expected `}`") }
+            item(self)?;
+        }
+        Ok(())
+    }
+
+    pub fn span(&mut self) -> Res<Span> {
+        if !self.eat('@') { return Ok(Span::default()) }
+        let mut n = [0u32; 5];
+        for (i, n) in n.iter_mut().enumerate() {
+            if i > 0 { self.sign(':')? }
+            *n = self.num()?;
+        }
+        Ok(Span { file: n[0], start: n[1], end: n[2], line: n[3], column: n[4] })
+    }
+
+    pub fn end(&mut self) -> Res<Span> { self.sign(';')?; self.span() }
+
+    pub fn ty(&mut self) -> Res<TyId> {
+        let word = self.any_word()?;
+        if let Some(n) = word.strip_prefix('t').and_then(|n| n.parse().ok()) { return Ok(TyId(n)) }
+        let ty = self.type_of(word)?;
+        Ok(self.m.intern(ty))
+    }
+
+    fn type_of(&mut self, word: String) -> Res<Ty> {
+        self.nested(|p| p.type_inner(&word))
+    }
+
+    fn type_inner(&mut self, word: &str) -> Res<Ty> {
+        if let Some(bits) = word.strip_prefix('u').and_then(|n| n.parse().ok()) { return Ok(Ty::UInt(bits)) }
+        if let Some(bits) = word.strip_prefix('i').and_then(|n| n.parse().ok()) { return Ok(Ty::Int(bits)) }
+        match word {
+            "unit" => return Ok(Ty::Unit),
+            "bool" => return Ok(Ty::Bool),
+            "endpoint" => return Ok(Ty::Endpoint),
+            "ip" => return Ok(Ty::Ip),
+            _ => {}
+        }
+        self.sign('<')?;
+        let ty = match word {
+            "bytes" => Ty::Bytes(self.num()?),
+            "option" => Ty::Option(self.ty()?),
+            "list" => { let t = self.ty()?; self.sign(',')?; Ty::List(t, self.num()?) }
+            "record" => Ty::Record(RecordId(self.index()?)),
+            "msg" => Ty::Msg(UnitId(self.index()?)),
+            "tuple" => {
+                let mut list = Vec::new();
+                while !self.is('>') {
+                    if !list.is_empty() { self.sign(',')? }
+                    list.push(self.ty()?);
+                }
+                Ty::Tuple(list)
+            }
+            _ => return self.error(format!("unknown type `{word}`")),
+        };
+        self.sign('>')?;
+        Ok(ty)
+    }
+
+    pub fn set(&mut self) -> Res<ByteSet> {
+        let text = self.str()?;
+        let mut set = ByteSet::EMPTY;
+        for part in text.split_whitespace() {
+            let (from, to) = part.split_once('-').unwrap_or((part, part));
+            match (u8::from_str_radix(from, 16), u8::from_str_radix(to, 16)) {
+                (Ok(a), Ok(b)) => set = set.union(&ByteSet::range(a, b)),
+                _ => return self.error("bad set of bytes"),
+            }
+        }
+        Ok(set)
+    }
+
+    pub fn range(&mut self) -> Res<(u64, u64)> { let a = self.num()?; self.sign(DOTS)?; Ok((a, self.num()?)) }
+
+    fn name(&mut self) -> Res<Option<String>> { if self.eat_word("_") { Ok(None) } else { self.str().map(Some) } }
+
+    fn boolean(&mut self) -> Res<bool> {
+        match self.any_word()?.as_str() { "true" => Ok(true), "false" => Ok(false), _ => self.error("expected true or false") }
+    }
+
+    fn declaration(&mut self) -> Res<()> {
+        let word = self.any_word()?;
+        match word.as_str() {
+            "app" => self.m.app = self.str()?,
+            "file" => { let s = self.str()?; self.m.files.push(s) }
+            "fault" => { let s = self.str()?; self.m.faults.push(s) }
+            "place" => { let place = Place { name: self.str()?, span: self.span()? }; self.m.places.push(place) }
+            "type" => self.type_declaration()?,
+            "record" => {
+                let record = Record { name: self.str()?, fields: self.list(|p| { let n = p.str()?; p.sign(':')?; Ok((n, p.ty()?)) })? };
+                self.m.records.push(record);
+            }
+            "enum" => {
+                let e = Enum { name: self.str()?, bits: self.num()?, open: self.eat_word("open"), variants: self.list(|p| { let n = p.str()?; p.sign('=')?; Ok((n, p.num()?)) })? };
+                self.m.enums.push(e);
+            }
+            "param" => self.param()?,
+            "unit" => { let u = self.unit()?; self.m.units.push(u) }
+            "protocol" => { let p = self.protocol()?; self.m.protocols.push(p) }
+            "port" => { let p = self.port()?; self.m.ports.push(p) }
+            "state" => {
+                let name = self.str()?;
+                self.sign(':')?;
+                let ty = self.ty()?;
+                let init = if self.eat('=') { Some(self.expr()?) } else { None };
+                self.m.states.push(State { name, ty, init });
+            }
+            "session" => { let name = self.str()?; self.sign(':')?; let ty = self.ty()?; self.m.sessions.push(Session { name, ty }) }
+            "counter" => { let name = self.str()?; self.word("doc")?; let doc = self.str()?; self.m.counters.push(Counter { name, doc }) }
+            "table" => { let t = self.table_declaration()?; self.m.tables.push(t) }
+            "fn" => { let f = self.func()?; self.m.funcs.push(f) }
+            "handler" => { let h = self.handler()?; self.m.handlers.push(h) }
+            "merge" => { let g = self.merge()?; self.m.merges.push(g) }
+            "test" => { let t = self.test()?; self.m.tests.push(t) }
+            _ => return self.error(format!("unknown declaration `{word}`")),
+        }
+        Ok(())
+    }
+
+    fn type_declaration(&mut self) -> Res<()> {
+        let name = self.any_word()?;
+        if name != format!("t{}", self.m.types.len()) { return self.error("types are numbered in order") }
+        self.sign('=')?;
+        let word = self.any_word()?;
+        let ty = self.type_of(word)?;
+        self.m.types.push(ty);
+        Ok(())
+    }
+
+    fn param_value(&mut self) -> Res<ParamValue> {
+        Ok(match self.any_word()?.as_str() {
+            "bool" => ParamValue::Bool(self.boolean()?),
+            "uint" => ParamValue::UInt(self.num()?),
+            "duration" => ParamValue::Duration(self.num()?),
+            "bytes" => ParamValue::Bytes(self.bytes()?),
+            "endpoints" => ParamValue::Endpoints(self.list(Self::str)?),
+            w => return self.error(format!("unknown value `{w}`")),
+        })
+    }
+
+    fn param(&mut self) -> Res<()> {
+        let name = self.str()?;
+        self.sign(':')?;
+        let ty = match self.any_word()?.as_str() {
+            "bool" => ParamType::Bool,
+            "uint" => ParamType::UInt(self.num()?),
+            "duration" => ParamType::Duration,
+            "bytes" => ParamType::Bytes(self.num()?),
+            "endpoint" => ParamType::Endpoint,
+            "endpoints" => ParamType::Endpoints(self.num()?),
+            w => return self.error(format!("unknown parameter type `{w}`")),
+        };
+        self.word("as")?;
+        let value_ty = self.ty()?;
+        let default = if self.eat('=') { Some(self.param_value()?) } else { None };
+        self.word("doc")?;
+        let doc = self.str()?;
+        self.m.params.push(Param { name, doc, ty, value_ty, default });
+        Ok(())
+    }
+
+    fn port(&mut self) -> Res<Port> {
+        let name = self.str()?;
+        let listen = match self.any_word()?.as_str() { "listen" => true, "connect" => false, _ => return self.error("expected listen or connect") };
+        let value = if self.eat_word("param") { Value::Param(self.index()?) } else { Value::Const(self.param_value()?) };
+        self.word("as")?;
+        let protocols = self.list(|p| p.index().map(ProtocolId))?;
+        let (ketama, maglev) = (self.eat_word("ketama"), self.eat_word("maglev"));
+        let mut options = PortOptions::default();
+        while let Token::Word(w) = self.peek() {
+            let w = w.clone();
+            if !super::print::options(&options).iter().any(|(name, _)| *name == w) { break }
+            self.bump();
+            self.option(&mut options, &w)?;
+        }
+        let kind = if listen { PortKind::Listen(value) } else { PortKind::Connect(value) };
+        Ok(Port { name, kind, protocols, options, ketama, maglev, span: self.span()? })
+    }
+
+    fn option(&mut self, o: &mut PortOptions, name: &str) -> Res<()> {
+        match name {
+            "connect_timeout" => o.connect_timeout = self.num()?,
+            "call_timeout" => o.call_timeout = self.num()?,
+            "read_timeout" => o.read_timeout = self.num()?,
+            "idle_timeout" => o.idle_timeout = self.num()?,
+            "write_timeout" => o.write_timeout = self.num()?,
+            "max_connections" => o.max_connections = self.num()?,
+            "max_outstanding" => o.max_outstanding = self.num()?,
+            "connections" => o.connections = self.num()?,
+            "eject_after" => o.eject_after = self.num()?,
+            _ => o.eject_time = self.num()?,
+        }
+        Ok(())
+    }
+
+    fn protocol(&mut self) -> Res<Protocol> {
+        let mut p = Protocol {
+            name: self.str()?, request: UnitId(0), response: None, response_args: Vec::new(), sharing: Sharing::Pipelined, order_by: None,
+            close_request: None, no_reply: None, close_response: None, interim: None, tunnel: None, on_fault: None,
+        };
+        self.braces(|s| {
+            let word = s.any_word()?;
+            if word == "on_fault" {
+                p.on_fault = Some(s.body()?);
+                return Ok(());
+            }
+            match word.as_str() {
+                "request" => p.request = UnitId(s.index()?),
+                "response" => p.response = Some(UnitId(s.index()?)),
+                "sharing" => p.sharing = if s.eat_word("pipelined") { Sharing::Pipelined } else { s.word("exclusive")?; Sharing::Exclusive },
+                "order_by" => p.order_by = Some(FieldId(s.index()?)),
+                "response_arg" => p.response_args.push(s.expr()?),
+                "close_request" => p.close_request = Some(s.expr()?),
+                "no_reply" => p.no_reply = Some(s.expr()?),
+                "close_response" => p.close_response = Some(s.expr()?),
+                "interim" => p.interim = Some(s.expr()?),
+                "tunnel" => p.tunnel = Some(s.expr()?),
+                _ => return s.error(format!("unknown clause `{word}`")),
+            }
+            s.sign(';')
+        })?;
+        Ok(p)
+    }
+
+    fn table_declaration(&mut self) -> Res<Table> {
+        let name = self.str()?;
+        self.sign(':')?;
+        let key = self.ty()?;
+        self.sign(ARROW)?;
+        let value = self.ty()?;
+        self.word("capacity")?;
+        let capacity = self.num()?;
+        self.word("idle")?;
+        let idle = self.num()?;
+        let evict_lru = if self.eat_word("evict_lru") { true } else { self.word("reject")?; false };
+        self.word("memory")?;
+        Ok(Table { name, key, value, capacity, idle, evict_lru, memory: self.num()?, span: self.span()? })
+    }
+
+    fn func(&mut self) -> Res<Func> {
+        let name = self.str()?;
+        self.word("params")?;
+        let params = self.num()?;
+        self.sign(ARROW)?;
+        let ret = self.ty()?;
+        let body = if self.eat_word("extern") { FuncBody::Extern { file: self.str()?, symbol: self.str()? } } else { FuncBody::Body(self.body()?) };
+        Ok(Func { name, params, ret, body, span: self.span()? })
+    }
+
+    fn handler(&mut self) -> Res<Handler> {
+        let name = self.str()?;
+        self.word("on")?;
+        let on = match self.any_word()?.as_str() {
+            "message" => On::Message { port: PortId(self.index()?), protocol: ProtocolId(self.index()?) },
+            "opened" => On::Opened(PortId(self.index()?)),
+            "closed" => On::Closed(PortId(self.index()?)),
+            "fault" => On::Fault,
+            "start" => On::Start,
+            "every" => On::Every(self.num()?),
+            "test" => On::Test(self.num()?),
+            w => return self.error(format!("unknown event `{w}`")),
+        };
+        self.word("steps")?;
+        let steps = self.num()?;
+        let body = self.body()?;
+        Ok(Handler { name, on, steps, body, span: self.span()? })
+    }
+
+    fn merge(&mut self) -> Res<Merge> {
+        let name = self.str()?;
+        let from = PortId(self.index()?);
+        self.sign(ARROW)?;
+        let to = PortId(self.index()?);
+        self.word("inputs")?;
+        let inputs = self.num()?;
+        self.word("of")?;
+        let unit = UnitId(self.index()?);
+        self.word("by")?;
+        let key = FieldId(self.index()?);
+        let (mut locals, mut values) = (Vec::new(), Vec::new());
+        self.braces(|p| {
+            if p.is_word("local") { locals.push(p.local_declaration(locals.len())?); return Ok(()) }
+            p.word("value")?;
+            values.push(MergeValue { field: FieldId(p.index()?), a: p.local()?, b: p.local()?, combined: p.expr()? });
+            p.sign(';')
+        })?;
+        Ok(Merge { name, from, to, inputs, unit, key, values, locals, span: self.span()? })
+    }
+
+    fn test(&mut self) -> Res<Test> {
+        let name = self.str()?;
+        if self.eat_word("code") { return Ok(Test { name, kind: TestKind::Code(HandlerId(self.index()?)), span: self.span()? }) }
+        self.word("sim")?;
+        let params = self.list(|p| { let n = p.str()?; p.sign('=')?; Ok((n, p.str()?)) })?;
+        let mut steps = Vec::new();
+        self.braces(|p| { let s = p.sim()?; steps.push((p.end()?, s)); Ok(()) })?;
+        Ok(Test { name, kind: TestKind::Sim { params, steps }, span: self.span()? })
+    }
+
+    fn sim(&mut self) -> Res<SimStep> {
+        let word = self.any_word()?;
+        if word == "wait" { return Ok(SimStep::Wait(self.num()?)) }
+        let at = SimPort { port: PortId(self.index()?), conn: self.num()? };
+        Ok(match word.as_str() {
+            "send" => SimStep::Send(at, self.bytes()?),
+            "see" => SimStep::See(at, self.bytes()?),
+            "see_closed" => SimStep::SeeClosed(at),
+            "see_nothing" => SimStep::SeeNothing(at),
+            "close" => SimStep::Close(at),
+            "reset" => SimStep::Reset(at),
+            "refuse" => SimStep::Refuse(at),
+            "accept" => SimStep::Accept(at),
+            _ => return self.error(format!("unknown step `{word}`")),
+        })
+    }
+
+    fn unit(&mut self) -> Res<Unit> {
+        let mut u = Unit {
+            name: self.str()?, doc: String::new(), span: Span::default(), params: Vec::new(), fields: Vec::new(), body: Vec::new(), tail: 0,
+            streams: false, min: 0, max: 0, head_max: 0, first: ByteSet::EMPTY,
+        };
+        self.braces(|p| {
+            let word = p.any_word()?;
+            match word.as_str() {
+                "field" => { let f = p.field(u.fields.len())?; u.fields.push(f); return Ok(()) }
+                "doc" => u.doc = p.str()?,
+                "param" => {
+                    let name = p.str()?;
+                    p.sign(':')?;
+                    let ty = p.ty()?;
+                    p.word("shift")?;
+                    let shift = p.num()?;
+                    p.word("bits")?;
+                    u.params.push(UnitParam { name, ty, shift, bits: p.num()? });
+                }
+                "measure" => {
+                    p.word("tail")?;
+                    u.tail = p.num()?;
+                    u.streams = p.eat_word("streams");
+                    p.word("min")?;
+                    u.min = p.num()?;
+                    p.word("max")?;
+                    u.max = p.num()?;
+                    p.word("head_max")?;
+                    u.head_max = p.num()?;
+                    p.word("first")?;
+                    u.first = p.set()?;
+                }
+                "body" => u.body = p.list(|p| p.index().map(FieldId))?,
+                _ => return p.error(format!("unknown word `{word}` in a unit")),
+            }
+            p.sign(';')
+        })?;
+        u.span = self.span()?;
+        Ok(u)
+    }
+
+    fn field(&mut self, n: usize) -> Res<Field> {
+        if self.index()? as usize != n { return self.error("fields are numbered in order") }
+        let name = self.name()?;
+        self.sign(':')?;
+        let ty = self.ty()?;
+        self.word("at")?;
+        let place = PlaceId(self.num()?);
+        self.word("bad")?;
+        let bad = FaultKind(self.num()?);
+        self.word("too_long")?;
+        let too_long = FaultKind(self.num()?);
+        let within = if self.eat_word("in") { Some(self.list(Self::range)?) } else { None };
+        let computed = if self.eat_word("computed") {
+            let lengths = self.list(|p| p.index().map(FieldId))?;
+            self.word("plus")?;
+            let negative = self.eat('-');
+            let n: u64 = self.num()?;
+            Some(Computed { lengths, plus: if negative { (n as i64).wrapping_neg() } else { n as i64 } })
+        } else { None };
+        let (value_used, extent_used) = (self.eat_word("value"), self.eat_word("extent"));
+        self.sign('=')?;
+        let (kind, span) = if self.eat_word("switch") {
+            let mut cases = Vec::new();
+            self.braces(|p| { cases.push(p.case()?); Ok(()) })?;
+            (FieldKind::Switch { cases }, self.span()?)
+        } else { (self.field_kind()?, self.end()?) };
+        Ok(Field { name, span, ty, kind, place, too_long, bad, within, computed, value_used, extent_used })
+    }
+
+    fn case(&mut self) -> Res<Case> {
+        self.word("case")?;
+        let name = self.name()?;
+        let guard = match self.any_word()?.as_str() {
+            "literal" => Guard::Literal { values: self.list(Self::bytes)?, peek: false },
+            "peek" => Guard::Literal { values: self.list(Self::bytes)?, peek: true },
+            "when" => Guard::When(self.expr()?),
+            "else" => Guard::Else,
+            "fault" => Guard::Fault(FaultKind(self.num()?)),
+            w => return self.error(format!("unknown guard `{w}`")),
+        };
+        self.sign(FAT_ARROW)?;
+        let fields = self.list(|p| p.index().map(FieldId))?;
+        self.sign(';')?;
+        Ok(Case { name, guard, fields })
+    }
+
+    fn until(&mut self) -> Res<Until> { self.word("until")?; let peek = self.eat_word("peek"); Ok(Until { peek, delimiters: self.list(Self::bytes)? }) }
+
+    fn extent(&mut self) -> Res<Extent> {
+        if self.is_word("until") { return self.until().map(Extent::Until) }
+        Ok(match self.any_word()?.as_str() {
+            "length" => Extent::Length(self.expr()?),
+            "run" => Extent::Run,
+            "to_end" => Extent::ToEnd,
+            "close" => Extent::Close,
+            w => return self.error(format!("unknown extent `{w}`")),
+        })
+    }
+
+    fn list_extent(&mut self) -> Res<ListExtent> {
+        if self.is_word("until") { return self.until().map(ListExtent::Until) }
+        Ok(match self.any_word()?.as_str() {
+            "count" => ListExtent::Count(self.expr()?),
+            "to_end" => ListExtent::ToEnd,
+            "fold" => {
+                let init = self.expr()?;
+                self.word("step")?;
+                let step = self.expr()?;
+                self.word("done")?;
+                ListExtent::Fold { init, step, done: self.expr()? }
+            }
+            w => return self.error(format!("unknown extent `{w}`")),
+        })
+    }
+
+    fn field_kind(&mut self) -> Res<FieldKind> {
+        Ok(match self.any_word()?.as_str() {
+            "uint" => {
+                self.word("bytes")?;
+                let bytes = self.num()?;
+                self.word("shift")?;
+                let shift = self.num()?;
+                self.word("bits")?;
+                let bits = self.num()?;
+                let big = if self.eat_word("big") { true } else { self.word("little")?; false };
+                FieldKind::UInt { bytes, shift, bits, big, signed: self.eat_word("signed"), advance: self.eat_word("advance") }
+            }
+            "number" => {
+                self.word("radix")?;
+                let radix = self.num()?;
+                self.word("digits")?;
+                let digits = self.num()?;
+                let exact = self.eat_word("exact");
+                FieldKind::Number { radix, digits, exact, until: if self.is_word("until") { Some(self.until()?) } else { None } }
+            }
+            "varint" => FieldKind::Varint { max_bytes: self.num()? },
+            "bytes" => {
+                let (min, max) = self.range()?;
+                let class = if self.eat_word("class") { Some(self.set()?) } else { None };
+                let trim = if self.eat_word("trim") { Some(self.set()?) } else { None };
+                let caseless = self.eat_word("caseless");
+                FieldKind::Bytes { min, max, class, trim, caseless, extent: self.extent()? }
+            }
+            "literal" => FieldKind::Literal { values: self.list(Self::bytes)? },
+            "flag" => FieldKind::Flag { value: self.bytes()? },
+            "unit" => FieldKind::Unit { unit: UnitId(self.index()?), args: self.list(Self::expr)? },
+            "list" => {
+                let element = FieldId(self.index()?);
+                self.word("max")?;
+                FieldKind::List { element, max: self.num()?, extent: self.list_extent()? }
+            }
+            "stream_bytes" => FieldKind::StreamBytes { extent: self.extent()? },
+            "stream_unit" => FieldKind::StreamUnit { unit: UnitId(self.index()?), args: self.list(Self::expr)?, until: if self.eat_word("until") { Some(self.expr()?) } else { None } },
+            "let" => FieldKind::Let { value: self.expr()? },
+            "require" => FieldKind::Require { cond: self.expr()? },
+            "recover" => FieldKind::Recover { how: if self.eat_word("length") { Recover::Length(self.expr()?) } else { Recover::Until(self.until()?) } },
+            "align" => FieldKind::Align { to: self.num()? },
+            "nothing" => FieldKind::Nothing,
+            w => return self.error(format!("unknown kind of field `{w}`")),
+        })
+    }
+}

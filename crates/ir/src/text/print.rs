@@ -1,0 +1,373 @@
+//! Printing: declarations, types and units.
+
+use crate::*;
+use desc::{ParamType, ParamValue, PortKind, PortOptions, Sharing, Value};
+use std::fmt::Write;
+
+pub(super) struct Printer<'a> {
+    pub m: &'a Module,
+    pub out: String,
+    pub indent: usize,
+}
+
+pub(super) fn module(m: &Module) -> String {
+    let mut p = Printer { m, out: String::new(), indent: 0 };
+    p.module();
+    p.out
+}
+
+pub(super) fn string(s: &str) -> String {
+    let mut out = String::from("\"");
+    for c in s.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => { let _ = write!(out, "\\u{{{:x}}}", c as u32); }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+pub(super) fn bytes(b: &[u8]) -> String {
+    let text: String = b.iter().flat_map(|b| std::ascii::escape_default(*b)).map(char::from).collect();
+    format!("b\"{}\"", text.replace("\\'", "'"))
+}
+
+pub(super) fn strings(list: &[Vec<u8>]) -> String { list.iter().map(|b| bytes(b)).collect::<Vec<_>>().join(", ") }
+
+pub(super) fn set(s: &ByteSet) -> String {
+    let mut out = Vec::new();
+    let mut b = 0usize;
+    while b < 256 {
+        if !s.has(b as u8) { b += 1; continue }
+        let from = b;
+        while b < 256 && s.has(b as u8) { b += 1 }
+        out.push(if b - from == 1 { format!("{from:02x}") } else { format!("{from:02x}-{:02x}", b - 1) });
+    }
+    format!("\"{}\"", out.join(" "))
+}
+
+/// A word that reads like the name, for references.
+fn word(name: &str) -> String {
+    let mut w: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if w.starts_with(|c: char| c.is_ascii_digit()) { w.insert(0, '_') }
+    w
+}
+
+pub(super) fn reference(name: Option<&str>, n: u32) -> String { format!("{}#{n}", word(name.unwrap_or(""))) }
+
+pub(super) fn span(s: &Span) -> String {
+    if *s == Span::default() { return String::new() }
+    format!(" @{}:{}:{}:{}:{}", s.file, s.start, s.end, s.line, s.column)
+}
+
+/// A type, written out; by its number where that would not give it back.
+pub(super) fn type_name(m: &Module, ty: TyId) -> String { type_at(m, ty, 0) }
+
+fn type_at(m: &Module, ty: TyId, depth: u32) -> String {
+    let Some(t) = m.types.get(ty.index()) else { return format!("t{}", ty.0) };
+    if depth > 8 || m.types.iter().position(|o| o == t) != Some(ty.index()) { return format!("t{}", ty.0) }
+    type_text(m, t, &|t| type_at(m, t, depth + 1))
+}
+
+fn type_text(m: &Module, t: &Ty, inner: &dyn Fn(TyId) -> String) -> String {
+    match t {
+        Ty::Unit => "unit".into(),
+        Ty::Bool => "bool".into(),
+        Ty::UInt(n) => format!("u{n}"),
+        Ty::Int(n) => format!("i{n}"),
+        Ty::Bytes(n) => format!("bytes<{n}>"),
+        Ty::Endpoint => "endpoint".into(),
+        Ty::Ip => "ip".into(),
+        Ty::Option(t) => format!("option<{}>", inner(*t)),
+        Ty::List(t, n) => format!("list<{}, {n}>", inner(*t)),
+        Ty::Record(r) => format!("record<{}>", reference(m.records.get(r.index()).map(|r| r.name.as_str()), r.0)),
+        Ty::Tuple(list) => format!("tuple<{}>", list.iter().map(|t| inner(*t)).collect::<Vec<_>>().join(", ")),
+        Ty::Msg(u) => format!("msg<{}>", reference(m.units.get(u.index()).map(|u| u.name.as_str()), u.0)),
+    }
+}
+
+fn param_value(v: &ParamValue) -> String {
+    match v {
+        ParamValue::Bool(b) => format!("bool {b}"),
+        ParamValue::UInt(n) => format!("uint {n}"),
+        ParamValue::Duration(n) => format!("duration {n}"),
+        ParamValue::Bytes(b) => format!("bytes {}", bytes(b)),
+        ParamValue::Endpoints(list) => format!("endpoints({})", list.iter().map(|s| string(s)).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn param_type(t: &ParamType) -> String {
+    match t {
+        ParamType::Bool => "bool".into(),
+        ParamType::UInt(n) => format!("uint {n}"),
+        ParamType::Duration => "duration".into(),
+        ParamType::Bytes(n) => format!("bytes {n}"),
+        ParamType::Endpoint => "endpoint".into(),
+        ParamType::Endpoints(n) => format!("endpoints {n}"),
+    }
+}
+
+pub(super) fn options(o: &PortOptions) -> [(&'static str, u64); 10] {
+    [
+        ("connect_timeout", o.connect_timeout), ("call_timeout", o.call_timeout), ("read_timeout", o.read_timeout),
+        ("idle_timeout", o.idle_timeout), ("write_timeout", o.write_timeout), ("max_connections", o.max_connections as u64),
+        ("max_outstanding", o.max_outstanding as u64), ("connections", o.connections as u64), ("eject_after", o.eject_after as u64),
+        ("eject_time", o.eject_time),
+    ]
+}
+
+impl Printer<'_> {
+    pub fn line(&mut self, text: &str) {
+        for _ in 0..self.indent { self.out.push_str("  ") }
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    /// `head {`, what `inner` prints, `}` and a tail.
+    pub fn braces(&mut self, head: &str, tail: &str, inner: &mut dyn FnMut(&mut Self)) {
+        self.line(&format!("{head} {{"));
+        self.indent += 1;
+        inner(self);
+        self.indent -= 1;
+        self.line(&format!("}}{tail}"));
+    }
+
+    pub fn ty(&self, t: TyId) -> String { type_name(self.m, t) }
+    pub fn unit_ref(&self, u: UnitId) -> String { reference(self.m.units.get(u.index()).map(|u| u.name.as_str()), u.0) }
+    pub fn port_ref(&self, p: PortId) -> String { reference(self.m.ports.get(p.index()).map(|p| p.name.as_str()), p.0) }
+    pub fn field_ref(&self, u: Option<UnitId>, f: FieldId) -> String {
+        let field = u.and_then(|u| self.m.units.get(u.index())).and_then(|u| u.fields.get(f.index()));
+        reference(field.and_then(|f| f.name.as_deref()), f.0)
+    }
+
+    fn module(&mut self) {
+        let m = self.m;
+        self.line(&format!("app {}", string(&m.app)));
+        for f in &m.files { self.line(&format!("file {}", string(f))) }
+        for f in &m.faults { self.line(&format!("fault {}", string(f))) }
+        for p in &m.places { self.line(&format!("place {}{}", string(&p.name), span(&p.span))) }
+        for (n, t) in m.types.iter().enumerate() {
+            self.line(&format!("type t{n} = {}", type_text(m, t, &|t| format!("t{}", t.0))));
+        }
+        for r in &m.records {
+            let fields: Vec<String> = r.fields.iter().map(|(n, t)| format!("{}: {}", string(n), self.ty(*t))).collect();
+            self.line(&format!("record {} ({})", string(&r.name), fields.join(", ")));
+        }
+        for e in &m.enums {
+            let variants: Vec<String> = e.variants.iter().map(|(n, v)| format!("{} = {v}", string(n))).collect();
+            self.line(&format!("enum {} {}{} ({})", string(&e.name), e.bits, if e.open { " open" } else { "" }, variants.join(", ")));
+        }
+        for p in &m.params {
+            let default = p.default.as_ref().map_or(String::new(), |v| format!(" = {}", param_value(v)));
+            self.line(&format!("param {}: {} as {}{default} doc {}", string(&p.name), param_type(&p.ty), self.ty(p.value_ty), string(&p.doc)));
+        }
+        for (n, u) in m.units.iter().enumerate() { self.unit(UnitId(n as u32), u) }
+        for p in &m.protocols { self.protocol(p) }
+        for p in &m.ports { self.port(p) }
+        for s in &m.states {
+            let init = s.init.as_ref().map_or(String::new(), |e| format!(" = {}", self.expr(e)));
+            self.line(&format!("state {}: {}{init}", string(&s.name), self.ty(s.ty)));
+        }
+        for s in &m.sessions { self.line(&format!("session {}: {}", string(&s.name), self.ty(s.ty))) }
+        for c in &m.counters { self.line(&format!("counter {} doc {}", string(&c.name), string(&c.doc))) }
+        for t in &m.tables {
+            self.line(&format!("table {}: {} -> {} capacity {} idle {} {} memory {}{}", string(&t.name), self.ty(t.key), self.ty(t.value), t.capacity, t.idle,
+                if t.evict_lru { "evict_lru" } else { "reject" }, t.memory, span(&t.span)));
+        }
+        for f in &m.funcs { self.func(f) }
+        for h in &m.handlers {
+            let on = self.on(&h.on);
+            self.braces(&format!("handler {} on {on} steps {}", string(&h.name), h.steps), &span(&h.span), &mut |p| p.body(&h.body));
+        }
+        for g in &m.merges { self.merge(g) }
+        for t in &m.tests { self.test(t) }
+    }
+
+    fn on(&self, on: &On) -> String {
+        match on {
+            On::Message { port, protocol } => format!("message {} {}", self.port_ref(*port), reference(self.m.protocols.get(protocol.index()).map(|p| p.name.as_str()), protocol.0)),
+            On::Opened(p) => format!("opened {}", self.port_ref(*p)),
+            On::Closed(p) => format!("closed {}", self.port_ref(*p)),
+            On::Fault => "fault".into(),
+            On::Start => "start".into(),
+            On::Every(ns) => format!("every {ns}"),
+            On::Test(n) => format!("test {n}"),
+        }
+    }
+
+    fn value(&self, v: &Value) -> String {
+        match v { Value::Const(v) => param_value(v), Value::Param(n) => format!("param {}", reference(self.m.params.get(*n as usize).map(|p| p.name.as_str()), *n)) }
+    }
+
+    fn port(&mut self, port: &Port) {
+        let (word, value) = match &port.kind { PortKind::Listen(v) => ("listen", v), PortKind::Connect(v) => ("connect", v) };
+        let protocols: Vec<String> = port.protocols.iter().map(|p| reference(self.m.protocols.get(p.index()).map(|p| p.name.as_str()), p.0)).collect();
+        let mut text = format!("port {} {word} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
+        if port.ketama { text.push_str(" ketama") }
+        if port.maglev { text.push_str(" maglev") }
+        let standard = options(&PortOptions::default());
+        for ((name, value), (_, default)) in options(&port.options).into_iter().zip(standard) {
+            if value != default { let _ = write!(text, " {name} {value}"); }
+        }
+        self.line(&format!("{text}{}", span(&port.span)));
+    }
+
+    fn protocol(&mut self, p: &Protocol) {
+        let mut lines = vec![format!("request {}", self.unit_ref(p.request))];
+        if let Some(r) = p.response { lines.push(format!("response {}", self.unit_ref(r))) }
+        lines.push(format!("sharing {}", match p.sharing { Sharing::Pipelined => "pipelined", Sharing::Exclusive => "exclusive" }));
+        if let Some(f) = p.order_by { lines.push(format!("order_by {}", self.field_ref(Some(p.request), f))) }
+        for e in &p.response_args { lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request)))) }
+        let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)), ("close_response", &p.close_response, p.response),
+            ("interim", &p.interim, p.response), ("tunnel", &p.tunnel, p.response)];
+        for (name, e, unit) in clauses {
+            if let Some(e) = e { lines.push(format!("{name} {}", self.expr_in(e, unit))) }
+        }
+        self.braces(&format!("protocol {}", string(&p.name)), "", &mut |printer| {
+            for l in &lines { printer.line(&format!("{l};")) }
+            if let Some(body) = &p.on_fault { printer.braces("on_fault", "", &mut |printer| printer.body(body)) }
+        });
+    }
+
+    fn func(&mut self, f: &Func) {
+        let head = format!("fn {} params {} -> {}", string(&f.name), f.params, self.ty(f.ret));
+        match &f.body {
+            FuncBody::Body(b) => self.braces(&head, &span(&f.span), &mut |p| p.body(b)),
+            FuncBody::Extern { file, symbol } => self.line(&format!("{head} extern {} {}{}", string(file), string(symbol), span(&f.span))),
+        }
+    }
+
+    fn merge(&mut self, g: &Merge) {
+        let head = format!("merge {} {} -> {} inputs {} of {} by {}", string(&g.name), self.port_ref(g.from), self.port_ref(g.to), g.inputs, self.unit_ref(g.unit), self.field_ref(Some(g.unit), g.key));
+        self.braces(&head, &span(&g.span), &mut |p| {
+            p.locals(&g.locals);
+            for v in &g.values {
+                let combined = p.expr_of(&v.combined, &g.locals);
+                let line = format!("value {} %{} %{} {combined};", p.field_ref(Some(g.unit), v.field), reference(None, v.a.0), reference(None, v.b.0));
+                p.line(&line);
+            }
+        });
+    }
+
+    fn test(&mut self, t: &Test) {
+        let head = format!("test {}", string(&t.name));
+        match &t.kind {
+            TestKind::Code(h) => self.line(&format!("{head} code #{}{}", h.0, span(&t.span))),
+            TestKind::Sim { params, steps } => {
+                let params: Vec<String> = params.iter().map(|(n, v)| format!("{} = {}", string(n), string(v))).collect();
+                self.braces(&format!("{head} sim ({})", params.join(", ")), &span(&t.span), &mut |p| {
+                    for (at, s) in steps { let line = format!("{};{}", p.sim(s), span(at)); p.line(&line) }
+                });
+            }
+        }
+    }
+
+    fn sim(&self, s: &SimStep) -> String {
+        let at = |p: &SimPort| format!("{} {}", self.port_ref(p.port), p.conn);
+        match s {
+            SimStep::Send(p, b) => format!("send {} {}", at(p), bytes(b)),
+            SimStep::See(p, b) => format!("see {} {}", at(p), bytes(b)),
+            SimStep::SeeClosed(p) => format!("see_closed {}", at(p)),
+            SimStep::SeeNothing(p) => format!("see_nothing {}", at(p)),
+            SimStep::Close(p) => format!("close {}", at(p)),
+            SimStep::Reset(p) => format!("reset {}", at(p)),
+            SimStep::Refuse(p) => format!("refuse {}", at(p)),
+            SimStep::Accept(p) => format!("accept {}", at(p)),
+            SimStep::Wait(ns) => format!("wait {ns}"),
+        }
+    }
+
+    fn unit(&mut self, id: UnitId, u: &Unit) {
+        self.braces(&format!("unit {}", string(&u.name)), &span(&u.span), &mut |p| {
+            if !u.doc.is_empty() { p.line(&format!("doc {};", string(&u.doc))) }
+            for q in &u.params { let line = format!("param {}: {} shift {} bits {};", string(&q.name), p.ty(q.ty), q.shift, q.bits); p.line(&line) }
+            p.line(&format!("measure tail {}{} min {} max {} head_max {} first {};", u.tail, if u.streams { " streams" } else { "" }, u.min, u.max, u.head_max, set(&u.first)));
+            for (n, f) in u.fields.iter().enumerate() { p.field(id, n, f) }
+            let body: Vec<String> = u.body.iter().map(|f| p.field_ref(Some(id), *f)).collect();
+            p.line(&format!("body ({});", body.join(", ")));
+        });
+    }
+
+    fn field(&mut self, unit: UnitId, n: usize, f: &Field) {
+        let mut text = format!("field #{n} {}: {} at {} bad {} too_long {}", f.name.as_deref().map_or("_".into(), string), self.ty(f.ty), f.place.0, f.bad.0, f.too_long.0);
+        if let Some(w) = &f.within { let _ = write!(text, " in ({})", self.ranges(w)); }
+        if let Some(c) = &f.computed {
+            let list: Vec<String> = c.lengths.iter().map(|f| self.field_ref(Some(unit), *f)).collect();
+            let _ = write!(text, " computed ({}) plus {}", list.join(", "), c.plus);
+        }
+        if f.value_used { text.push_str(" value") }
+        if f.extent_used { text.push_str(" extent") }
+        let kind = self.field_kind(unit, &f.kind);
+        if let FieldKind::Switch { cases } = &f.kind {
+            self.braces(&format!("{text} = switch"), &span(&f.span), &mut |p| for c in cases { p.case(unit, c) });
+        } else {
+            self.line(&format!("{text} = {kind};{}", span(&f.span)));
+        }
+    }
+
+    pub fn ranges(&self, list: &[(u64, u64)]) -> String { list.iter().map(|(a, b)| format!("{a}..{b}")).collect::<Vec<_>>().join(", ") }
+
+    fn case(&mut self, unit: UnitId, c: &Case) {
+        let guard = match &c.guard {
+            Guard::Literal { values, peek } => format!("{} ({})", if *peek { "peek" } else { "literal" }, strings(values)),
+            Guard::When(e) => format!("when {}", self.expr_in(e, Some(unit))),
+            Guard::Else => "else".into(),
+            Guard::Fault(k) => format!("fault {}", k.0),
+        };
+        let fields: Vec<String> = c.fields.iter().map(|f| self.field_ref(Some(unit), *f)).collect();
+        self.line(&format!("case {} {guard} => ({});", c.name.as_deref().map_or("_".into(), string), fields.join(", ")));
+    }
+
+    fn until(&self, u: &Until) -> String { format!("until{} ({})", if u.peek { " peek" } else { "" }, strings(&u.delimiters)) }
+
+    fn extent(&self, unit: UnitId, e: &Extent) -> String {
+        match e {
+            Extent::Length(e) => format!("length {}", self.expr_in(e, Some(unit))),
+            Extent::Until(u) => self.until(u),
+            Extent::Run => "run".into(),
+            Extent::ToEnd => "to_end".into(),
+            Extent::Close => "close".into(),
+        }
+    }
+
+    fn args(&self, unit: UnitId, args: &[Expr]) -> String { args.iter().map(|e| self.expr_in(e, Some(unit))).collect::<Vec<_>>().join(", ") }
+
+    fn field_kind(&self, unit: UnitId, k: &FieldKind) -> String {
+        let e = |e: &Expr| self.expr_in(e, Some(unit));
+        match k {
+            FieldKind::UInt { bytes, shift, bits, big, signed, advance } => format!("uint bytes {bytes} shift {shift} bits {bits} {}{}{}",
+                if *big { "big" } else { "little" }, if *signed { " signed" } else { "" }, if *advance { " advance" } else { "" }),
+            FieldKind::Number { radix, digits, exact, until } => format!("number radix {radix} digits {digits}{}{}", if *exact { " exact" } else { "" },
+                until.as_ref().map_or(String::new(), |u| format!(" {}", self.until(u)))),
+            FieldKind::Varint { max_bytes } => format!("varint {max_bytes}"),
+            FieldKind::Bytes { min, max, class, extent, trim, caseless } => format!("bytes {min}..{max}{}{}{} {}",
+                class.map_or(String::new(), |c| format!(" class {}", set(&c))), trim.map_or(String::new(), |c| format!(" trim {}", set(&c))),
+                if *caseless { " caseless" } else { "" }, self.extent(unit, extent)),
+            FieldKind::Literal { values } => format!("literal ({})", strings(values)),
+            FieldKind::Flag { value } => format!("flag {}", bytes(value)),
+            FieldKind::Unit { unit: inner, args } => format!("unit {} ({})", self.unit_ref(*inner), self.args(unit, args)),
+            FieldKind::List { element, max, extent } => format!("list {} max {max} {}", self.field_ref(Some(unit), *element), match extent {
+                ListExtent::Count(n) => format!("count {}", e(n)),
+                ListExtent::Until(u) => self.until(u),
+                ListExtent::ToEnd => "to_end".into(),
+                ListExtent::Fold { init, step, done } => format!("fold {} step {} done {}", e(init), e(step), e(done)),
+            }),
+            FieldKind::StreamBytes { extent } => format!("stream_bytes {}", self.extent(unit, extent)),
+            FieldKind::StreamUnit { unit: inner, args, until } => format!("stream_unit {} ({}){}", self.unit_ref(*inner), self.args(unit, args),
+                until.as_ref().map_or(String::new(), |u| format!(" until {}", e(u)))),
+            FieldKind::Switch { .. } => "switch".into(),
+            FieldKind::Let { value } => format!("let {}", e(value)),
+            FieldKind::Require { cond } => format!("require {}", e(cond)),
+            FieldKind::Recover { how: Recover::Until(u) } => format!("recover {}", self.until(u)),
+            FieldKind::Recover { how: Recover::Length(n) } => format!("recover length {}", e(n)),
+            FieldKind::Align { to } => format!("align {to}"),
+            FieldKind::Nothing => "nothing".into(),
+        }
+    }
+}
