@@ -95,6 +95,7 @@ fn runs(lines: &[Line]) -> Vec<std::ops::Range<usize>> {
 fn align(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], run: std::ops::Range<usize>, k: usize) {
     let mut group: Vec<(usize, usize)> = Vec::new();
     let mut kind = None;
+    let mut word = "";
     for i in run {
         // A literal or `recover` among fields does not part its neighbours.
         if k == 0 && rows[i].cells.is_empty() {
@@ -107,16 +108,24 @@ fn align(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], run: std
             let high = group.iter().map(|g| g.1).max().unwrap_or(s).max(s);
             high - low <= if kind == Some(Column::Arrow) { ARROW_SPREAD } else { SPREAD }
         });
-        if cell.map(|c| c.column) != kind || !fits {
+        let starts = cell.map_or("", |c| keyword(text, parsed, &lines[i], c, k));
+        if cell.map(|c| c.column) != kind || starts != word || !fits {
             set(text, parsed, lines, rows, &group, k);
             group.clear();
         }
+        word = starts;
         kind = cell.map(|c| c.column);
         if let Some(start) = start {
             group.push((i, start));
         }
     }
     set(text, parsed, lines, rows, &group, k);
+}
+
+/// The word a definition starts with: `param a: T` aligns with other params, not with a `table`.
+fn keyword<'t>(text: &'t str, parsed: &Parsed, line: &Line, cell: Cell, k: usize) -> &'t str {
+    let defines = k == 0 && (cell.at > 2 || cell.column == Column::Equals);
+    line.tokens.first().filter(|_| defines).map_or("", |&t| token_text(text, parsed, t))
 }
 
 /// Moves the cells of a group to the column of the one that is farthest right.

@@ -515,14 +515,10 @@ impl Parser<'_> {
         Ok(expr_of(span, ExprKind::IfLet(pattern, value, body, None)))
     }
 
-    /// Whether the `{` at hand opens a set: values with commas between, or one literal.
+    /// Whether the `{` at hand opens a set: a value and a comma. (After `in` it always does; else `{ 4 }` is a block.)
     pub(super) fn at_set(&self) -> bool {
-        let literal = matches!(self.token(1).tok, Tok::Int(_) | Tok::Scaled(..) | Tok::Bytes(_) | Tok::Address(_));
-        match self.token(2).tok {
-            Tok::Sign(",") => literal || self.token(1).tok == Tok::Word,
-            Tok::Sign("}" | ".." | "..=") => literal,
-            _ => false,
-        }
+        let value = matches!(self.token(1).tok, Tok::Int(_) | Tok::Scaled(..) | Tok::Bytes(_) | Tok::Address(_) | Tok::Word);
+        value && self.sign_at(2, ",")
     }
 
     /// `{80, 443}`

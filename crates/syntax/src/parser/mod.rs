@@ -111,6 +111,8 @@ pub(crate) struct Parser<'a> {
     no_index: bool,
     /// A line that starts with `.` is a new statement: in `update`.
     dot_starts: bool,
+    /// Between `<` and `>` nothing stands in columns.
+    in_angles: bool,
     /// The token of the last report: one report per place.
     reported: Option<usize>,
 }
@@ -130,6 +132,7 @@ impl<'a> Parser<'a> {
             no_build: false,
             no_index: false,
             dot_starts: false,
+            in_angles: false,
             reported: None,
         }
     }
@@ -333,6 +336,9 @@ impl<'a> Parser<'a> {
     }
 
     fn column(&mut self, column: Column) {
+        if self.in_angles {
+            return;
+        }
         self.mark(|r| r.column = Some(column));
     }
 

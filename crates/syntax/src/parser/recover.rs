@@ -163,12 +163,18 @@ impl Parser<'_> {
     pub(super) fn skip_item(&mut self, from: usize) {
         let mut open = self.open_since(from);
         while !self.at_end() {
-            if self.at > from && (self.at_new_item() || (open.braces == 0 && self.at_item_word())) {
+            if self.at > from && (self.at_new_item() || (open.braces == 0 && (self.at_item_word() || self.at_line_of_words()))) {
                 return;
             }
             open.count(&self.lexed.tokens[self.at].tok);
             self.bump();
         }
+    }
+
+    /// Two words at the very start of a line: an item, if a misspelt one.
+    fn at_line_of_words(&self) -> bool {
+        let start = self.span().start as usize;
+        start > 0 && self.text.as_bytes()[start - 1] == b'\n' && self.at_any_word() && self.word_here(1)
     }
 
     fn at_item_word(&self) -> bool {
@@ -213,7 +219,7 @@ impl Parser<'_> {
 
 /// The word of `known` that `word` is most likely a slip of.
 pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let limit = (word.len() / 3).clamp(1, 3);
+    let limit = if word.len() < 4 { 1 } else { 2 };
     known.iter().map(|k| (distance(word, k), *k)).filter(|(d, _)| *d <= limit).min().map(|(_, k)| k)
 }
 

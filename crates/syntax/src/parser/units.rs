@@ -365,7 +365,10 @@ impl Parser<'_> {
             return self.missing_size("a list names its element and its largest length: `list<Header, 100>`");
         }
         self.open_angle()?;
-        let element = Box::new(self.shape()?);
+        let around = std::mem::replace(&mut self.in_angles, true);
+        let element = self.shape();
+        self.in_angles = around;
+        let element = Box::new(element?);
         if !self.at_sign(",") {
             return self.missing_size("a list needs its largest length: `list<Header, 100>`");
         }
