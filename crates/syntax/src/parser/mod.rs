@@ -203,7 +203,8 @@ impl<'a> Parser<'a> {
 
     /// The token `ahead` follows the one before it with nothing between.
     fn adjacent(&self, ahead: usize) -> bool {
-        ahead > 0 && self.token(ahead - 1).span.end == self.token(ahead).span.start
+        let Some(before) = (self.at + ahead).checked_sub(1).and_then(|i| self.lexed.tokens.get(i)) else { return false };
+        before.span.end == self.token(ahead).span.start
     }
 
     // ---- consuming ----

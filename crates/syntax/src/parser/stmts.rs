@@ -77,10 +77,17 @@ impl Parser<'_> {
     /// Something that can be an operand follows the word on its line.
     fn goes_on(&self) -> bool {
         let next = self.token(1);
-        !next.newline
-            && matches!(next.tok, Tok::Word | Tok::Bytes(_) | Tok::Int(_) | Tok::Scaled(..) | Tok::Address(_) | Tok::Sign("(" | "[" | "." | "!"))
-            && !(matches!(next.tok, Tok::Sign("(" | "[" | ".")) && self.adjacent(1))
-            && !matches!(self.word_text(1), Some("and" | "or" | "in" | "is" | "else" | "with" | "where" | "then" | "within"))
+        match next.tok {
+            _ if next.newline => false,
+            Tok::Word => !matches!(
+                self.word_text(1),
+                Some("and" | "or" | "in" | "is" | "else" | "with" | "where" | "then" | "within")
+            ),
+            Tok::Bytes(_) | Tok::Int(_) | Tok::Scaled(..) | Tok::Address(_) | Tok::Sign("!") => true,
+            // `log (a)` logs, `log(a)` calls.
+            Tok::Sign("(" | "[" | ".") => !self.adjacent(1),
+            _ => false,
+        }
     }
 
     fn stands_alone(&self) -> bool {
