@@ -110,6 +110,17 @@ impl Client {
         assert!(self.seen.is_empty(), "expected nothing, got {}", show(&self.seen));
     }
 
+    /// Nothing may be there now, nor come in the next moment.
+    pub fn expect_nothing_more(&mut self) {
+        self.expect_silence(Duration::from_millis(20));
+    }
+
+    /// Takes a line, without its CRLF.
+    pub fn take_line(&mut self) -> String {
+        let line = self.take_until(b"\r\n");
+        String::from_utf8_lossy(&line[..line.len() - 2]).into_owned()
+    }
+
     pub fn finish_sending(&mut self) -> &mut Self {
         self.stream.shutdown(Shutdown::Write).ok();
         self

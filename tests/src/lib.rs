@@ -1,18 +1,28 @@
 //! What the end-to-end tests share: the `wireloom` binary as a child process, real servers (nginx, memcached, redis) started on
-//! free ports, scripted backends and raw clients with deadlines. All traffic stays on loopback.
+//! free ports, scripted backends, raw clients with deadlines, and dialogues that any server of a protocol must hold. All traffic
+//! stays on loopback.
 //!
 //! In: nothing but the built binary (`target/release/wireloom`, or `$WIRELOOM`). A tool that is not installed makes a test skip loudly,
-//! unless `CI` is set: then it fails.
+//! unless `CI` is set: then it fails. With `PLAIN=1` the tests that can talk to a real memcached or redis in place of ours: that
+//! checks the tests' own expectations.
 
 pub mod client;
+pub mod dialogue;
+pub mod memcached;
 pub mod process;
 pub mod script;
 
 pub use client::Client;
+pub use dialogue::{tag, Dialogue};
 pub use process::{free_port, require_tool, servers, Process, Wireloom};
 pub use script::Backend;
 
 /// The repository's root.
 pub fn root() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository is there")
+}
+
+/// True if a real server stands in for ours, to check what the tests expect.
+pub fn plain() -> bool {
+    std::env::var_os("PLAIN").is_some()
 }

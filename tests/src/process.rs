@@ -146,16 +146,22 @@ pub fn servers(ports: &[u16]) -> String {
 
 impl Process {
     pub fn memcached() -> Process {
-        let port = free_port();
+        Self::memcached_on(free_port())
+    }
+
+    pub fn memcached_on(port: u16) -> Process {
         Process::start(
             "memcached",
-            Command::new("memcached").args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-U", "0", "-p", &port.to_string()]),
+            Command::new("memcached").args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-U", "0", "-m", "256", "-c", "4096", "-p", &port.to_string()]),
             port,
         )
     }
 
     pub fn redis() -> Process {
-        let port = free_port();
+        Self::redis_on(free_port())
+    }
+
+    pub fn redis_on(port: u16) -> Process {
         Process::start(
             "redis",
             Command::new("redis-server").args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port.to_string()]),

@@ -1,0 +1,50 @@
+//! What the memcached tests share: fixtures (a proxy before real servers, our own server, or a plain memcached to check the tests'
+//! own expectations) and the dialogues and packets of both protocols.
+
+pub mod binary;
+pub mod binary_checks;
+pub mod text;
+
+use crate::{plain, servers, Process, Wireloom};
+
+/// A memcached service under test, with what stands behind it.
+pub struct Service {
+    pub port: u16,
+    /// The proxy or the server itself.
+    pub front: Process,
+    pub backends: Vec<Process>,
+}
+
+impl Service {
+    /// `memcached_proxy` before n real servers; a plain memcached with `PLAIN=1`.
+    pub fn proxy(n: usize, extra: &[&str]) -> Service {
+        if plain() {
+            let front = Process::memcached();
+            return Service { port: front.port, front, backends: Vec::new() };
+        }
+        let backends: Vec<Process> = (0..n).map(|_| Process::memcached()).collect();
+        let ports: Vec<u16> = backends.iter().map(|b| b.port).collect();
+        let list = servers(&ports);
+        let mut args = vec!["--set", list.as_str()];
+        args.extend(extra);
+        let front = Wireloom::run("memcached_proxy", &args);
+        Service { port: front.port, front, backends }
+    }
+
+    /// `kv_server`; a plain memcached with `PLAIN=1`.
+    pub fn kv() -> Service {
+        let front = if plain() { Process::memcached() } else { Wireloom::run("kv_server", &[]) };
+        Service { port: front.port, front, backends: Vec::new() }
+    }
+}
+
+/// The server that owns a key by `distribution=modulo`: FNV-1a, 64 bits, modulo the number of servers.
+pub fn modulo_owner(key: &[u8], servers: usize) -> usize {
+    let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
+    (hash % servers as u64) as usize
+}
+
+/// `prefix0`, `prefix1`, …: the first key that belongs to this server.
+pub fn key_of(server: usize, servers: usize, prefix: &str) -> String {
+    (0..).map(|i| format!("{prefix}{i}")).find(|k| modulo_owner(k.as_bytes(), servers) == server).expect("a key is found")
+}

@@ -1,0 +1,327 @@
+//! memcached's ASCII protocol through `memcached_proxy` before real servers. `PLAIN=1` asks one real server instead.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use wireloom_tests::client::show;
+use wireloom_tests::memcached::text::{bad_lengths, BAD, BASIC, META};
+use wireloom_tests::memcached::{key_of, modulo_owner, Service};
+use wireloom_tests::{plain, servers, tag, Backend, Client, Process, Wireloom};
+
+fn all() -> impl Iterator<Item = &'static wireloom_tests::Dialogue> {
+    BASIC.iter().chain(META)
+}
+
+#[test]
+fn dialogues_step_by_step() {
+    let service = Service::proxy(3, &[]);
+    all().for_each(|d| d.hold(service.port));
+}
+
+#[test]
+fn dialogues_pipelined() {
+    let service = Service::proxy(3, &[]);
+    all().for_each(|d| d.hold_pipelined(service.port));
+}
+
+#[test]
+fn dialogues_in_pieces_of_any_size() {
+    let service = Service::proxy(2, &[]);
+    for n in [1, 2, 3, 5, 7, 11, 64] {
+        all().for_each(|d| d.hold_in_pieces(service.port, n));
+    }
+}
+
+#[test]
+fn gets_and_cas() {
+    let service = Service::proxy(3, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    c.send(format!("set {t}a 1 0 1\r\nx\r\nset {t}b 2 0 1\r\ny\r\n")).expect("STORED\r\nSTORED\r\n");
+    c.send(format!("gets {t}a {t}none {t}b\r\n"));
+    let first = c.take_line();
+    let stamp = first.rsplit(' ').next().expect("a number").to_string();
+    assert!(first.starts_with(&format!("VALUE {t}a 1 1 ")) && stamp.parse::<u64>().is_ok(), "{first}");
+    c.expect("x\r\n");
+    assert!(c.take_line().starts_with(&format!("VALUE {t}b 2 1 ")));
+    c.expect("y\r\nEND\r\n");
+    c.send(format!("cas {t}a 1 0 1 {stamp}\r\nz\r\n")).expect("STORED\r\n");
+    c.send(format!("cas {t}a 1 0 1 {stamp}\r\nz\r\n")).expect("EXISTS\r\n");
+    c.send(format!("cas {t}none 1 0 1 {stamp}\r\nz\r\n")).expect("NOT_FOUND\r\n");
+    c.send(format!("gats 100 {t}none {t}a\r\n"));
+    assert!(c.take_line().starts_with(&format!("VALUE {t}a 1 1 ")));
+    c.expect("z\r\nEND\r\n").expect_nothing_more();
+}
+
+/// 100 keys in one get, in a mixed order, with misses and repetitions.
+#[test]
+fn a_hundred_keys_are_joined_in_the_order_asked() {
+    let service = Service::proxy(3, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    for i in (0..100).filter(|i| i % 7 != 0) {
+        c.send(format!("set {t}{i} {i} 0 {}\r\nvalue {i}\r\n", format!("value {i}").len())).expect("STORED\r\n");
+    }
+    let order: Vec<u32> = (0..100).map(|n| n * 37 % 100).chain([5, 5, 7, 5]).take(100).collect();
+    let keys: Vec<String> = order.iter().map(|i| format!("{t}{i}")).collect();
+    let wanted: String = order
+        .iter()
+        .filter(|i| *i % 7 != 0)
+        .map(|i| format!("VALUE {t}{i} {i} {}\r\nvalue {i}\r\n", format!("value {i}").len()))
+        .collect();
+    for _ in 0..3 {
+        c.send(format!("get {}\r\n", keys.join(" "))).expect(format!("{wanted}END\r\n"));
+    }
+    c.expect_nothing_more();
+}
+
+#[test]
+fn a_thousand_commands_in_one_write() {
+    let service = Service::proxy(3, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    let (mut say, mut hear) = (String::new(), String::new());
+    for i in 0..1000 {
+        match i % 4 {
+            0 => {
+                say += &format!("set {t}{i} 0 0 4\r\n{i:04}\r\n");
+                hear += "STORED\r\n";
+            }
+            1 => {
+                say += &format!("get {t}{}\r\n", i - 1);
+                hear += &format!("VALUE {t}{} 0 4\r\n{:04}\r\nEND\r\n", i - 1, i - 1);
+            }
+            2 => {
+                say += &format!("get {t}none {t}{}\r\n", i - 2);
+                hear += &format!("VALUE {t}{} 0 4\r\n{:04}\r\nEND\r\n", i - 2, i - 2);
+            }
+            _ => {
+                say += &format!("set {t}{i} 0 0 1 noreply\r\nx\r\ndelete {t}{i}\r\n");
+                hear += "DELETED\r\n";
+            }
+        }
+    }
+    c.send(&say).expect(&hear).expect_nothing_more();
+}
+
+/// Values up to the server's limit pass whole; above it the error, with the client in step.
+#[test]
+fn large_values() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    for size in [4096, 65_535, 500_000, 1_048_000] {
+        let value: Vec<u8> = (0..size).map(|i| (i * 7 + i / 251) as u8).collect();
+        c.send(format!("set {t} 0 0 {size}\r\n")).send(&value).send("\r\n").expect("STORED\r\n");
+        c.send(format!("get {t}\r\n")).expect(format!("VALUE {t} 0 {size}\r\n")).expect(&value).expect("\r\nEND\r\n");
+        c.send(format!("get {t} {t}none {t}\r\n"));
+        for _ in 0..2 {
+            c.expect(format!("VALUE {t} 0 {size}\r\n")).expect(&value).expect("\r\n");
+        }
+        c.expect("END\r\n");
+    }
+    for size in [1_048_576, 1_048_577, 3_000_000] {
+        c.send(format!("set {t}big 0 0 {size}\r\n")).send(vec![b'x'; size]).send(format!("\r\nget {t}big\r\n"));
+        let error = c.take_line();
+        assert!(error.starts_with("SERVER_ERROR object too large for cache"), "{size}: {error}");
+        c.expect("END\r\n").expect_nothing_more();
+    }
+}
+
+#[test]
+fn commands_without_a_key() {
+    let service = Service::proxy(2, &[]);
+    let mut c = Client::connect(service.port);
+    c.send("version\r\n");
+    assert!(c.take_line().starts_with("VERSION "));
+    c.send("verbosity 1\r\n").expect("OK\r\n");
+    c.send("verbosity 1 noreply\r\nmn\r\n").expect("MN\r\n");
+    c.send("stats\r\n");
+    let mut names = 0;
+    loop {
+        match c.take_line() {
+            line if line == "END" => break,
+            line => assert!(line.starts_with("STAT ") && line.split(' ').count() >= 3, "{line}"),
+        }
+        names += 1;
+    }
+    assert!(names > 0);
+    c.send("quit\r\n").expect_closed();
+}
+
+/// Each bad line earns one error, and what follows is answered in step.
+#[test]
+fn bad_commands_are_answered_in_step() {
+    let service = Service::proxy(2, &[]);
+    let mut c = Client::connect(service.port);
+    let mut wrong = Vec::new();
+    for (name, say, hear) in BAD {
+        c.send(say.replace('@', &tag())).send("mn\r\n");
+        let answer = c.take_line();
+        if !answer.starts_with(hear) {
+            wrong.push(format!("{name}: wanted {hear}, got {answer}"));
+        }
+        let next = if answer == "MN" { answer } else { c.take_line() };
+        if next != "MN" {
+            wrong.push(format!("{name}: out of step, got {next}"));
+            c = Client::connect(service.port);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    c.expect_nothing_more();
+}
+
+/// Bad lengths and numbers: error lines only, nothing stored, in step again within the next commands.
+#[test]
+fn bad_lengths_are_errors_and_change_nothing() {
+    let service = Service::proxy(2, &[]);
+    let mut wrong = Vec::new();
+    for (name, say) in bad_lengths() {
+        let (mut c, t) = (Client::connect(service.port), tag());
+        c.send(say.replace('@', &t)).send(format!("get {t}a\r\nmn\r\n"));
+        let mut lines = Vec::new();
+        while lines.last().is_none_or(|l| l != "MN") {
+            lines.push(c.take_line());
+        }
+        // A cut message may take a part of what follows with it; not more than that, and nothing is stored.
+        let expected = |l: &String| ["ERROR", "CLIENT_ERROR", "SERVER_ERROR", "END", "MN"].iter().any(|e| l.starts_with(e));
+        c.send(format!("get {t}a\r\n"));
+        lines.push(c.take_line());
+        if lines[0] == "END" || lines[0] == "MN" || !lines.iter().all(expected) || !lines.ends_with(&["MN".into(), "END".into()]) {
+            wrong.push(format!("{name}: {lines:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Half a message, then the end: nothing is stored, and the next client is served.
+#[test]
+fn half_messages_change_nothing() {
+    let service = Service::proxy(2, &[]);
+    for half in ["set @a 0 0 5\r\nabc", "set @a 0 0 5\r\nabcde", "set @a 0 ", "get @a", "mg", "\u{1}", "set @a 0 0 5\r\nabcde\r"] {
+        for reset in [false, true] {
+            let t = tag();
+            let mut c = Client::connect(service.port);
+            c.send(half.replace('@', &t));
+            if reset {
+                c.reset();
+            } else {
+                let rest = c.finish_sending().rest();
+                assert!(rest.is_empty() || rest.starts_with(b"ERROR") || rest.starts_with(b"CLIENT_ERROR"), "{half}: {}", show(&rest));
+            }
+            let mut next = Client::connect(service.port);
+            next.send(format!("get {t}a\r\n")).expect("END\r\n");
+        }
+    }
+}
+
+/// Garbage of all kinds from many clients; the service stays.
+#[test]
+fn garbage_does_not_harm() {
+    let service = Service::proxy(2, &[]);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..200 {
+        let mut bytes = Vec::new();
+        for _ in 0..64 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            bytes.extend(state.to_le_bytes());
+        }
+        let mut c = Client::connect(service.port);
+        c.send(bytes);
+    }
+    let (mut c, t) = (Client::connect(service.port), tag());
+    c.send(format!("set {t} 0 0 1\r\nx\r\nget {t}\r\n")).expect(format!("STORED\r\nVALUE {t} 0 1\r\nx\r\nEND\r\n"));
+}
+
+#[test]
+fn modulo_spreads_by_fnv1a() {
+    if plain() {
+        return;
+    }
+    let service = Service::proxy(3, &[]);
+    let mut c = Client::connect(service.port);
+    let mut held = [0; 3];
+    for i in 0..100 {
+        let key = format!("spread{i}");
+        c.send(format!("set {key} 0 0 1\r\nx\r\n")).expect("STORED\r\n");
+        let owner = modulo_owner(key.as_bytes(), 3);
+        Client::connect(service.backends[owner].port).send(format!("get {key}\r\n")).expect(format!("VALUE {key} 0 1\r\n"));
+        held[owner] += 1;
+    }
+    assert!(held.iter().all(|n| *n > 10), "{held:?}");
+}
+
+/// A server is lost: errors for its keys only. It returns: its keys are served again.
+#[test]
+fn a_lost_server_is_an_error_for_its_keys_only() {
+    if plain() {
+        return;
+    }
+    let mut service = Service::proxy(3, &["--set", "text.eject_time=200ms"]);
+    let keys: Vec<String> = (0..3).map(|s| key_of(s, 3, "lost")).collect();
+    let mut c = Client::connect(service.port);
+    for k in &keys {
+        c.send(format!("set {k} 0 0 1\r\nx\r\n")).expect("STORED\r\n");
+    }
+    let port = service.backends[1].port;
+    service.backends[1].kill();
+    for _ in 0..20 {
+        c.send(format!("get {}\r\n", keys[0])).expect(format!("VALUE {} 0 1\r\nx\r\nEND\r\n", keys[0]));
+        c.send(format!("get {}\r\n", keys[1]));
+        let error = c.take_line();
+        assert!(error.starts_with("SERVER_ERROR"), "{error}");
+        c.send(format!("set {} 0 0 1\r\ny\r\n", keys[1]));
+        let error = c.take_line();
+        assert!(error.starts_with("SERVER_ERROR"), "{error}");
+        c.send(format!("get {} {}\r\n", keys[0], keys[2]));
+        c.expect(format!("VALUE {} 0 1\r\nx\r\nVALUE {} 0 1\r\nx\r\nEND\r\n", keys[0], keys[2]));
+    }
+    c.send(format!("get {} {} {}\r\nget {}\r\n", keys[0], keys[1], keys[2], keys[2]));
+    let error = c.take_line();
+    assert!(error.starts_with("SERVER_ERROR"), "{error}");
+    c.expect(format!("VALUE {} 0 1\r\nx\r\nEND\r\n", keys[2]));
+    service.backends[1] = Process::memcached_on(port);
+    let until = Instant::now() + Duration::from_secs(15);
+    loop {
+        c.send(format!("get {}\r\n", keys[1]));
+        match c.take_line() {
+            line if line == "END" => break,
+            line => assert!(line.starts_with("SERVER_ERROR") && Instant::now() < until, "{line}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    c.send(format!("set {} 0 0 1\r\nz\r\n", keys[1])).expect("STORED\r\n");
+}
+
+/// What a backend says wrong is an error for the request, never data for someone else.
+#[test]
+fn bad_answers_of_a_backend_are_errors() {
+    if plain() {
+        return;
+    }
+    let backend = Backend::new();
+    let proxy = Wireloom::run("memcached_proxy", &["--set", &servers(&[backend.port]), "--set", "text.eject_after=1000"]);
+    for bad in [&b"VALUE k 0 3\r\nabcdef\r\nEND\r\n"[..], b"VALUE k 0 -1\r\n", b"VALUE k 0 99999999999\r\nx", b"\0\0\0\0\r\nVALUE", b""] {
+        let mut c = Client::connect(proxy.port);
+        c.send("get k\r\n");
+        let mut server = backend.accept();
+        server.expect("get k\r\n").send(bad).finish_sending();
+        let answer = c.take_line();
+        assert!(answer.starts_with("SERVER_ERROR") || answer.as_bytes().starts_with(b"\0"), "{}: {answer}", show(bad));
+    }
+}
+
+/// Interleaved clients get their own answers, whoever shares the backend's connection.
+#[test]
+fn answers_reach_their_own_clients() {
+    let service = Service::proxy(2, &[]);
+    let t = tag();
+    let mut clients: Vec<Client> = (0..50).map(|_| Client::connect(service.port)).collect();
+    let mut wanted: HashMap<usize, String> = HashMap::new();
+    for round in 0..10 {
+        for (i, c) in clients.iter_mut().enumerate() {
+            c.send(format!("set {t}{i} {round} 0 2\r\n{i:02}\r\nget {t}{i}\r\n"));
+            wanted.entry(i).or_default().push_str(&format!("STORED\r\nVALUE {t}{i} {round} 2\r\n{i:02}\r\nEND\r\n"));
+        }
+    }
+    for (i, c) in clients.iter_mut().enumerate() {
+        c.expect(&wanted[&i]).expect_nothing_more();
+    }
+}
