@@ -10,6 +10,7 @@ pub mod client;
 pub mod dialogue;
 pub mod memcached;
 pub mod process;
+pub mod redis;
 pub mod script;
 
 pub use client::Client;

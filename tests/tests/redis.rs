@@ -1,0 +1,317 @@
+//! RESP2 through `redis_proxy` before real servers. `PLAIN=1` asks one real server instead.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+use wireloom_tests::client::show;
+use wireloom_tests::memcached::{key_of, modulo_owner};
+use wireloom_tests::redis::{bulk, request, words, Answer, Service};
+use wireloom_tests::{plain, require_tool, servers, tag, Backend, Client, Process, Wireloom};
+
+/// Said, and the answer in the short form of [`Answer::read`].
+const STEPS: &[(&str, &str)] = &[
+    ("GET @a", "nil"),
+    ("SET @a hello", "+OK"),
+    ("GET @a", "$hello"),
+    ("get @a", "$hello"),
+    ("SET @a other NX", "nil"),
+    ("GETSET @a new", "$hello"),
+    ("APPEND @a er", ":5"),
+    ("STRLEN @a", ":5"),
+    ("GETRANGE @a 0 2", "$new"),
+    ("INCR @n", ":1"),
+    ("INCRBY @n 41", ":42"),
+    ("DECR @n", ":41"),
+    ("DECRBY @n 50", ":-9"),
+    ("INCR @a", "-ERR"),
+    ("LPUSH @l a b c", ":3"),
+    ("RPUSH @l z", ":4"),
+    ("LRANGE @l 0 -1", "[ $c $b $a $z ]"),
+    ("LRANGE @l 5 9", "[ ]"),
+    ("LPOP @l", "$c"),
+    ("RPOP @l", "$z"),
+    ("LLEN @l", ":2"),
+    ("GET @l", "-WRONGTYPE"),
+    ("HSET @h f1 v1 f2 v2", ":2"),
+    ("HGET @h f1", "$v1"),
+    ("HGET @h none", "nil"),
+    ("HMGET @h f2 none f1", "[ $v2 nil $v1 ]"),
+    ("HLEN @h", ":2"),
+    ("HDEL @h f1 f2", ":2"),
+    ("ZADD @z 1 one 2 two", ":2"),
+    ("ZRANGE @z 0 -1 WITHSCORES", "[ $one $1 $two $2 ]"),
+    ("ZSCORE @z two", "$2"),
+    ("SADD @s m", ":1"),
+    ("SMEMBERS @s", "[ $m ]"),
+    ("SISMEMBER @s x", ":0"),
+    ("HSCAN @none 0", "[ $0 [ ] ]"),
+    ("EXPIRE @a 100", ":1"),
+    ("PERSIST @a", ":1"),
+    ("TTL @a", ":-1"),
+    ("TYPE @z", "+zset"),
+    ("MSET @m1 1 @m2 2 @m3 3 @m4 4", "+OK"),
+    ("MGET @m4 @none @m1 @m3 @m1", "[ $4 nil $1 $3 $1 ]"),
+    ("MGET @m2", "[ $2 ]"),
+    ("MGET @l @m1", "[ nil $1 ]"),
+    ("EXISTS @m1 @m2 @none @m1", ":3"),
+    ("TOUCH @m1 @none", ":1"),
+    ("DEL @m1 @m2 @none", ":2"),
+    ("UNLINK @m3 @m4", ":2"),
+    ("MGET @m1 @m2 @m3 @m4", "[ nil nil nil nil ]"),
+    ("DEL @none", ":0"),
+    ("PING", "+PONG"),
+    ("PING hello", "$hello"),
+    ("ECHO hello", "$hello"),
+    ("SELECT 0", "+OK"),
+    ("GET", "-ERR"),
+    ("MGET", "-ERR"),
+    ("MSET @a", "-ERR"),
+    ("MSET @a 1 @b", "-ERR"),
+    ("SET @a", "-ERR"),
+];
+
+fn check(c: &mut Client, say: &str, hear: &str, tag: &str) {
+    let got = Answer::take(c);
+    assert!(Answer::read(hear, tag).agrees(&got), "{say}: wanted {hear}, got {got:?}");
+}
+
+#[test]
+fn step_by_step() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    for (say, hear) in STEPS {
+        c.send(words(say, &t));
+        check(&mut c, say, hear, &t);
+    }
+    c.expect_nothing_more();
+}
+
+#[test]
+fn pipelined() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    c.send(STEPS.iter().flat_map(|(say, _)| words(say, &t)).collect::<Vec<u8>>());
+    for (say, hear) in STEPS {
+        check(&mut c, say, hear, &t);
+    }
+    c.expect_nothing_more();
+}
+
+#[test]
+fn in_pieces_of_any_size() {
+    let service = Service::proxy(2, &[]);
+    for n in [1, 2, 3, 5, 7, 13, 100] {
+        let (mut c, t) = (Client::connect(service.port), tag());
+        c.send_in_pieces(&STEPS.iter().flat_map(|(say, _)| words(say, &t)).collect::<Vec<u8>>(), n);
+        for (say, hear) in STEPS {
+            check(&mut c, say, hear, &t);
+        }
+    }
+}
+
+#[test]
+fn inline_commands() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    c.send("PING\r\n").expect("+PONG\r\n");
+    c.send(format!("SET {t} v\r\nGET {t}\r\n  GET   {t}  \r\n")).expect("+OK\r\n$1\r\nv\r\n$1\r\nv\r\n");
+    c.send(format!("MGET {t} {t}none\r\n")).expect("*2\r\n$1\r\nv\r\n$-1\r\n");
+    c.send(format!("DEL {t} {t}\r\n")).expect(":1\r\n");
+    c.send("nonsense\r\n");
+    assert!(Answer::take(&mut c).is_error());
+    c.send("PING\n").expect("+PONG\r\n").expect_nothing_more();
+    c.send("QUIT\r\n").expect("+OK\r\n").expect_closed();
+}
+
+/// 200 keys over both servers, in a mixed order, with misses and repetitions.
+#[test]
+fn many_keys_are_joined_in_order() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    let mut set = vec!["MSET".to_string()];
+    for i in (0..200).filter(|i| i % 5 != 0) {
+        set.extend([format!("{t}{i}"), format!("value\r\n{i}")]);
+    }
+    c.send(request(&set)).expect("+OK\r\n");
+    let order: Vec<u32> = (0..200).map(|n| n * 77 % 200).chain([3, 3, 5, 3]).collect();
+    let mut get = vec!["MGET".to_string()];
+    get.extend(order.iter().map(|i| format!("{t}{i}")));
+    let wanted: Vec<Answer> =
+        order.iter().map(|i| if i % 5 == 0 { Answer::Nil } else { Answer::bulk(format!("value\r\n{i}")) }).collect();
+    c.send(request(&get));
+    assert_eq!(Answer::take(&mut c), Answer::Array(wanted));
+    get[0] = "DEL".into();
+    c.send(request(&get)).expect(":160\r\n");
+}
+
+#[test]
+fn a_thousand_commands_in_one_write() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    let say: Vec<u8> = (0..500).flat_map(|i| [words(&format!("SET @{i} {i}"), &t), words(&format!("GET @{i}"), &t)].concat()).collect();
+    c.send(say);
+    for i in 0..500 {
+        c.expect("+OK\r\n").expect(bulk(i.to_string().as_bytes()));
+    }
+    c.expect_nothing_more();
+}
+
+#[test]
+fn large_and_binary_values() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    for size in [0, 1, 4095, 4096, 65_537, 1_048_576] {
+        let value: Vec<u8> = (0..size).map(|i| (i * 7 + i / 251) as u8).collect();
+        c.send(request(&[b"SET", t.as_bytes(), &value])).expect("+OK\r\n");
+        c.send(request(&[b"GET", t.as_bytes()])).expect(bulk(&value));
+        c.send(request(&[b"MGET", t.as_bytes(), b"none", t.as_bytes()]));
+        c.expect("*3\r\n").expect(bulk(&value)).expect("$-1\r\n").expect(bulk(&value));
+    }
+    for i in 0..1000 {
+        c.redis(&["RPUSH", &format!("{t}l"), &format!("item {i}")]);
+    }
+    let Answer::Array(items) = c.redis(&["LRANGE", &format!("{t}l"), "0", "-1"]) else { panic!("an array") };
+    assert!(items.len() == 1000 && items[999] == Answer::bulk("item 999"));
+}
+
+/// What needs all servers, or state of the connection, is refused; the connection stays in step.
+#[test]
+fn refused_commands() {
+    if plain() {
+        return;
+    }
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    for line in [
+        "KEYS *", "MULTI", "EXEC", "SUBSCRIBE c", "PSUBSCRIBE c", "PUBLISH c m", "EVAL return-1 0", "FLUSHALL", "FLUSHDB", "DBSIZE",
+        "SCAN 0", "RANDOMKEY", "RENAME a b", "BLPOP l 1", "WATCH a", "AUTH x", "HELLO 3", "SELECT 1", "MONITOR", "SHUTDOWN", "DEBUG SLEEP 1",
+        "MIGRATE a", "OBJECT ENCODING a", "WAIT 1 1", "nonsense", "SINTERSTORE a b c",
+    ] {
+        c.send(words(line, &t));
+        let got = Answer::take(&mut c);
+        assert!(matches!(&got, Answer::Error(e) if e.starts_with("ERR")), "{line}: {got:?}");
+        c.send(words("PING", &t)).expect("+PONG\r\n");
+    }
+}
+
+/// Broken framing: a protocol error and the end, as Redis does; the next client is served.
+#[test]
+fn hostile_requests() {
+    let service = Service::proxy(2, &[]);
+    for bad in [
+        "*99999999999999999999\r\n", "*2147483648\r\n", "*x\r\n", "*1\r\n:1\r\n", "*1\r\n$-2\r\n", "*1\r\n$x\r\nGET\r\n",
+        "*2\r\n$3\r\nGET\r\n$99999999999\r\n", "*2\r\n$3\r\nGET\r\n$4294967296\r\n", "*2\r\n$3\r\nGET\r\n+a\r\n", "*2\r\n$3\r\nGET\r\n$-1\r\n",
+        "*1\r\n*1\r\n$4\r\nPING\r\n",
+    ] {
+        let mut c = Client::connect(service.port);
+        c.send(bad);
+        c.finish_sending();
+        let rest = c.rest();
+        assert!(rest.starts_with(b"-ERR") && rest.ends_with(b"\r\n"), "{}: {}", bad.escape_debug(), show(&rest));
+        assert_eq!(rest.iter().filter(|b| **b == b'\n').count(), 1, "{}: {}", bad.escape_debug(), show(&rest));
+        Client::connect(service.port).send("*1\r\n$4\r\nPING\r\n").expect("+PONG\r\n");
+    }
+    for half in ["*2\r\n$3\r\nGET\r\n", "*2\r\n$3\r\nSET\r\n$10\r\nabc", "*", "*3\r", "PI"] {
+        let mut c = Client::connect(service.port);
+        c.send(half);
+        c.finish_sending();
+        let rest = c.rest();
+        assert!(rest.is_empty() || rest.starts_with(b"-ERR"), "{half:?}: {}", show(&rest));
+    }
+    // Redis takes a count below zero for nothing; refusing it is as good.
+    let rest = Client::connect(service.port).send("*-1\r\n*1\r\n$4\r\nPING\r\n").finish_sending().rest();
+    assert!(rest == b"+PONG\r\n" || rest.starts_with(b"-ERR"), "{}", show(&rest));
+    let mut c = Client::connect(service.port);
+    c.send("*0\r\n*1\r\n$4\r\nPING\r\n").expect("+PONG\r\n");
+    c.send("\r\n*1\r\n$4\r\nPING\r\n").expect("+PONG\r\n");
+}
+
+#[test]
+fn a_lost_server_is_an_error_for_its_keys_only() {
+    if plain() {
+        return;
+    }
+    let mut service = Service::proxy(2, &["--set", "owners.eject_time=200ms"]);
+    let keys: Vec<String> = (0..2).map(|s| key_of(s, 2, "lost")).collect();
+    let mut c = Client::connect(service.port);
+    for k in &keys {
+        assert_eq!(c.redis(&["SET", k, "x"]), Answer::ok());
+    }
+    let port = service.backends[0].port;
+    service.backends[0].kill();
+    for _ in 0..20 {
+        assert!(c.redis(&["GET", &keys[0]]).is_error());
+        assert_eq!(c.redis(&["GET", &keys[1]]), Answer::bulk("x"));
+        assert!(c.redis(&["MGET", &keys[0], &keys[1]]).is_error());
+        assert_eq!(c.redis(&["MGET", &keys[1], &keys[1]]), Answer::Array(vec![Answer::bulk("x"); 2]));
+    }
+    service.backends[0] = Process::redis_on(port);
+    let until = Instant::now() + Duration::from_secs(15);
+    while c.redis(&["GET", &keys[0]]) != Answer::Nil {
+        assert!(Instant::now() < until, "the server is back but not served");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(c.redis(&["MSET", &keys[0], "1", &keys[1], "2"]), Answer::ok());
+}
+
+#[test]
+fn keys_go_to_their_owner() {
+    if plain() {
+        return;
+    }
+    let service = Service::proxy(2, &[]);
+    let mut c = Client::connect(service.port);
+    let mut direct: Vec<Client> = service.backends.iter().map(|b| Client::connect(b.port)).collect();
+    for i in 0..50 {
+        let key = format!("owned{i}");
+        assert_eq!(c.redis(&["SET", &key, "x"]), Answer::ok());
+        let owner = modulo_owner(key.as_bytes(), 2);
+        assert_eq!(direct[owner].redis(&["GET", &key]), Answer::bulk("x"));
+        assert_eq!(direct[1 - owner].redis(&["GET", &key]), Answer::Nil);
+    }
+}
+
+#[test]
+fn bad_answers_of_a_backend_are_errors() {
+    if plain() {
+        return;
+    }
+    let backend = Backend::new();
+    let proxy = Wireloom::run("redis_proxy", &["--set", &servers(&[backend.port]), "--set", "owners.eject_after=1000"]);
+    for bad in [&b"$5\r\nabc"[..], b"$-7\r\n", b"?\r\n", b"*2\r\n$1\r\na\r\n", b":12", b"$99999999999\r\n", b""] {
+        let mut c = Client::connect(proxy.port);
+        c.send(request(&["GET", "k"]));
+        let mut server = backend.accept();
+        server.expect(request(&["GET", "k"])).send(bad).finish_sending();
+        let rest = c.take_until(b"\r\n");
+        // The beginning of a large answer may have passed on already; then the connection ends instead.
+        assert!(rest.starts_with(b"-ERR"), "{}: {}", show(bad), show(&rest));
+    }
+}
+
+#[test]
+fn redis_cli_and_benchmark() {
+    if !require_tool("redis-cli") || !require_tool("redis-benchmark") {
+        return;
+    }
+    let service = Service::proxy(2, &[]);
+    let port = service.port.to_string();
+    let cli = |args: &[&str]| {
+        let out = Command::new("redis-cli").args(["-p", &port]).args(args).output().expect("redis-cli runs");
+        String::from_utf8_lossy(&out.stdout).trim().to_string()
+    };
+    assert_eq!(cli(&["SET", "cli", "a b"]), "OK");
+    assert_eq!(cli(&["GET", "cli"]), "a b");
+    assert_eq!(cli(&["RPUSH", "clilist", "x", "y"]), "2");
+    assert_eq!(cli(&["LRANGE", "clilist", "0", "-1"]), "x\ny");
+    assert_eq!(cli(&["DEL", "cli", "clilist", "none"]), "2");
+    let out = Command::new("timeout")
+        .args(["60", "redis-benchmark", "-p", &port, "-t", "get,set,incr,lpush,mset", "-n", "20000", "-c", "20", "-P", "8", "-r", "1000", "-q"])
+        .output()
+        .expect("redis-benchmark runs");
+    let text = String::from_utf8_lossy(&out.stdout).replace('\r', "\n");
+    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(!text.contains("rror from server"), "{text}");
+    for test in ["SET", "GET", "INCR", "LPUSH", "MSET"] {
+        assert!(text.contains(&format!("{test}: ")) || text.contains(&format!("{test} (")), "{test} is missing: {text}");
+    }
+}
