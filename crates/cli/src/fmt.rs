@@ -9,7 +9,7 @@ pub fn fmt(args: Fmt) -> Outcome {
     let mut failed = false;
     for path in &args.files {
         let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-        let formatted = match wireloom_syntax::format::format(&text) {
+        let formatted = match wireloom_syntax::format(&text) {
             Ok(formatted) => formatted,
             Err(diagnostics) => {
                 let mut map = SourceMap::new();

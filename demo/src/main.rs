@@ -1,0 +1,23 @@
+//! `make demo`: the memcached proxy and the HTTP balancer on real traffic, with faults in the middle.
+//!
+//! In: the built `wireloom` binary and `apps/`. Out: a live picture in the terminal (or a line a second where there is none), then a
+//! summary; ends by itself with exit code 0 if all went as it should. Stages: [`cast`] starts the programs, all of them written in
+//! Wireloom; [`load`] drives traffic from clients of its own; [`plot`] is the script of the faults; [`stage`] watches and draws.
+
+mod cast;
+mod load;
+mod plot;
+mod stage;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let play = match cast::Cast::start() {
+        Ok(cast) => cast,
+        Err(e) => {
+            eprintln!("demo: {e}");
+            return ExitCode::from(1);
+        }
+    };
+    plot::perform(play)
+}
