@@ -7,32 +7,67 @@
 use std::collections::HashMap;
 use std::io::{IoSlice, Read, Write as _};
 use std::time::{Duration, Instant};
-use wireloom_runtime::engine::{open, EngineKind, Event, Token, Write};
+use wireloom_runtime::engine::{open, Engine, EngineKind, Event, Token, Write};
+
+/// A connection's output: what is being sent, and what came meanwhile.
+#[derive(Default)]
+struct Out {
+    sending: Vec<u8>,
+    next: Vec<u8>,
+    in_flight: bool,
+}
+
+fn flush(engine: &mut dyn Engine, conn: Token, o: &mut Out) {
+    while !o.in_flight {
+        if o.sending.is_empty() {
+            std::mem::swap(&mut o.sending, &mut o.next);
+        }
+        if o.sending.is_empty() {
+            return;
+        }
+        // SAFETY: `sending` is not touched before `Sent` is there.
+        match unsafe { engine.write(conn, &[IoSlice::new(&o.sending)]) } {
+            Write::InFlight => o.in_flight = true,
+            Write::Done(n) if n > 0 => drop(o.sending.drain(..n)),
+            _ => return,
+        }
+    }
+}
 
 fn serve(kind: EngineKind, port: u16) -> std::io::Result<()> {
     let mut engine = open(kind)?;
     engine.listen((std::net::Ipv4Addr::LOCALHOST, port).into())?;
     let mut events = Vec::new();
-    let mut out: HashMap<Token, Vec<u8>> = HashMap::new();
+    let mut out: HashMap<Token, Out> = HashMap::new();
     loop {
         events.clear();
         engine.poll(None, &mut events)?;
         for e in &events {
             match *e {
-                Event::Accepted { conn, .. } => drop(out.insert(conn, Vec::with_capacity(4096))),
+                Event::Accepted { conn, .. } => drop(out.insert(conn, Out::default())),
                 Event::Data { conn, start, len } => {
                     let Some(o) = out.get_mut(&conn) else { continue };
-                    o.extend_from_slice(engine.data(start, len));
-                    // SAFETY: `o` is not touched before `Sent`: the load has one message outstanding.
-                    match unsafe { engine.write(conn, &[IoSlice::new(o)]) } {
-                        Write::InFlight => {}
-                        _ => o.clear(),
+                    o.next.extend_from_slice(engine.data(start, len));
+                    flush(&mut *engine, conn, o);
+                }
+                Event::Sent { conn, len } => {
+                    let Some(o) = out.get_mut(&conn) else { continue };
+                    o.in_flight = false;
+                    o.sending.drain(..len as usize);
+                    if !o.sending.is_empty() || !o.next.is_empty() {
+                        flush(&mut *engine, conn, o);
                     }
                 }
-                Event::Sent { conn, .. } => out.entry(conn).or_default().clear(),
+                Event::Writable { conn } => {
+                    if let Some(o) = out.get_mut(&conn) {
+                        flush(&mut *engine, conn, o);
+                    }
+                }
                 Event::Eof { conn } | Event::Broken { conn } => {
                     engine.close(conn, false);
-                    out.remove(&conn);
+                    if !engine.pending_close(conn) {
+                        out.remove(&conn);
+                    }
                 }
                 _ => {}
             }

@@ -468,3 +468,98 @@ impl Peer {
         self.with(|l| l.peer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll(m: &mut Memory) -> Vec<Event> {
+        let mut events = Vec::new();
+        m.poll(None, &mut events).unwrap();
+        events
+    }
+
+    fn put(m: &mut Memory, conn: Token, bytes: &[u8]) -> Write {
+        // SAFETY: the tests that write asynchronously pass 'static bytes.
+        unsafe { m.write(conn, &[IoSlice::new(bytes)]) }
+    }
+
+    fn accepted(m: &mut Memory, net: &Network) -> (Token, Peer) {
+        let addr = "10.0.0.1:80".parse().unwrap();
+        let listener = m.listen(addr).unwrap();
+        let peer = net.connect(addr).unwrap();
+        let events = poll(m);
+        let [Event::Accepted { listener: l, conn }] = events[..] else { panic!("{events:?}") };
+        assert_eq!(l, listener);
+        (conn, peer)
+    }
+
+    #[test]
+    fn pieces_arrive_as_cut_and_the_end_comes_last() {
+        let (mut m, net) = Memory::new();
+        let (conn, peer) = accepted(&mut m, &net);
+        peer.send(b"ab");
+        peer.send(b"c");
+        peer.finish();
+        m.pause(conn, true);
+        assert!(poll(&mut m).is_empty());
+        m.pause(conn, false);
+        let events = poll(&mut m);
+        let data = |start, len| Event::Data { conn, start, len };
+        assert_eq!(events, [data(0, 2), data(2, 1), Event::Eof { conn }]);
+        assert_eq!(m.data(0, 3), b"abc");
+        assert!(poll(&mut m).is_empty());
+    }
+
+    #[test]
+    fn a_window_blocks_output() {
+        let (mut m, net) = Memory::new();
+        let (conn, peer) = accepted(&mut m, &net);
+        peer.window(Some(3));
+        assert_eq!(put(&mut m, conn, b"hello"), Write::Done(3));
+        assert_eq!(put(&mut m, conn, b"lo"), Write::Blocked);
+        assert!(poll(&mut m).is_empty());
+        peer.window(None);
+        assert_eq!(poll(&mut m), [Event::Writable { conn }]);
+        assert_eq!(put(&mut m, conn, b"lo"), Write::Done(2));
+        m.shutdown(conn);
+        assert_eq!((peer.receive(), peer.ending()), (b"hello".to_vec(), Ending::Ended));
+    }
+
+    #[test]
+    fn asynchronous_output_is_in_flight_until_the_next_poll() {
+        let (mut m, net) = Memory::new();
+        net.asynchronous(true);
+        let (conn, peer) = accepted(&mut m, &net);
+        assert_eq!(put(&mut m, conn, b"hello"), Write::InFlight);
+        m.shutdown(conn);
+        assert_eq!((peer.receive(), peer.ending()), (Vec::new(), Ending::Open));
+        assert_eq!(poll(&mut m), [Event::Sent { conn, len: 5 }]);
+        assert_eq!((peer.receive(), peer.ending()), (b"hello".to_vec(), Ending::Ended));
+    }
+
+    #[test]
+    fn connections_are_refused_ignored_or_made() {
+        let (mut m, net) = Memory::new();
+        let addr: SocketAddr = "10.0.0.9:1".parse().unwrap();
+        net.behave(addr, Behaviour::Silent);
+        let conn = m.connect(addr).unwrap();
+        assert!(poll(&mut m).is_empty() && net.accept(addr).is_none());
+        net.behave(addr, Behaviour::Accept);
+        assert_eq!(poll(&mut m), [Event::Connected { conn }]);
+        net.accept(addr).unwrap().reset();
+        assert_eq!(poll(&mut m), [Event::Broken { conn }]);
+        assert_eq!(put(&mut m, conn, b"x"), Write::Broken);
+        net.behave(addr, Behaviour::Refuse);
+        let conn = m.connect(addr).unwrap();
+        assert_eq!(poll(&mut m), [Event::ConnectFailed { conn }]);
+    }
+
+    #[test]
+    fn time_moves_when_told() {
+        let (m, net) = Memory::new();
+        let before = m.now();
+        net.advance(Duration::from_millis(5));
+        assert_eq!(m.now() - before, 5_000_000);
+    }
+}

@@ -34,6 +34,8 @@ pub fn open(kind: EngineKind) -> std::io::Result<Box<dyn Engine>> {
     match kind {
         EngineKind::Epoll => Ok(Box::new(epoll::Epoll::new()?)),
         EngineKind::Uring => Ok(Box::new(uring::Uring::new()?)),
+        // Measured with examples/engine_echo (Linux 6.18): 4.2 us of CPU per echoed message against 4.3, a difference
+        // within the noise, and 1.3 MB less resident memory.
         EngineKind::Auto => Ok(Box::new(epoll::Epoll::new()?)),
     }
 }

@@ -5,13 +5,15 @@ use std::io::{IoSlice, Read, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Instant;
 
+type Output = (VecDeque<Box<[u8]>>, usize);
+
 /// An engine with everything that has happened on it, and output that is offered until it is gone.
 struct Bed {
     engine: Box<dyn Engine>,
     log: Vec<Event>,
     data: HashMap<Token, Vec<u8>>,
     /// Output in the order of sending, and how much of the first piece is gone.
-    out: HashMap<Token, (VecDeque<Box<[u8]>>, usize)>,
+    out: HashMap<Token, Output>,
     echo: bool,
 }
 

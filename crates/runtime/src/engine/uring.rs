@@ -87,6 +87,8 @@ pub struct Uring {
     resumed: Vec<Token>,
     /// Held input delivered in this batch; its positions follow those of the buffers.
     aside: Vec<u8>,
+    /// Boxed: the kernel reads a send's header where it lies.
+    #[allow(clippy::vec_box)]
     spare: Vec<Box<Send>>,
     completions: Vec<(u64, i32, u32)>,
     retry_at: u64,
