@@ -6,6 +6,7 @@
 //! `sim` is the same core over the memory engine with virtual time, for tests.
 
 pub mod abi;
+pub mod admin;
 pub mod buffer;
 pub mod core;
 pub mod engine;
@@ -13,14 +14,18 @@ pub mod error;
 pub mod hashing;
 pub mod params;
 pub mod program;
+pub mod server;
 pub mod sim;
 pub mod stats;
 pub mod timer;
 
 #[cfg(test)]
 mod line;
+#[cfg(test)]
+mod socket_tests;
 
 pub use crate::core::app::App;
 pub use error::Error;
 pub use program::Program;
+pub use server::{serve, AppSpec, ServeOptions, Stop, Summary};
 pub use sim::Sim;

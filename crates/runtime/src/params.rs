@@ -24,6 +24,7 @@ unsafe impl Send for Settings {}
 unsafe impl Sync for Settings {}
 
 pub struct PortSetting {
+    pub listen: bool,
     pub options: PortOptions,
     /// Listen: one address. Connect: the backends.
     pub addrs: Vec<SocketAddr>,
@@ -116,7 +117,7 @@ fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) ->
     if listen && addrs.len() != 1 {
         return Err(bad("listens on exactly one endpoint".into()));
     }
-    Ok(PortSetting { options, addrs, names })
+    Ok(PortSetting { listen, options, addrs, names })
 }
 
 fn addresses(list: &[String]) -> Result<Vec<SocketAddr>, String> {

@@ -41,11 +41,13 @@ impl CoreStats {
     /// Zeroes for a core that hosts these apps.
     pub fn for_apps(apps: &[std::sync::Arc<crate::core::app::App>]) -> CoreStats {
         let port = |p: &crate::params::PortSetting| PortStats {
+            listen: p.listen,
             backends: p.addrs.iter().map(|_| BackendStats::default()).collect(),
             ..PortStats::default()
         };
         let app = |a: &std::sync::Arc<crate::core::app::App>| AppStats {
             ports: a.settings.ports.iter().map(port).collect(),
+            counters: a.desc.counters.iter().map(|_| Cell::default()).collect(),
             ..AppStats::default()
         };
         CoreStats { apps: apps.iter().map(app).collect(), ..CoreStats::default() }
@@ -57,12 +59,13 @@ pub struct AppStats {
     pub ports: Vec<PortStats>,
     pub faults: FaultTable,
     pub latency: Histogram,
-    /// Address of the core's state, where the program keeps its `counter`s; 0 before start.
-    pub state: AtomicU64,
+    /// The program's own counters, as of the last look.
+    pub counters: Vec<Cell>,
 }
 
 #[derive(Default, Debug)]
 pub struct PortStats {
+    pub listen: bool,
     /// Connections opened ever, open now, and turned away by the limit.
     pub opened: Cell,
     pub open: Cell,

@@ -130,9 +130,6 @@ impl Core {
             .enumerate()
             .map(|(i, a)| AppCore::new(a.clone(), host::table(), index as u32, cores, seed(i)))
             .collect();
-        for (a, s) in apps.iter().zip(&stats[index].apps) {
-            s.state.store(a.state.as_ptr() as u64, std::sync::atomic::Ordering::Relaxed);
-        }
         let mut core = Core {
             engine,
             pool: Pool::new(PoolLimits::default()),
@@ -370,12 +367,22 @@ impl Core {
         s.held_bytes.set(h as u64);
         s.kept_bytes.set(k as u64);
         s.tasks.set(self.tasks.len() as u64);
+        self.show_counters();
         for (a, st) in self.apps.iter().zip(&s.apps) {
             for (p, ps) in a.ports.iter().zip(&st.ports) {
                 for (i, b) in ps.backends.iter().enumerate().take(p.load.len()) {
                     b.load.store(p.load[i], std::sync::atomic::Ordering::Relaxed);
                     b.down.store(1 - p.up[i], std::sync::atomic::Ordering::Relaxed);
                 }
+            }
+        }
+    }
+
+    /// Publishes the program's own counters.
+    fn show_counters(&self) {
+        for (a, st) in self.apps.iter().zip(&self.my_stats().apps) {
+            for (c, cell) in a.app.desc.counters.iter().zip(&st.counters) {
+                cell.set(a.state.get(c.offset as usize / 8).copied().unwrap_or(0));
             }
         }
     }
@@ -414,13 +421,6 @@ impl Core {
             }
         }
         self.bury();
-        if !self.virtual_time {
-            return;
-        }
-        // The memory engine has let go of everything.
-        for (_, mut queue) in std::mem::take(&mut self.graveyard) {
-            queue.clear(&mut self.pool);
-        }
     }
 
     /// The number of entries in use: connections, tasks, slots, calls (for tests: all come back to 0).
@@ -431,9 +431,12 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
+        self.show_counters();
         if !std::thread::panicking() {
             self.shut();
         }
+        // What the kernel may still read stays in place until the process ends.
+        std::mem::take(&mut self.graveyard).into_iter().for_each(std::mem::forget);
     }
 }
 

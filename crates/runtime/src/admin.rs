@@ -1,0 +1,323 @@
+//! The admin page: `/metrics` for Prometheus and `/status` as JSON, read-only, on a thread of its own.
+//!
+//! It reads the cores' counters while they run and sums them. Requests are small and few: one at a time, with short
+//! time-outs, so that it cannot be used to hold the service up.
+
+use crate::core::app::App;
+use crate::error::Error;
+use crate::stats::{percentile, CoreStats, Histogram};
+use serde_json::{json, Value};
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const HEAD_MAX: usize = 8192;
+
+/// A running admin page; ends when dropped.
+pub struct Page {
+    addr: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+struct View {
+    apps: Vec<Arc<App>>,
+    stats: Arc<Vec<CoreStats>>,
+    engine: String,
+    started: Instant,
+}
+
+impl Page {
+    pub fn open(addr: SocketAddr, apps: Vec<Arc<App>>, stats: Arc<Vec<CoreStats>>, engine: String) -> Result<Page, Error> {
+        let fail = |e| Error::Io(format!("cannot listen on {addr} for the admin page"), e);
+        let listener = TcpListener::bind(addr).map_err(fail)?;
+        let addr = listener.local_addr().map_err(fail)?;
+        listener.set_nonblocking(true).map_err(fail)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let view = View { apps, stats, engine, started: Instant::now() };
+        let ended = stop.clone();
+        let run = move || accept_loop(&listener, &view, &ended);
+        let thread = std::thread::Builder::new().name("admin".into()).spawn(run).map_err(fail)?;
+        Ok(Page { addr, stop, thread: Some(thread) })
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(t) = self.thread.take() {
+            let _ = t.join();
+        }
+    }
+}
+
+fn accept_loop(listener: &TcpListener, view: &View, stop: &AtomicBool) {
+    use std::os::fd::AsRawFd;
+    while !stop.load(Relaxed) {
+        let mut p = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd that lives here.
+        unsafe { libc::poll(&mut p, 1, 200) };
+        while let Ok((stream, _)) = listener.accept() {
+            // A client that goes away is its own affair.
+            let _ = answer(stream, view);
+        }
+    }
+}
+
+fn answer(mut s: TcpStream, view: &View) -> std::io::Result<()> {
+    s.set_nonblocking(false)?;
+    s.set_read_timeout(Some(Duration::from_secs(1)))?;
+    s.set_write_timeout(Some(Duration::from_secs(1)))?;
+    let (mut head, mut buf) = (Vec::new(), [0; 1024]);
+    while !head.windows(4).any(|w| w == b"\r\n\r\n") && head.len() < HEAD_MAX {
+        match s.read(&mut buf)? {
+            0 => break,
+            n => head.extend_from_slice(&buf[..n]),
+        }
+    }
+    let line = String::from_utf8_lossy(&head);
+    let mut words = line.split_whitespace();
+    let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let path = target.split('?').next().unwrap_or("");
+    let (status, kind, body) = match (method, path) {
+        ("GET" | "HEAD", "/metrics") => ("200 OK", "text/plain; version=0.0.4", metrics(&view.apps, &view.stats)),
+        ("GET" | "HEAD", "/status") => {
+            ("200 OK", "application/json", status(&view.apps, &view.stats, &view.engine, view.started.elapsed()).to_string() + "\n")
+        }
+        ("GET" | "HEAD", "/") => ("200 OK", "text/plain", "/metrics\n/status\n".into()),
+        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "there are /metrics and /status\n".into()),
+        _ => ("405 Method Not Allowed", "text/plain", "only GET\n".into()),
+    };
+    let body_sent = if method == "HEAD" { "" } else { &body };
+    write!(s, "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body_sent}", body.len())?;
+    s.flush()
+}
+
+/// A program counter's value, summed over cores.
+fn counter(stats: &[CoreStats], app: usize, i: usize) -> u64 {
+    sum(stats, |c| c.apps[app].counters.get(i).map_or(0, crate::stats::Cell::get))
+}
+
+fn sum(stats: &[CoreStats], f: impl Fn(&CoreStats) -> u64) -> u64 {
+    stats.iter().map(f).fold(0, u64::wrapping_add)
+}
+
+fn faults(stats: &[CoreStats], app: usize) -> Vec<(u32, u32, u64)> {
+    let mut all: Vec<(u32, u32, u64)> = stats.iter().flat_map(|c| c.apps[app].faults.list()).collect();
+    all.sort_unstable();
+    all.dedup_by(|b, a| {
+        let same = (a.0, a.1) == (b.0, b.1);
+        if same {
+            a.2 += b.2;
+        }
+        same
+    });
+    all
+}
+
+fn latency(stats: &[CoreStats], app: usize) -> Vec<u64> {
+    let mut total: Vec<u64> = Vec::new();
+    for c in stats {
+        let counts = c.apps[app].latency.counts();
+        total.resize(counts.len(), 0);
+        total.iter_mut().zip(counts).for_each(|(t, n)| *t += n);
+    }
+    total
+}
+
+/// The state as JSON.
+pub fn status(apps: &[Arc<App>], stats: &[CoreStats], engine: &str, up: Duration) -> Value {
+    let list: Vec<Value> = apps.iter().enumerate().map(|(i, a)| app_status(i, a, stats)).collect();
+    json!({
+        "engine": engine,
+        "cores": stats.len(),
+        "uptime_s": up.as_secs_f64(),
+        "memory": {
+            "queues": sum(stats, |c| c.queue_bytes.get()),
+            "held": sum(stats, |c| c.held_bytes.get()),
+            "kept": sum(stats, |c| c.kept_bytes.get()),
+            "tasks": sum(stats, |c| c.tasks.get()),
+        },
+        "accept_failures": sum(stats, |c| c.accept_failed.get()),
+        "apps": list,
+    })
+}
+
+fn app_status(i: usize, a: &App, stats: &[CoreStats]) -> Value {
+    let counts = latency(stats, i);
+    let us = |share| percentile(&counts, share) as f64 / 1000.0;
+    let counters: serde_json::Map<String, Value> =
+        a.desc.counters.iter().enumerate().map(|(n, c)| (c.name.clone(), json!(counter(stats, i, n)))).collect();
+    let faults: Vec<Value> = faults(stats, i)
+        .iter()
+        .map(|(k, p, n)| json!({"kind": a.fault_name(*k), "place": a.place_name(*p), "count": n}))
+        .collect();
+    let ports: Vec<Value> = (0..a.desc.ports.len()).map(|p| port_status(i, p, a, stats)).collect();
+    json!({
+        "app": a.desc.app,
+        "ports": ports,
+        "faults": faults,
+        "counters": counters,
+        "latency_us": { "p50": us(0.5), "p90": us(0.9), "p99": us(0.99), "p999": us(0.999) },
+    })
+}
+
+fn port_status(i: usize, p: usize, a: &App, stats: &[CoreStats]) -> Value {
+    let all = |f: fn(&crate::stats::PortStats) -> &crate::stats::Cell| sum(stats, |c| f(&c.apps[i].ports[p]).get());
+    let mut v = json!({
+        "port": a.desc.ports[p].name,
+        "opened": all(|s| &s.opened),
+        "open": all(|s| &s.open),
+        "turned_away": all(|s| &s.turned_away),
+        "requests": all(|s| &s.requests),
+        "replies": all(|s| &s.replies),
+        "bytes_in": all(|s| &s.bytes_in),
+        "bytes_out": all(|s| &s.bytes_out),
+        "retries": all(|s| &s.retries),
+    });
+    if !stats[0].apps[i].ports[p].listen {
+        let backends: Vec<Value> = (0..stats[0].apps[i].ports[p].backends.len())
+            .map(|b| {
+                let of = |f: fn(&crate::stats::BackendStats) -> u64| sum(stats, |c| f(&c.apps[i].ports[p].backends[b]));
+                json!({
+                    "address": a.settings.ports[p].names.get(b),
+                    "up": of(|b| u64::from(b.down.load(Relaxed))) == 0,
+                    "load": of(|b| u64::from(b.load.load(Relaxed))),
+                    "connections": of(|b| b.connections.get()),
+                    "requests": of(|b| b.requests.get()),
+                    "failures": of(|b| b.failures.get()),
+                    "ejections": of(|b| b.ejections.get()),
+                })
+            })
+            .collect();
+        v["backends"] = Value::Array(backends);
+    }
+    v
+}
+
+/// A label's value, escaped as the text format asks.
+fn label(s: &str) -> String {
+    s.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// One family of samples in the text format.
+struct Family<'a> {
+    out: &'a mut String,
+    name: &'a str,
+}
+
+impl<'a> Family<'a> {
+    fn new(out: &'a mut String, name: &'a str, kind: &str, help: &str) -> Family<'a> {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        Family { out, name }
+    }
+    fn add(&mut self, labels: &[(&str, &str)], value: u64) {
+        let labels: Vec<String> = labels.iter().map(|(k, v)| format!("{k}=\"{}\"", label(v))).collect();
+        let _ = writeln!(self.out, "{}{{{}}} {value}", self.name, labels.join(","));
+    }
+}
+
+/// All numbers in the Prometheus text format.
+pub fn metrics(apps: &[Arc<App>], stats: &[CoreStats]) -> String {
+    let mut out = String::new();
+    port_metrics(&mut out, apps, stats);
+    backend_metrics(&mut out, apps, stats);
+    let mut f = Family::new(&mut out, "wireloom_faults_total", "counter", "Faults by kind and place.");
+    for (i, a) in apps.iter().enumerate() {
+        for (k, p, n) in faults(stats, i) {
+            f.add(&[("app", &a.desc.app), ("kind", &a.fault_name(k)), ("place", &a.place_name(p))], n);
+        }
+    }
+    let mut f = Family::new(&mut out, "wireloom_counter_total", "counter", "Counters the program declares.");
+    for (i, a) in apps.iter().enumerate() {
+        for (n, c) in a.desc.counters.iter().enumerate() {
+            f.add(&[("app", &a.desc.app), ("name", &c.name)], counter(stats, i, n));
+        }
+    }
+    latency_metrics(&mut out, apps, stats);
+    let mut f = Family::new(&mut out, "wireloom_memory_bytes", "gauge", "Bytes of the pools.");
+    f.add(&[("pool", "queues")], sum(stats, |c| c.queue_bytes.get()));
+    f.add(&[("pool", "held")], sum(stats, |c| c.held_bytes.get()));
+    f.add(&[("pool", "kept")], sum(stats, |c| c.kept_bytes.get()));
+    let mut f = Family::new(&mut out, "wireloom_batches_total", "counter", "Event batches per core.");
+    for (i, c) in stats.iter().enumerate() {
+        f.add(&[("core", &i.to_string())], c.batches.get());
+    }
+    let mut f = Family::new(&mut out, "wireloom_accept_failures_total", "counter", "Connections not accepted for want of descriptors.");
+    f.add(&[], sum(stats, |c| c.accept_failed.get()));
+    out
+}
+
+fn port_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
+    type Get = fn(&crate::stats::PortStats) -> &crate::stats::Cell;
+    let families: [(&str, &str, &str, Get); 8] = [
+        ("wireloom_connections_total", "counter", "Connections opened.", |s| &s.opened),
+        ("wireloom_connections", "gauge", "Connections open now.", |s| &s.open),
+        ("wireloom_connections_turned_away_total", "counter", "Connections over the limit.", |s| &s.turned_away),
+        ("wireloom_requests_total", "counter", "Requests.", |s| &s.requests),
+        ("wireloom_replies_total", "counter", "Replies.", |s| &s.replies),
+        ("wireloom_received_bytes_total", "counter", "Bytes received.", |s| &s.bytes_in),
+        ("wireloom_sent_bytes_total", "counter", "Bytes sent.", |s| &s.bytes_out),
+        ("wireloom_retries_total", "counter", "Requests sent again on a fresh connection.", |s| &s.retries),
+    ];
+    for (name, kind, help, get) in families {
+        let mut f = Family::new(out, name, kind, help);
+        for (i, a) in apps.iter().enumerate() {
+            for (p, port) in a.desc.ports.iter().enumerate() {
+                f.add(&[("app", &a.desc.app), ("port", &port.name)], sum(stats, |c| get(&c.apps[i].ports[p]).get()));
+            }
+        }
+    }
+}
+
+fn backend_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
+    type Get = fn(&crate::stats::BackendStats) -> u64;
+    let families: [(&str, &str, &str, Get); 6] = [
+        ("wireloom_backend_requests_total", "counter", "Requests per backend.", |b| b.requests.get()),
+        ("wireloom_backend_failures_total", "counter", "Failures per backend.", |b| b.failures.get()),
+        ("wireloom_backend_ejections_total", "counter", "Times a backend was ejected.", |b| b.ejections.get()),
+        ("wireloom_backend_connections", "gauge", "Connections per backend.", |b| b.connections.get()),
+        ("wireloom_backend_outstanding", "gauge", "Requests under way per backend.", |b| u64::from(b.load.load(Relaxed))),
+        ("wireloom_backend_ejected_cores", "gauge", "Cores on which a backend is ejected.", |b| u64::from(b.down.load(Relaxed))),
+    ];
+    for (name, kind, help, get) in families {
+        let mut f = Family::new(out, name, kind, help);
+        for (i, a) in apps.iter().enumerate() {
+            for (p, port) in a.desc.ports.iter().enumerate() {
+                if stats[0].apps[i].ports[p].listen {
+                    continue;
+                }
+                for (b, address) in a.settings.ports[p].names.iter().enumerate() {
+                    let n = sum(stats, |c| get(&c.apps[i].ports[p].backends[b]));
+                    f.add(&[("app", &a.desc.app), ("port", &port.name), ("backend", address)], n);
+                }
+            }
+        }
+    }
+}
+
+fn latency_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
+    let name = "wireloom_request_seconds";
+    let _ = writeln!(out, "# HELP {name} From a request to the end of its reply.\n# TYPE {name} histogram");
+    for (i, a) in apps.iter().enumerate() {
+        let app = label(&a.desc.app);
+        let (mut seen, counts) = (0, latency(stats, i));
+        for (b, n) in counts.iter().enumerate() {
+            seen += n;
+            // One bound per power of two is enough for a scraper.
+            if b % 4 == 0 && b + 1 < counts.len() {
+                let le = Histogram::bound(b) as f64 / 1e9;
+                let _ = writeln!(out, "{name}_bucket{{app=\"{app}\",le=\"{le}\"}} {seen}");
+            }
+        }
+        let total = sum(stats, |c| c.apps[i].latency.sum.get()) as f64 / 1e9;
+        let _ = writeln!(out, "{name}_bucket{{app=\"{app}\",le=\"+Inf\"}} {seen}\n{name}_sum{{app=\"{app}\"}} {total}\n{name}_count{{app=\"{app}\"}} {seen}");
+    }
+}

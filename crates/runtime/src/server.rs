@@ -1,0 +1,328 @@
+//! Serving: one thread per core, signals, drain, and the admin page.
+//!
+//! `serve` blocks until the service has ended: SIGTERM or SIGINT (or [`Stop::drain`]) stops accepting and lets what is
+//! under way finish; a second signal, or the end of the drain limit, closes the rest.
+
+use crate::admin;
+use crate::core::app::App;
+use crate::core::Core;
+use crate::engine::{self, EngineKind, Waker};
+use crate::error::Error;
+use crate::program::Program;
+use crate::stats::CoreStats;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{mpsc, Arc};
+use std::time::{Duration, Instant};
+use wireloom_ir::desc::Desc;
+
+/// A program to serve, with its settings as `name=value` pairs.
+pub struct AppSpec {
+    pub program: Program,
+    pub desc: Desc,
+    pub sets: Vec<(String, String)>,
+}
+
+pub struct ServeOptions {
+    /// One thread per entry, pinned to that CPU. Empty: one thread, not pinned.
+    pub cpus: Vec<usize>,
+    pub engine: EngineKind,
+    /// Where `/metrics` and `/status` are served.
+    pub admin: Option<SocketAddr>,
+    /// How long a drain may take.
+    pub drain_limit: Duration,
+    /// Asks the service to end from within the process.
+    pub stop: Stop,
+    /// Called once, when all ports are open.
+    pub ready: Option<Box<dyn FnOnce(&Ready) + Send>>,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        ServeOptions {
+            cpus: Vec::new(),
+            engine: EngineKind::Auto,
+            admin: None,
+            drain_limit: Duration::from_secs(10),
+            stop: Stop::default(),
+            ready: None,
+        }
+    }
+}
+
+/// What runs, for the start-up line and for whoever watches.
+pub struct Ready {
+    pub engine: String,
+    pub cores: usize,
+    pub admin: Option<SocketAddr>,
+    /// (app, port, address) of every listening port.
+    pub ports: Vec<(String, String, SocketAddr)>,
+    pub stats: Arc<Vec<CoreStats>>,
+    pub apps: Vec<Arc<App>>,
+}
+
+/// What was served.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Summary {
+    pub connections: u64,
+    pub requests: u64,
+    pub replies: u64,
+    pub faults: u64,
+    pub elapsed: Duration,
+    /// All connections ended by themselves within the drain limit.
+    pub clean: bool,
+}
+
+const RUN: u8 = 0;
+const DRAIN: u8 = 1;
+const END: u8 = 2;
+
+/// A handle to end a service.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<AtomicU8>);
+
+impl Stop {
+    pub fn drain(&self) {
+        self.0.fetch_max(DRAIN, Ordering::SeqCst);
+    }
+    pub fn end(&self) {
+        self.0.store(END, Ordering::SeqCst);
+    }
+    fn state(&self) -> u8 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Prepares apps without serving them.
+pub fn prepare(specs: Vec<AppSpec>) -> Result<Vec<Arc<App>>, Error> {
+    specs.into_iter().map(|s| App::new(s.program, s.desc, &s.sets)).collect()
+}
+
+/// Serves until told to stop.
+pub fn serve(specs: Vec<AppSpec>, options: ServeOptions) -> Result<Summary, Error> {
+    serve_apps(prepare(specs)?, options)
+}
+
+/// Serves prepared apps until told to stop.
+pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summary, Error> {
+    let cores = options.cpus.len().max(1);
+    let stats = Arc::new((0..cores).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
+    let signals = Signals::block();
+    raise_descriptor_limit();
+    let started = Instant::now();
+    let (tx, rx) = mpsc::channel();
+    let mut threads = Vec::new();
+    for index in 0..cores {
+        let (apps, stats, tx) = (apps.clone(), stats.clone(), tx.clone());
+        let spec = Thread {
+            index,
+            cpu: options.cpus.get(index).copied(),
+            engine: options.engine,
+            limit: options.drain_limit,
+            stop: options.stop.clone(),
+        };
+        let name = format!("core-{index}");
+        let run = move || run_core(spec, &apps, stats, &tx);
+        let thread = std::thread::Builder::new().name(name).spawn(run);
+        threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
+    }
+    drop(tx);
+    let started_cores = gather(&rx, cores);
+    let (wakers, engine) = match started_cores {
+        Ok(x) => x,
+        Err(e) => {
+            options.stop.end();
+            join(threads);
+            return Err(e);
+        }
+    };
+    let page = match options.admin {
+        Some(addr) => match admin::Page::open(addr, apps.clone(), stats.clone(), engine.clone()) {
+            Ok(p) => Some(p),
+            Err(e) => {
+                options.stop.end();
+                wakers.iter().for_each(Waker::wake);
+                join(threads);
+                return Err(e);
+            }
+        },
+        None => None,
+    };
+    if let Some(ready) = options.ready.take() {
+        ready(&Ready { engine, cores, admin: page.as_ref().map(admin::Page::addr), ports: ports(&apps), stats: stats.clone(), apps: apps.clone() });
+    }
+    wait(&signals, &options.stop, &wakers, &threads);
+    let clean = join(threads);
+    drop(page);
+    Ok(summary(&stats, started.elapsed(), clean))
+}
+
+fn ports(apps: &[Arc<App>]) -> Vec<(String, String, SocketAddr)> {
+    let mut out = Vec::new();
+    for a in apps {
+        for (p, s) in a.desc.ports.iter().zip(&a.settings.ports) {
+            if matches!(p.kind, wireloom_ir::desc::PortKind::Listen(_)) {
+                out.push((a.desc.app.clone(), p.name.clone(), s.addrs[0]));
+            }
+        }
+    }
+    out
+}
+
+type Started = Result<(Waker, String), Error>;
+
+fn gather(rx: &mpsc::Receiver<Started>, cores: usize) -> Result<(Vec<Waker>, String), Error> {
+    let mut wakers = Vec::new();
+    let mut engine = String::new();
+    for _ in 0..cores {
+        let (waker, name) = rx.recv().map_err(|_| Error::Program("a core ended at its start".into()))??;
+        wakers.push(waker);
+        engine = name;
+    }
+    Ok((wakers, engine))
+}
+
+/// Waits for a reason to stop and passes it on until all cores have ended.
+fn wait(signals: &Signals, stop: &Stop, wakers: &[Waker], threads: &[std::thread::JoinHandle<bool>]) {
+    let mut told = RUN;
+    while threads.iter().any(|t| !t.is_finished()) {
+        if signals.wait(Duration::from_millis(50)) {
+            if stop.state() == RUN {
+                log::info!("draining; a second signal ends at once");
+                stop.drain();
+            } else {
+                stop.end();
+            }
+        }
+        if stop.state() != told {
+            told = stop.state();
+            wakers.iter().for_each(Waker::wake);
+        }
+    }
+}
+
+fn join(threads: Vec<std::thread::JoinHandle<bool>>) -> bool {
+    // A panic of a core is reported by its thread; the rest of the process goes on to end in order.
+    threads.into_iter().map(|t| t.join().unwrap_or(false)).fold(true, |a, b| a && b)
+}
+
+fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
+    let mut s = Summary { elapsed, clean, ..Summary::default() };
+    for app in stats.iter().flat_map(|c| &c.apps) {
+        for p in app.ports.iter().filter(|p| p.listen) {
+            s.connections += p.opened.get();
+            s.requests += p.requests.get();
+            s.replies += p.replies.get();
+        }
+        s.faults += app.faults.list().iter().map(|f| f.2).sum::<u64>();
+    }
+    s
+}
+
+struct Thread {
+    index: usize,
+    cpu: Option<usize>,
+    engine: EngineKind,
+    limit: Duration,
+    stop: Stop,
+}
+
+/// A core's thread. Answers whether all its clients ended in order.
+fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mpsc::Sender<Started>) -> bool {
+    if let Some(cpu) = spec.cpu {
+        pin(cpu);
+    }
+    let mut core = match start_core(&spec, apps, stats) {
+        Ok(core) => core,
+        Err(e) => {
+            let _ = tx.send(Err(e));
+            return false;
+        }
+    };
+    core.start();
+    let _ = tx.send(Ok((core.engine.waker(), core.engine.name().to_string())));
+    let mut drain_end: Option<Instant> = None;
+    loop {
+        let wait = drain_end.map_or(Duration::from_millis(500), |_| Duration::from_millis(20));
+        if let Err(e) = core.step(Some(wait)) {
+            log::error!("core {}: {e}", spec.index);
+            return false;
+        }
+        match spec.stop.state() {
+            RUN => continue,
+            END => return core.clients() == 0,
+            _ => {}
+        }
+        match drain_end {
+            None => {
+                core.drain();
+                drain_end = Some(Instant::now() + spec.limit);
+            }
+            Some(_) if core.clients() == 0 => return true,
+            Some(end) if Instant::now() >= end => return false,
+            Some(_) => {}
+        }
+    }
+}
+
+fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> Result<Core, Error> {
+    let engine = engine::open(spec.engine).map_err(|e| Error::Io("cannot open the network engine".into(), e))?;
+    let mut core = Core::new(engine, apps, stats, spec.index, false);
+    core.listen()?;
+    Ok(core)
+}
+
+/// Pins this thread. Failing is no error: the CPU may not be ours.
+fn pin(cpu: usize) {
+    // SAFETY: a plain system call on a set that lives here.
+    let failed = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if cpu >= libc::CPU_SETSIZE as usize {
+            true
+        } else {
+            libc::CPU_SET(cpu, &mut set);
+            libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set) != 0
+        }
+    };
+    if failed {
+        log::warn!("cannot pin to CPU {cpu}; running unpinned");
+    }
+}
+
+/// Connections need descriptors: take what the system allows.
+pub(crate) fn raise_descriptor_limit() {
+    // SAFETY: plain system calls.
+    unsafe {
+        let mut l: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut l) == 0 && l.rlim_cur < l.rlim_max {
+            l.rlim_cur = l.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &l);
+        }
+    }
+}
+
+/// SIGTERM and SIGINT, blocked for all threads started after, and waited for here.
+struct Signals {
+    set: libc::sigset_t,
+}
+
+impl Signals {
+    fn block() -> Signals {
+        // SAFETY: plain calls on a set that lives here.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, libc::SIGTERM);
+            libc::sigaddset(&mut set, libc::SIGINT);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+            Signals { set }
+        }
+    }
+
+    /// Waits; true if a signal came.
+    fn wait(&self, d: Duration) -> bool {
+        let t = libc::timespec { tv_sec: d.as_secs() as libc::time_t, tv_nsec: d.subsec_nanos() as libc::c_long };
+        // SAFETY: the set and the time live here.
+        unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), &t) > 0 }
+    }
+}
