@@ -66,15 +66,23 @@ pub struct Run {
     pub compile: Compile,
 }
 
+/// The command line of an executable made by `build`.
+#[derive(Parser)]
+#[command(max_term_width = 100)]
+pub struct Built {
+    #[command(flatten)]
+    pub serve: Serve,
+}
+
 /// Options of `run` and of built executables.
 #[derive(Args, Clone)]
 pub struct Serve {
     /// A parameter (`port=80`), an option of a port (`client.idle_timeout=60s`), or either of one of several apps (`app.port=80`).
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// CPUs to run on, one thread each, pinned: `0`, `0-3`, `0,2`.
-    #[arg(long, value_name = "LIST", default_value = "0")]
-    pub cores: String,
+    /// CPUs to run on, one thread each, pinned: `0`, `0-3`, `0,2`, `all`. Without it: one thread, not pinned.
+    #[arg(long, value_name = "LIST")]
+    pub cores: Option<String>,
     /// How sockets are driven.
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     pub engine: Engine,

@@ -1,0 +1,148 @@
+//! `wireloom run`, and what an executable made by `wireloom build` does.
+
+use crate::args::{Built, Engine, Run, Serve};
+use crate::engine::{self, How};
+use crate::payload::{self, Payload};
+use crate::{load, Failure, Outcome};
+use clap::{CommandFactory, FromArgMatches};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wireloom_ir::desc::{Desc, ParamType};
+use wireloom_runtime::engine::EngineKind;
+use wireloom_runtime::server::Ready;
+use wireloom_runtime::{params, serve, AppSpec, Program, ServeOptions};
+
+pub fn run(args: Run) -> Outcome {
+    let begin = Instant::now();
+    let mut programs = Vec::new();
+    for path in &args.files {
+        let module = Arc::new(load::load(path)?);
+        let made = engine::make(&module, &args.compile)?;
+        let interpreted = matches!(made.how, How::Interpreted);
+        programs.push((made.program, module.desc(), interpreted));
+    }
+    let interpreted = programs.iter().any(|p| p.2);
+    let programs = programs.into_iter().map(|(program, desc, _)| (program, desc)).collect();
+    serve_all(programs, &args.serve, begin, interpreted)
+}
+
+/// Runs the program that this executable carries.
+pub fn built(payload: Payload) -> Outcome {
+    let begin = Instant::now();
+    let desc: Desc = serde_json::from_slice(&payload.desc)?;
+    let command = Built::command().name(desc.app.clone()).about(format!("{}, built by wireloom", desc.app)).after_help(parameters(&desc));
+    let args = Built::from_arg_matches(&command.get_matches()).map_err(|e| Failure::Said(e.to_string()))?;
+    let program = Program::open(&payload::library_path(&payload.library)?)?;
+    serve_all(vec![(program, desc)], &args.serve, begin, false)
+}
+
+/// The app's parameters, for help texts.
+pub fn parameters(desc: &Desc) -> String {
+    let mut text = String::from("Parameters (--set NAME=VALUE):\n");
+    for p in &desc.params {
+        let form = match p.ty {
+            ParamType::Bool => "true|false".to_string(),
+            ParamType::UInt(bits) => format!("a number of {bits} bits"),
+            ParamType::Duration => "a duration, 10ms".to_string(),
+            ParamType::Bytes(max) => format!("text of at most {max} bytes"),
+            ParamType::Endpoint => "ADDRESS:PORT".to_string(),
+            ParamType::Endpoints(max) => format!("at most {max} ADDRESS:PORT, with commas between"),
+        };
+        let needed = if p.default.is_none() { ", required" } else { "" };
+        let doc = if p.doc.is_empty() { String::new() } else { format!("\n      {}", p.doc.trim()) };
+        text.push_str(&format!("  {}: {form}{needed}{doc}\n", p.name));
+    }
+    text
+}
+
+fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, interpreted: bool) -> Outcome {
+    let names: Vec<String> = programs.iter().map(|(_, d)| d.app.clone()).collect();
+    let mut sets = vec![Vec::new(); names.len()];
+    for text in &args.set {
+        let (name, value) = params::pair(text)?;
+        let (app, name) = addressee(&names, &programs, &name)?;
+        sets[app].push((name, value));
+    }
+    let specs = programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
+    let options = ServeOptions {
+        cpus: cpus(args.cores.as_deref())?,
+        engine: match args.engine {
+            Engine::Auto => EngineKind::Auto,
+            Engine::Epoll => EngineKind::Epoll,
+            Engine::Uring => EngineKind::Uring,
+        },
+        admin: args.admin.as_deref().map(address).transpose()?,
+        drain_limit: Duration::from_secs(args.drain),
+        ready: Some(Box::new(move |ready: &Ready| announce(ready, begin, interpreted))),
+        ..ServeOptions::default()
+    };
+    serve(specs, options)?;
+    Ok(())
+}
+
+/// Which app a setting is for: `app.name`, or the only app, or all that have the name.
+fn addressee(names: &[String], programs: &[(Program, Desc)], name: &str) -> Result<(usize, String), Failure> {
+    if let Some((app, rest)) = name.split_once('.') {
+        if let Some(i) = names.iter().position(|n| n == app) {
+            return Ok((i, rest.to_string()));
+        }
+    }
+    if names.len() == 1 {
+        return Ok((0, name.to_string()));
+    }
+    let plain = name.split('.').next().unwrap_or(name);
+    let having: Vec<usize> = programs
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, d))| d.params.iter().any(|p| p.name == plain) || d.ports.iter().any(|p| p.name == plain))
+        .map(|(i, _)| i)
+        .collect();
+    match having[..] {
+        [one] => Ok((one, name.to_string())),
+        [] => Err(Failure::Said(format!("no app has a parameter or port `{plain}`"))),
+        _ => Err(Failure::Said(format!("several apps have `{plain}`; say which: --set {}.{name}=…", names[having[0]]))),
+    }
+}
+
+fn announce(ready: &Ready, begin: Instant, interpreted: bool) {
+    for (app, port, address) in &ready.ports {
+        eprintln!("wireloom: {app}.{port} listens on {address}");
+    }
+    if let Some(admin) = ready.admin {
+        eprintln!("wireloom: metrics on http://{admin}/metrics, status on http://{admin}/status");
+    }
+    let how = if interpreted { "interpreted" } else { "compiled" };
+    let cores = if ready.cores == 1 { "1 thread".to_string() } else { format!("{} threads", ready.cores) };
+    eprintln!("wireloom: ready after {} ms ({how}, {}, {cores})", begin.elapsed().as_millis(), ready.engine);
+}
+
+fn address(text: &str) -> Result<SocketAddr, Failure> {
+    let text = if text.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{text}") } else { text.to_string() };
+    text.to_socket_addrs()
+        .ok()
+        .and_then(|mut a| a.next())
+        .ok_or_else(|| Failure::Said(format!("`{text}` is no address; expected ADDRESS:PORT such as 127.0.0.1:9900")))
+}
+
+/// `0`, `0-3`, `0,2`, `all`.
+fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
+    let there = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let Some(list) = list else { return Ok(Vec::new()) };
+    if list == "all" {
+        return Ok((0..there).collect());
+    }
+    let bad = || Failure::Said(format!("`--cores {list}`: expected CPU numbers such as 0, 0-3 or 0,2"));
+    let mut cpus = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().map_err(|_| bad())?, last.parse().map_err(|_| bad())?);
+        if first > last || last > 1023 {
+            return Err(bad());
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
