@@ -5,6 +5,7 @@
 //! `g` pass on · `e` echo · `q` pass on, unanswered · `c` pass on, then close · `a` ask all backends, join the answers ·
 //! `h` hold request and reply over two calls · `t:5` echo with the tail · `d:5` pass on with the tail · `f` fault ·
 //! `n` no answer · `x` call a backend that does not exist · `w` pass on, wait 50 ms at most.
+//! `?:5` a fault in step, with 5 bytes to drop.
 //! Of responses: `i` interim · `T` tunnel · `C` close after it · `D:5` with a tail · `u` until the end. `!` is garbage.
 #![allow(clippy::missing_safety_doc)]
 
@@ -34,8 +35,12 @@ unsafe extern "C" fn parse(_: *mut c_void, _: u32, v: *mut wl_parser, buf: *cons
         b'i' => WL_M_INTERIM,
         b'T' => WL_M_TUNNEL,
         b'u' => WL_M_UNTIL_EOF,
+        b'?' => WL_M_IN_STEP,
         _ => 0,
     };
+    if line[0] == b'?' {
+        (v.fault, v.place) = (WL_F_CONSTRAINT as u16, 4);
+    }
     if line[0] == b'u' {
         v.left = u64::MAX;
         return WL_HEAD;
@@ -43,6 +48,9 @@ unsafe extern "C" fn parse(_: *mut c_void, _: u32, v: *mut wl_parser, buf: *cons
     if let Some(colon) = line.iter().position(|c| *c == b':') {
         let digits: Vec<u8> = line[colon + 1..].iter().copied().take_while(u8::is_ascii_digit).collect();
         v.left = String::from_utf8_lossy(&digits).parse().unwrap_or(0);
+        return WL_HEAD;
+    }
+    if line[0] == b'?' {
         return WL_HEAD;
     }
     WL_WHOLE
@@ -54,6 +62,7 @@ unsafe extern "C" fn tail(_: *mut c_void, _: u32, v: *mut wl_parser, _: *const u
     v.left -= k;
     *used = k as u32;
     match v.left {
+        0 if v.flags & WL_M_IN_STEP != 0 => WL_BAD,
         0 => WL_WHOLE,
         _ if eof != 0 => WL_BAD,
         _ => WL_MORE,
@@ -158,6 +167,17 @@ unsafe extern "C" fn fault_reply(_: *mut c_void, core: *mut wl_core, _: u32, f: 
 
 /// The line program as an app: `client` listens on port 7000, `backends` are `servers`.
 pub fn app(exclusive: bool, sets: &[&str]) -> Arc<App> {
+    app_of(desc(exclusive), sets)
+}
+
+/// The same with ids: answers are matched by the two bytes behind the first letter.
+pub fn app_by_id(sets: &[&str]) -> Arc<App> {
+    let mut d = desc(false);
+    d.protocols[0].order = Order::ById { offset: 1, width: 2 };
+    app_of(d, sets)
+}
+
+fn app_of(desc: Desc, sets: &[&str]) -> Arc<App> {
     let unit = Box::leak(Box::new([
         wl_unit { view_size: 64, head_max: 1024, whole_max: 16 << 20, parse: Some(parse), tail: Some(tail) },
         wl_unit { view_size: 64, head_max: 1024, whole_max: 16 << 20, parse: Some(parse), tail: Some(tail) },
@@ -182,7 +202,7 @@ pub fn app(exclusive: bool, sets: &[&str]) -> Arc<App> {
     // SAFETY: leaked, so valid for the process.
     let program = unsafe { Program::from_table(table) }.unwrap();
     let sets: Vec<_> = sets.iter().map(|s| crate::params::pair(s).unwrap()).collect();
-    App::new(program, desc(exclusive), &sets).unwrap()
+    App::new(program, desc, &sets).unwrap()
 }
 
 fn desc(exclusive: bool) -> Desc {

@@ -34,6 +34,8 @@ impl Verdict {
 pub struct Unit {
     pub view_size: usize,
     pub head_max: usize,
+    /// Largest message held whole; 0: it has streams and is never held.
+    pub whole_max: usize,
     parse: ParseFn,
     tail: Option<TailFn>,
     this: *mut c_void,
@@ -100,7 +102,7 @@ impl Program {
             let u = unsafe { *t.unit.add(i as usize) };
             let parse = u.parse.ok_or_else(|| Error::Program(format!("unit {i} has no parser")))?;
             let view_size = (u.view_size as usize).max(std::mem::size_of::<wl_parser>());
-            units.push(Unit { view_size, head_max: u.head_max as usize, parse, tail: u.tail, this: t.self_, index: i });
+            units.push(Unit { view_size, head_max: u.head_max as usize, whole_max: u.whole_max as usize, parse, tail: u.tail, this: t.self_, index: i });
         }
         Ok(Program { table, units })
     }

@@ -111,6 +111,12 @@ impl Core {
     fn backend_message(&mut self, id: Id, call: Id, rest: Raw, m: Found, hold: bool, by_id: Option<(usize, usize)>) {
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
+        if flags & WL_M_IN_STEP != 0 {
+            // SAFETY: as above.
+            let place = unsafe { (*m.view).place };
+            self.backend_bad(id, WL_F_BAD_REPLY, place);
+            return;
+        }
         let k = &self.calls[call];
         let (task, part, client_id) = (k.task, k.part, k.client_id);
         if flags & WL_M_INTERIM != 0 && m.whole {

@@ -131,6 +131,10 @@ impl Core {
     fn client_message(&mut self, id: Id, rest: Raw, m: Found) {
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
+        if flags & WL_M_IN_STEP != 0 {
+            self.bad_in_step(id, m);
+            return;
+        }
         let c = &mut self.conns[id];
         let (a, p) = (c.app as usize, c.port as usize);
         if flags & WL_M_CLOSE != 0 {
@@ -164,6 +168,29 @@ impl Core {
         if m.whole && self.conns.alive(id) {
             self.end_message(id);
         }
+    }
+
+    /// A message with a fault that the grammar recovers from is dropped to its end, then answered.
+    fn bad_in_step(&mut self, id: Id, m: Found) {
+        if m.whole {
+            self.in_step_fault(id, m.view);
+            self.end_message(id);
+            return;
+        }
+        let c = &mut self.conns[id];
+        c.mode = Mode::Tail;
+        c.sink = Sink::Discard;
+        c.owner = Id::NIL;
+    }
+
+    /// Answers a message that was dropped; the stream is in step.
+    pub(super) fn in_step_fault(&mut self, id: Id, view: *const wl_parser) {
+        // SAFETY: the view is live until `end_message`.
+        let v = unsafe { *view };
+        let slot = self.push_slot(id);
+        self.slots[slot].silent = v.flags & WL_M_NO_REPLY != 0;
+        let kind = if v.fault == 0 { WL_F_MALFORMED } else { u32::from(v.fault) };
+        self.slot_fault(slot, kind, v.place, None);
     }
 
     /// A place at the end of the reply order.

@@ -78,6 +78,10 @@ impl Core {
     fn answer_fault(&mut self, slot: Id, kind: u32, place: u32, task: Option<Id>) {
         let conn = self.slots[slot].conn;
         self.slots[slot].answered = true;
+        if self.slots[slot].silent {
+            self.slot_done(slot);
+            return;
+        }
         let c = &self.conns[conn];
         let a = c.app as usize;
         let proto = if c.proto == NO_PROTO { u32::from(self.apps[a].ports[c.port as usize].protos[0]) } else { u32::from(c.proto) };

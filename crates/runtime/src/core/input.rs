@@ -153,6 +153,7 @@ impl Core {
 
     /// Looks for a message at the front of `rest`. `hold`: only whole messages are of use.
     pub(super) fn parse(&mut self, id: Id, unit: Unit, ctx: u64, rest: Raw, hold: bool) -> Parsed {
+        let hold = hold && unit.whole_max > 0;
         let c = &mut self.conns[id];
         let eof = c.has(flag::EOF);
         let a = c.app as usize;
@@ -198,11 +199,19 @@ impl Core {
         let (verdict, used) = run_tail(unit, view, rest.from(head + tail_used), eof);
         let have = head + tail_used + used;
         match verdict {
+            // A fault the grammar recovers from: its end has been reached, the next message follows.
+            // SAFETY: as above.
+            Verdict::Bad if unsafe { (*view).flags } & WL_M_IN_STEP != 0 => Parsed::Message(Found { view, head, have, whole: true }),
             Verdict::Bad => bad(view),
             Verdict::Whole => Parsed::Message(Found { view, head, have, whole: true }),
             _ => {
                 let view = self.save_view(id, saved);
-                if !hold {
+                // SAFETY: as above.
+                let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
+                if hold && !in_step && have > unit.whole_max {
+                    return Parsed::Bad { kind: WL_F_TOO_LONG, place: crate::stats::NO_PLACE };
+                }
+                if !hold || in_step {
                     return Parsed::Message(Found { view, head, have, whole: false });
                 }
                 let c = &mut self.conns[id];
@@ -317,5 +326,6 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool) -
 
 fn truncated(v: &mut wl_parser, off: usize) -> (Verdict, usize) {
     v.fault = WL_F_TRUNCATED as u16;
+    v.flags &= !WL_M_IN_STEP;
     (Verdict::Bad, off)
 }

@@ -29,6 +29,14 @@ impl Core {
                 self.tail_done(id);
                 Some(used)
             }
+            // SAFETY: as below.
+            Verdict::Bad if unsafe { (*view).flags } & WL_M_IN_STEP != 0 && side == Side::Client => {
+                let view: *const wl_parser = view;
+                self.conns[id].mode = Mode::Head;
+                self.in_step_fault(id, view);
+                self.end_message(id);
+                Some(used)
+            }
             Verdict::Bad => {
                 // SAFETY: the view lives in the connection until `end_message`.
                 let (kind, place) = unsafe { (u32::from((*view).fault), (*view).place) };

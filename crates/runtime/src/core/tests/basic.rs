@@ -214,3 +214,27 @@ fn events_reach_their_handlers() {
     let state = s.core.apps[0].state.clone();
     assert_eq!(state[1..6], [1, 1, 1, 2, 1], "opened, closed, fault, every, start");
 }
+
+#[test]
+fn answers_are_matched_by_id_and_carry_the_clients() {
+    let mut s = Sim::new(vec![line::app_by_id(&[])]).unwrap();
+    let c = s.client("client").unwrap();
+    c.send(b"g0A one\ng0A two\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    let asked = x.receive();
+    let lines: Vec<&[u8]> = asked.split_inclusive(|b| *b == b'\n').collect();
+    assert_eq!(lines.len(), 2);
+    assert_ne!(lines[0][1..3], lines[1][1..3], "ids of our own");
+    // Answered in the other order; the client sees its order and its ids.
+    for (l, answer) in [(lines[1], "D__:3 2\nabc"), (lines[0], "r__ 1\n")] {
+        let mut a = answer.as_bytes().to_vec();
+        a[1..3].copy_from_slice(&l[1..3]);
+        x.send(&a[..2]);
+        s.settle();
+        x.send(&a[2..]);
+        s.settle();
+    }
+    assert_eq!(text(&c), "r0A 1\nD0A:3 2\nabc");
+    assert_clean(&mut s);
+}

@@ -293,3 +293,21 @@ fn the_limit_of_connections() {
     assert_eq!(s.stats(0).ports[0].turned_away.get(), 1);
     assert_clean(&mut s);
 }
+
+#[test]
+fn faults_in_step_are_answered_and_the_next_message_is_served() {
+    let input = b"e a\n?:8 bad\n12345678e b\n? bad\ne c\n";
+    for exclusive in [false, true] {
+        for cut in 1..=input.len() {
+            let mut s = sim(exclusive, &[]);
+            let c = s.client("client").unwrap();
+            for piece in input.chunks(cut) {
+                c.send(piece);
+                s.settle();
+            }
+            assert_eq!(text(&c), "e a\n!4\ne b\n!4\ne c\n", "cut {cut}");
+            assert_eq!(c.ending(), Ending::Open);
+            assert_clean(&mut s);
+        }
+    }
+}
