@@ -47,6 +47,18 @@ typedef struct wl_parser {
                           set by the runtime before the first parse()                              */
 } wl_parser;
 
+/* Bit 63 of ctx: the message is a response (a unit may be request and response of one protocol; the facts in `flags` then
+ * follow the clauses of the side it is on). The runtime sets it for responses; generated code sets it in wl_call.ctx. */
+#define WL_CTX_RESPONSE ((uint64_t)1 << 63)
+
+/* A run (view->left > 0 when tail() answers WL_MORE): all n bytes were used, and the next `left` bytes of the message need no
+ * look. The runtime may pass them on without calling tail(), decrementing `left`; when it is 0 it calls tail() again, even
+ * with n = 0 (a message that ends with the run is complete only then). Calling tail() with `left` > 0 is fine, too. The same
+ * holds while tail() skips bytes after WL_M_IN_STEP. A tail() that answers WL_BAD with WL_M_IN_STEP in `flags` has found a
+ * fault behind the head and is past the message: *used bytes more belong to it, the next message follows. At the end of the
+ * connection inside a run: tail(eof = 1), which answers WL_BAD.
+ * After WL_WHOLE, view->pos is the length of the whole message if its unit has no stream fields. */
+
 /* A message as a handler sees it. Field offsets in `view` are relative to `base`. */
 typedef struct wl_msg {
     wl_parser *view;       /* NULL: no message                                                     */
@@ -78,6 +90,8 @@ enum { WL_F_NONE = 0,
        WL_F_NO_REPLY = 16,   /* handler ended without answering                                    */
        WL_F_USER = 32 };
 
+/* side: flags. WL_SIDE_IN_STEP: the faulty message has been skipped, the stream is in step. */
+enum { WL_SIDE_IN_STEP = 1 };
 typedef struct wl_fault { uint16_t kind; uint16_t side; uint32_t place; uint32_t port; } wl_fault;
 
 /* ---- building messages ----------------------------------------------------------------------- */

@@ -1,0 +1,374 @@
+//! Statements: handlers (which can be resumed), functions, what a protocol says on a fault.
+//!
+//! Locals are C locals at the top of the function, so that a jump to a resume point passes no declaration. At an `Await` the
+//! live ones are stored in the task's frame, together with the bounds of the loops around it, and loaded behind it.
+
+use crate::expr::{may_fault, Scope};
+use crate::gen::Gen;
+use crate::names;
+use crate::parser::line;
+use wireloom_ir::*;
+
+/// What the statements belong to: how they fault, return and reply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Handler { on: On },
+    Func { ret: TyId },
+    FaultReply,
+}
+
+pub(crate) struct BodyGen<'g, 'm> {
+    pub g: &'g mut Gen<'m>,
+    pub owner: Owner,
+    pub out: String,
+    pub scope: Scope,
+    pub locals: &'m [Local],
+    /// Resume points.
+    resumes: u32,
+    /// Members of the frame.
+    pub frame: Vec<(String, String)>,
+    /// Hidden counters of the loops around the statement at hand.
+    loops: Vec<(String, &'static str)>,
+    /// Declarations at the top.
+    pub decls: String,
+    temps: u32,
+    /// What leaving the statement at hand must release: tables that are locked.
+    pub locked: Vec<String>,
+    /// `locked.len()` outside the innermost loop.
+    loop_locks: Vec<usize>,
+    /// Flags of the calls, in order of the statements.
+    call_flags: Vec<&'static str>,
+    next_call: usize,
+    pub views: Vec<(LocalId, UnitId)>,
+}
+
+impl<'g, 'm> BodyGen<'g, 'm> {
+    pub fn new(g: &'g mut Gen<'m>, owner: Owner, body: &'m Body) -> Self {
+        let scope = Scope::of_locals(g, &body.locals);
+        BodyGen {
+            g, owner, out: String::new(), scope, locals: &body.locals, resumes: 0, frame: Vec::new(), loops: Vec::new(), decls: String::new(),
+            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(),
+        }
+    }
+
+    pub fn name(&self, l: LocalId) -> String { self.scope.locals.get(l.index()).map_or_else(|| "none".into(), |l| l.0.clone()) }
+
+    pub fn temp(&mut self, ty: &str) -> String {
+        self.temps += 1;
+        let name = format!("tmp{}", self.temps);
+        self.decls.push_str(&format!("{ty} {name} = {};\n", if ty == "wl_bytes" { "{0}" } else { "0" }));
+        name
+    }
+
+    /// Declares the locals from number `from` on, zero; of a list only the length is set.
+    pub fn declare(&mut self, from: usize) {
+        let mut text = String::new();
+        for (i, l) in self.locals.iter().enumerate().skip(from) {
+            let (c, name) = (self.g.cty(l.ty), names::local(l, i));
+            text.push_str(&match self.g.m.ty(l.ty) {
+                Ty::List(..) => format!("{c} {name};\n{name}.n = 0;\n"),
+                Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) => format!("{c} {name} = 0;\n"),
+                _ => format!("{c} {name} = {{0}};\n"),
+            });
+        }
+        self.decls.push_str(&text);
+    }
+
+    pub fn expr(&mut self, e: &Expr) -> String { self.g.expr(&self.scope, e) }
+
+    /// Leaves with the fault in `x`.
+    pub fn leave_fault(&mut self) -> String {
+        format!("{}goto fault;", self.unlocks(0))
+    }
+
+    fn unlocks(&self, down_to: usize) -> String {
+        self.locked[down_to..].iter().rev().map(|t| format!("wl_table_unlock({t}); ")).collect()
+    }
+
+    pub fn check(&mut self, fallible: bool) {
+        if fallible {
+            let leave = self.leave_fault();
+            line!(self, "if (WL_UNLIKELY(x->fault)) {{ {leave} }}");
+        }
+    }
+
+    fn check_stmt(&mut self, s: &StmtKind) {
+        let mut fallible = false;
+        walk::stmt_exprs(s, &mut |e| fallible |= may_fault(e));
+        self.check(fallible);
+    }
+
+    /// A condition as a C expression that is safe to branch on.
+    fn condition(&mut self, e: &Expr) -> String {
+        let text = self.expr(e);
+        if !may_fault(e) { return text }
+        let t = self.temp("bool");
+        line!(self, "{t} = {text};");
+        self.check(true);
+        t
+    }
+
+    pub fn block(&mut self, block: &'m Block) { for s in block { self.stmt(s) } }
+
+    fn stmt(&mut self, s: &'m Stmt) {
+        match &s.kind {
+            StmtKind::Set(l, e) => {
+                let (name, text) = (self.name(*l), self.expr(e));
+                line!(self, "{name} = {text};");
+                self.check_stmt(&s.kind);
+            }
+            StmtKind::SetField(l, path, e) => {
+                let (mut at, mut ty) = (self.name(*l), self.locals[l.index()].ty);
+                for &i in path {
+                    let Some((n, t)) = self.g.members(ty).get(i as usize).cloned() else { break };
+                    at = format!("{at}.{n}");
+                    ty = t;
+                }
+                let text = self.expr(e);
+                line!(self, "{at} = {text};");
+                self.check_stmt(&s.kind);
+            }
+            StmtKind::SetState(id, e) => {
+                let st = &self.g.m.states[id.index()];
+                let at = format!("wl_state(x)->s_{}", names::ident(&st.name));
+                self.set_stored(st.ty, &at, e);
+            }
+            StmtKind::SetSession(id, e) => {
+                let st = &self.g.m.sessions[id.index()];
+                let at = format!("wl_session(x)->{}", names::ident(&st.name));
+                self.set_stored(st.ty, &at, e);
+            }
+            StmtKind::Count(c, e) => {
+                let text = self.expr(e);
+                line!(self, "wl_state(x)->counter[{}] += {text};", c.0);
+                self.check_stmt(&s.kind);
+            }
+            StmtKind::Push(l, e) => {
+                let (name, text) = (self.name(*l), self.expr(e));
+                let Ty::List(_, max) = *self.g.m.ty(self.locals[l.index()].ty) else { return };
+                line!(self, "if ({name}.n < {max}) {name}.v[{name}.n++] = {text};");
+                self.check_stmt(&s.kind);
+            }
+            StmtKind::If { cond, then, other } => {
+                let c = self.condition(cond);
+                line!(self, "if ({c}) {{");
+                self.block(then);
+                if !other.is_empty() {
+                    line!(self, "}} else {{");
+                    self.block(other);
+                }
+                line!(self, "}}");
+            }
+            StmtKind::Switch { on, cases, default } => self.switch(on, cases, default),
+            StmtKind::For { var, from, to, body, .. } => self.for_loop(*var, from, to, body),
+            StmtKind::Loop { max, body } => {
+                let i = self.temp("uint64_t");
+                line!(self, "for ({i} = 0; {i} < UINT64_C({max}); {i}++) {{");
+                self.loop_body(&i, None, body);
+            }
+            StmtKind::Break | StmtKind::Continue => {
+                let unlock = self.unlocks(self.loop_locks.last().copied().unwrap_or(0));
+                let (at, word) = (self.loops.last().map(|l| l.0.clone()).unwrap_or_default(), matches!(s.kind, StmtKind::Break));
+                // By label: the statement may stand in a C switch.
+                line!(self, "{unlock}goto {}_{at};", if word { "break" } else { "next" });
+            }
+            StmtKind::Return(e) => self.ret(e.as_ref()),
+            StmtKind::Require { cond, kind, place } => {
+                let text = self.expr(cond);
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY(!({text}))) {{ wl_fail(x, {}, {}); {leave} }}", kind.0, place.0);
+                self.check_stmt(&s.kind);
+            }
+            StmtKind::Fault { kind, place } => {
+                let leave = self.leave_fault();
+                line!(self, "wl_fail(x, {}, {}); {leave}", kind.0, place.0);
+            }
+            StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. } => {
+                self.table(&s.kind)
+            }
+            StmtKind::Call { port, index, msg, within, response_args } => self.call(*port, index, msg, within.as_ref(), response_args),
+            StmtKind::Await { hold, live, .. } => self.suspend(*hold, live),
+            StmtKind::BindPart { dst, part } => {
+                let (name, text) = (self.name(*dst), self.expr(part));
+                line!(self, "{name} = wl_part(t, {text});");
+                // A reply whose view is missing must not be read.
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY(!{name}.view)) {{ wl_fail(x, WL_F_LOST, 0); {leave} }}");
+            }
+            StmtKind::Reply { msg, close } => self.reply(msg, *close),
+            StmtKind::Send { port, index, msg } => self.send(*port, index, msg),
+            StmtKind::Close => match self.owner {
+                Owner::FaultReply => line!(self, "flags |= WL_R_CLOSE;"),
+                _ => line!(self, "if (x->task && x->conn) x->core->host->close(x->task);"),
+            },
+            StmtKind::Log(parts) => self.log(parts),
+            StmtKind::Emit(e) => self.emit(e),
+            StmtKind::Parse { unit, bytes, dst, ok } => self.parse(*unit, bytes, *dst, *ok),
+            StmtKind::Render { msg, dst } => {
+                self.build(msg);
+                let name = self.name(*dst);
+                line!(self, "{name} = wl_keep(x, {});", self.built_bytes(msg));
+                self.check(true);
+            }
+        }
+    }
+
+    fn set_stored(&mut self, ty: TyId, at: &str, e: &Expr) {
+        let text = self.expr(e);
+        if may_fault(e) {
+            let c = self.g.cty(ty);
+            let store = self.g.store(ty, at, "v_");
+            let leave = self.leave_fault();
+            line!(self, "{{ {c} v_ = {text};\nif (WL_UNLIKELY(x->fault)) {{ {leave} }}\n{store} }}");
+        } else {
+            let store = self.g.store(ty, at, &text);
+            line!(self, "{store}");
+        }
+    }
+
+    fn switch(&mut self, on: &Expr, cases: &'m [(Vec<u64>, Block)], default: &'m Block) {
+        let text = self.condition(on);
+        let unsigned = match self.g.m.ty(on.ty) { Ty::Int(b) => format!("(uint{}_t)", crate::types::int_width(*b)), _ => String::new() };
+        line!(self, "switch ({unsigned}({text})) {{");
+        for (values, block) in cases {
+            if values.is_empty() { continue }
+            let labels: Vec<_> = values.iter().map(|v| format!("case UINT64_C({v}):")).collect();
+            line!(self, "{} {{", labels.join(" "));
+            self.block(block);
+            line!(self, "break;\n}}");
+        }
+        line!(self, "default: {{");
+        self.block(default);
+        line!(self, "break;\n}}\n}}");
+    }
+
+    fn for_loop(&mut self, var: LocalId, from: &Expr, to: &Expr, body: &'m Block) {
+        let name = self.name(var);
+        let c = self.g.cty(self.locals[var.index()].ty);
+        let (i, end) = (self.temp("uint64_t"), self.temp("uint64_t"));
+        let (from_text, to_text) = (self.expr(from), self.expr(to));
+        line!(self, "{i} = (uint64_t)({from_text}); {end} = (uint64_t)({to_text});");
+        self.check(may_fault(from) || may_fault(to));
+        line!(self, "for (; {i} < {end}; {i}++) {{\n{name} = ({c}){i};");
+        self.loop_body(&i, Some(&end), body);
+    }
+
+    fn loop_body(&mut self, i: &str, end: Option<&str>, body: &'m Block) {
+        let depth = self.loops.len();
+        // The counter comes last: `break` and `continue` are named after it.
+        if let Some(end) = end { self.loops.push((end.to_string(), "uint64_t")) }
+        self.loops.push((i.to_string(), "uint64_t"));
+        self.loop_locks.push(self.locked.len());
+        self.block(body);
+        self.loop_locks.pop();
+        self.loops.truncate(depth);
+        line!(self, "next_{i}:;\n}}\nbreak_{i}:;");
+    }
+
+    fn ret(&mut self, e: Option<&Expr>) {
+        let unlock = self.unlocks(0);
+        match (self.owner, e) {
+            (Owner::Func { .. }, Some(e)) => {
+                let text = self.expr(e);
+                line!(self, "{unlock}return {text};");
+            }
+            (Owner::Func { ret }, None) => {
+                let zero = self.g.zero(ret);
+                line!(self, "{unlock}return {zero};");
+            }
+            (Owner::Handler { .. }, _) => line!(self, "{unlock}return WL_T_DONE;"),
+            (Owner::FaultReply, _) => line!(self, "{unlock}goto done;"),
+        }
+    }
+
+    /// Flags for the next call: what the await that follows it needs.
+    pub fn flags_of_call(&mut self) -> &'static str {
+        let flags = self.call_flags.get(self.next_call).copied().unwrap_or("0");
+        self.next_call += 1;
+        flags
+    }
+
+    fn suspend(&mut self, hold: bool, live: &[LocalId]) {
+        self.resumes += 1;
+        let n = self.resumes;
+        let (mut save, mut restore) = (String::new(), String::new());
+        for &l in live {
+            let ty = self.locals[l.index()].ty;
+            if matches!(self.g.m.ty(ty), Ty::Msg(_)) { continue }
+            let name = self.name(l);
+            let (stored, at) = (self.g.stored(ty), format!("frame->{name}"));
+            save.push_str(&(self.g.store(ty, &at, &name) + "\n"));
+            restore.push_str(&format!("{name} = {};\n", self.g.load(ty, &at)));
+            self.add_frame(stored, name);
+        }
+        for (name, c) in self.loops.clone() {
+            save.push_str(&format!("frame->{name} = {name};\n"));
+            restore.push_str(&format!("{name} = frame->{name};\n"));
+            self.add_frame(c.to_string(), name);
+        }
+        line!(self, "{save}t->pc = {n};\nreturn WL_T_SUSPEND;\nR{n}:;\n{restore}held = {};", hold as u8);
+    }
+
+    fn add_frame(&mut self, ty: String, name: String) {
+        if !self.frame.iter().any(|(_, n)| *n == name) { self.frame.push((ty, name)) }
+    }
+
+    pub fn resumes(&self) -> u32 { self.resumes }
+
+    /// Logs the parts' text, one after another.
+    fn log(&mut self, parts: &[Expr]) {
+        let mut texts = Vec::new();
+        for e in parts {
+            let text = self.expr(e);
+            texts.push(match self.g.m.ty(e.ty) {
+                Ty::Bytes(_) => text,
+                Ty::Bool => format!("({text} ? wl_b(\"true\", 4) : wl_b(\"false\", 5))"),
+                Ty::UInt(_) => format!("wl_text_u64(x, (uint64_t)({text}))"),
+                Ty::Int(_) => format!("wl_text_i64(x, {text})"),
+                Ty::Ip => format!("wl_text_ip(x, {text})"),
+                Ty::Endpoint => format!("wl_text_endpoint(x, {text})"),
+                _ => continue,
+            });
+        }
+        if texts.is_empty() { return }
+        line!(self, "x->core->host->log(x->core, 1, wl_concat(x, {}, (wl_bytes[]){{{}}}));", texts.len(), texts.join(", "));
+        self.check(true);
+    }
+
+    /// Parses bytes as a whole message (tests).
+    fn parse(&mut self, unit: UnitId, bytes: &Expr, dst: LocalId, ok: LocalId) {
+        let (u, name, ok) = (names::unit(self.g.m, unit), self.name(dst), self.name(ok));
+        self.views.push((dst, unit));
+        let text = self.expr(bytes);
+        line!(self, "{{ wl_bytes b_ = {text};");
+        self.check(may_fault(bytes));
+        line!(self, "memset(&view_{name}, 0, sizeof view_{name});\nwl_parser *v_ = &view_{name}.p;\n{ok} = wl_parse_whole({u}_parse, {u}_tail, v_, b_);");
+        line!(self, "{name} = (wl_msg){{v_, b_.p, v_->head, 0}}; }}");
+    }
+}
+
+/// For each call in the order of statements, what the first await after it asks for (after the last: all awaits together).
+fn call_flags(block: &Block) -> Vec<&'static str> {
+    enum Op { Call, Await(bool, bool) }
+    let mut ops = Vec::new();
+    walk::stmts(block, &mut |s| match &s.kind {
+        StmtKind::Call { .. } => ops.push(Op::Call),
+        StmtKind::Await { hold, hold_req, .. } => ops.push(Op::Await(*hold, *hold_req)),
+        _ => {}
+    });
+    let all = ops.iter().fold((false, false), |a, o| match o { Op::Await(h, r) => (a.0 || *h, a.1 || *r), Op::Call => a });
+    let text = |(hold, req)| match (hold, req) {
+        (false, false) => "0",
+        (true, false) => "WL_C_HOLD",
+        (false, true) => "WL_C_HOLD_REQ",
+        (true, true) => "WL_C_HOLD | WL_C_HOLD_REQ",
+    };
+    let mut flags = Vec::new();
+    for (i, o) in ops.iter().enumerate() {
+        if let Op::Call = o {
+            let next = ops[i..].iter().find_map(|o| match o { Op::Await(h, r) => Some((*h, *r)), Op::Call => None });
+            flags.push(text(next.unwrap_or(all)));
+        }
+    }
+    flags
+}

@@ -1,0 +1,551 @@
+//! Expressions: pure, so each becomes one C expression.
+
+use crate::gen::Gen;
+use crate::names;
+use crate::types::{int_of, int_width};
+use wireloom_ir::*;
+
+/// A unit in reach: the lvalue of its struct and the pointer that its offsets count from.
+#[derive(Clone, Debug)]
+pub(crate) struct Inst {
+    pub unit: UnitId,
+    pub at: String,
+    pub base: String,
+}
+
+/// What an expression can name.
+#[derive(Clone, Default)]
+pub(crate) struct Scope {
+    /// C name and type of each local.
+    pub locals: Vec<(String, TyId)>,
+    pub this: Option<Inst>,
+    pub item: Option<Item>,
+    pub acc: Option<String>,
+}
+
+#[derive(Clone)]
+pub(crate) enum Item {
+    Unit(Inst),
+    /// A plain value of a list: the list's unit, the element field, the lvalue of the stored value.
+    Plain(Inst, FieldId, String),
+}
+
+/// Where a path leads.
+#[derive(Clone)]
+pub(crate) enum At {
+    Unit(Inst, Option<String>),
+    Field(Inst, FieldId),
+    /// An item of a list: lvalue of `at[i]`.
+    Item(Inst, FieldId, String),
+}
+
+impl Scope {
+    pub fn of_locals(g: &Gen, locals: &[Local]) -> Self {
+        let _ = g;
+        Scope { locals: locals.iter().enumerate().map(|(i, l)| (names::local(l, i), l.ty)).collect(), ..Scope::default() }
+    }
+}
+
+impl Gen<'_> {
+    /// The unit behind a message local.
+    pub fn msg_inst(&self, s: &Scope, l: LocalId) -> Option<Inst> {
+        let (name, ty) = s.locals.get(l.index())?;
+        let Ty::Msg(u) = self.m.ty(*ty) else { return None };
+        let view = names::unit(self.m, *u);
+        Some(Inst { unit: *u, at: format!("((const {view}_view *)(const void *){name}.view)->f"), base: format!("{name}.base") })
+    }
+
+    fn root(&mut self, s: &Scope, root: Root) -> At {
+        let none = || At::Unit(Inst { unit: UnitId(0), at: "(*v)".into(), base: "p".into() }, None);
+        match root {
+            Root::Local(l) => self.msg_inst(s, l).map_or_else(none, |i| At::Unit(i, None)),
+            Root::This => s.this.clone().map_or_else(none, |i| At::Unit(i, None)),
+            Root::Item => match &s.item {
+                Some(Item::Unit(i)) => At::Unit(i.clone(), None),
+                Some(Item::Plain(i, f, at)) => At::Item(i.clone(), *f, at.clone()),
+                None => none(),
+            },
+        }
+    }
+
+    pub fn resolve(&mut self, s: &Scope, path: &Path) -> At {
+        let mut at = self.root(s, path.root);
+        for step in &path.steps {
+            at = match step {
+                Step::Field(f) => match self.inside(&at) {
+                    Some(inst) => At::Field(inst, *f),
+                    None => at,
+                },
+                Step::Index(e) => match at {
+                    At::Field(inst, f) => {
+                        let FieldKind::List { element, .. } = self.m.unit(inst.unit).fields[f.index()].kind else { return At::Field(inst, f) };
+                        let i = self.expr(s, e);
+                        let item = format!("{}.{}.at[{i}]", inst.at, names::field(self.m, inst.unit, f));
+                        At::Item(inst, element, item)
+                    }
+                    other => other,
+                },
+            };
+        }
+        at
+    }
+
+    /// The unit whose fields can be named at this position.
+    fn inside(&self, at: &At) -> Option<Inst> {
+        match at {
+            At::Unit(i, _) => Some(i.clone()),
+            At::Field(i, f) => match &self.m.unit(i.unit).fields[f.index()].kind {
+                FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => {
+                    Some(Inst { unit: *unit, at: format!("{}.{}", i.at, names::field(self.m, i.unit, *f)), base: i.base.clone() })
+                }
+                FieldKind::Switch { .. } => Some(i.clone()),
+                _ => None,
+            },
+            At::Item(i, element, item) => match &self.m.unit(i.unit).fields[element.index()].kind {
+                FieldKind::Unit { unit, .. } => Some(Inst { unit: *unit, at: format!("{item}.v"), base: i.base.clone() }),
+                _ => None,
+            },
+        }
+    }
+
+    fn read(&mut self, s: &Scope, path: &Path, ty: TyId) -> String {
+        match self.resolve(s, path) {
+            At::Unit(..) => self.zero(ty),
+            At::Item(i, f, item) => match self.m.unit(i.unit).fields[f.index()].kind {
+                FieldKind::Bytes { .. } => format!("wl_at({}, {item}.v)", i.base),
+                _ => format!("{item}.v"),
+            },
+            At::Field(i, f) => {
+                let m = self.m;
+                let field = &m.unit(i.unit).fields[f.index()];
+                let name = names::field(m, i.unit, f);
+                match &field.kind {
+                    FieldKind::Bytes { .. } => format!("wl_at({}, {}.{name})", i.base, i.at),
+                    FieldKind::Let { value } if layout::has_bytes(m, field.ty) => match self.let_form(i.unit, f) {
+                        LetForm::Stored => match m.ty(field.ty) {
+                            Ty::Bytes(_) => format!("wl_at({}, {}.{name}.v)", i.base, i.at),
+                            _ => format!("(wl_opt_wl_bytes){{{0}.{name}.has, wl_at({1}, {0}.{name}.v)}}", i.at, i.base),
+                        },
+                        LetForm::Again => {
+                            let inner = Scope { this: Some(i), ..Scope::default() };
+                            format!("({})", self.expr(&inner, value))
+                        }
+                    },
+                    FieldKind::List { element, .. } => self.list_value(&i, f, *element, ty),
+                    FieldKind::Switch { .. } => format!("{}.{name}_case", i.at),
+                    FieldKind::Literal { .. } | FieldKind::StreamBytes { .. } => self.raw(&At::Field(i, f)),
+                    _ => format!("{}.{name}", i.at),
+                }
+            }
+        }
+    }
+
+    /// A computed field with bytes: kept as an offset if it is sure to be a slice of the message, computed again otherwise.
+    pub fn let_form(&self, u: UnitId, f: FieldId) -> LetForm {
+        let field = &self.m.unit(u).fields[f.index()];
+        let slice = match &field.kind {
+            FieldKind::Let { value } => matches!(*value.kind, ExprKind::Find { .. } | ExprKind::Read(_) | ExprKind::Raw(_)),
+            _ => false,
+        };
+        let shape = match self.m.ty(field.ty) {
+            Ty::Bytes(_) => true,
+            Ty::Option(t) => matches!(self.m.ty(*t), Ty::Bytes(_)),
+            _ => false,
+        };
+        if slice && shape { LetForm::Stored } else { LetForm::Again }
+    }
+
+    /// A list field as a list value.
+    fn list_value(&mut self, i: &Inst, f: FieldId, element: FieldId, ty: TyId) -> String {
+        let m = self.m;
+        if !matches!(m.ty(ty), Ty::List(..)) { return self.zero(ty) }
+        let (c, list) = (self.cty(ty), format!("{}_{}", names::unit(m, i.unit), names::field(m, i.unit, f)));
+        let name = format!("list_of_{list}");
+        if self.first(&name) {
+            let item = match m.unit(i.unit).fields[element.index()].kind {
+                FieldKind::Bytes { .. } => "wl_at(p, l->at[i].v)",
+                _ => "l->at[i].v",
+            };
+            let Ty::List(_, max) = m.ty(ty) else { return self.zero(ty) };
+            self.helpers.push_str(&format!(
+                "static inline {c} {name}(const struct {list}_l *l, const uint8_t *p) {{\n{c} r;\nr.n = l->n > {max}u ? {max}u : l->n;\n(void)p;\n\
+                 for (uint32_t i = 0; i < r.n; i++) r.v[i] = {item};\nreturn r;\n}}\n"
+            ));
+        }
+        format!("{name}(&{}.{}, {})", i.at, names::field(m, i.unit, f), i.base)
+    }
+
+    /// The original bytes at a position.
+    pub fn raw(&mut self, at: &At) -> String {
+        match at {
+            At::Unit(i, _) => match i.at.strip_suffix(".f").or(i.at.strip_suffix("->f")) {
+                // A whole message: what is held of it.
+                Some(_) if i.base.ends_with(".base") => {
+                    let msg = i.base.trim_end_matches(".base");
+                    format!("wl_b({msg}.base, wl_held({msg}))")
+                }
+                _ => "wl_b(NULL, 0)".into(),
+            },
+            At::Field(i, f) => format!("wl_at({}, {})", i.base, self.extent_of(i, *f)),
+            At::Item(i, _, item) => format!("wl_at({}, {item}.x)", i.base),
+        }
+    }
+
+    /// Lvalue of a field's extent in the view.
+    pub fn extent_of(&self, i: &Inst, f: FieldId) -> String { format!("{}.{}_x", i.at, names::field(self.m, i.unit, f)) }
+
+    /// An integer constant of a type.
+    pub fn int(&mut self, v: u128, ty: TyId) -> String {
+        match self.m.ty(ty) {
+            Ty::Bool => (v != 0).to_string(),
+            Ty::UInt(b) if *b > 64 => {
+                format!("((unsigned __int128)UINT64_C({:#x}) << 64 | UINT64_C({:#x}))", (v >> 64) as u64, v as u64)
+            }
+            Ty::Int(b) => {
+                let bits = *b as u32;
+                let cut = ((v as u64) << (64 - bits)) as i64 >> (64 - bits);
+                if cut == i64::MIN { "INT64_MIN".into() } else if cut < 0 { format!("(int{}_t)({cut})", int_width(*b)) } else { format!("(int{}_t){cut}", int_width(*b)) }
+            }
+            Ty::UInt(b) => {
+                let n = v as u64;
+                match int_width(*b) {
+                    64 => format!("UINT64_C({n})"),
+                    32 => format!("{n}u"),
+                    w => format!("(uint{w}_t){n}"),
+                }
+            }
+            _ => self.zero(ty),
+        }
+    }
+
+    /// Cuts a C integer expression to a type's width.
+    fn fit(&mut self, text: String, ty: TyId) -> String {
+        match self.m.ty(ty) {
+            Ty::UInt(b) if *b > 64 => format!("(unsigned __int128)({text})"),
+            Ty::UInt(b) if [8, 16, 32, 64].contains(b) => format!("(uint{b}_t)({text})"),
+            Ty::UInt(b) => format!("(uint{}_t)(({text}) & {:#x}u{})", int_width(*b), (1u128 << b) - 1, if *b > 32 { "ll" } else { "" }),
+            Ty::Int(b) if [8, 16, 32, 64].contains(b) => format!("(int{b}_t)({text})"),
+            Ty::Int(b) => format!("(int{}_t)wl_sext((uint64_t)({text}), {b})", int_width(*b)),
+            Ty::Bool => format!("(bool)({text})"),
+            _ => text,
+        }
+    }
+
+    pub fn exprs(&mut self, s: &Scope, es: &[Expr]) -> Vec<String> { es.iter().map(|e| self.expr(s, e)).collect() }
+
+    pub fn expr(&mut self, s: &Scope, e: &Expr) -> String {
+        match &*e.kind {
+            ExprKind::Int(v) => self.int(*v, e.ty),
+            ExprKind::Bool(b) => b.to_string(),
+            ExprKind::Bytes(b) => format!("wl_b({}, {})", names::literal(b), b.len()),
+            ExprKind::Local(l) => s.locals.get(l.index()).map_or_else(|| "0".into(), |l| l.0.clone()),
+            ExprKind::Param(p) => self.param(*p, e.ty),
+            ExprKind::State(id) => {
+                let st = &self.m.states[id.index()];
+                let at = format!("wl_state(x)->s_{}", names::ident(&st.name));
+                self.load(st.ty, &at)
+            }
+            ExprKind::Session(id) => {
+                let st = &self.m.sessions[id.index()];
+                let at = format!("wl_session(x)->{}", names::ident(&st.name));
+                self.load(st.ty, &at)
+            }
+            ExprKind::Counter(c) => format!("wl_state(x)->counter[{}]", c.0),
+            ExprKind::UnitParam(root, n) => self.unit_param(s, *root, *n),
+            ExprKind::Read(p) => self.read(s, p, e.ty),
+            ExprKind::Count(p) => match self.resolve(s, p) {
+                At::Field(i, f) => format!("{}.{}.n", i.at, names::field(self.m, i.unit, f)),
+                _ => "0u".into(),
+            },
+            ExprKind::Raw(p) => {
+                let at = self.resolve(s, p);
+                self.raw(&at)
+            }
+            ExprKind::Case(p, n) => match self.resolve(s, p) {
+                At::Field(i, f) => format!("({}.{}_case == {n})", i.at, names::field(self.m, i.unit, f)),
+                _ => "false".into(),
+            },
+            ExprKind::Acc => s.acc.clone().unwrap_or_else(|| "0".into()),
+            ExprKind::HasMsg(l) => s.locals.get(l.index()).map_or_else(|| "false".into(), |l| format!("({}.view != NULL)", l.0)),
+            ExprKind::PartStatus(i) => format!("(uint16_t)wl_part(x->task, {}).status", self.expr(s, i)),
+            ExprKind::Parts => "x->task->parts".into(),
+            ExprKind::Unary(op, a) => self.unary(s, *op, a, e.ty),
+            ExprKind::Binary(op, a, b) => self.binary(s, *op, a, b, e.ty),
+            ExprKind::Cast(a) => {
+                let text = self.expr(s, a);
+                match (self.m.ty(a.ty), self.m.ty(e.ty)) {
+                    (Ty::Bool | Ty::UInt(_) | Ty::Int(_), Ty::Bool | Ty::UInt(_) | Ty::Int(_)) => self.fit(text, e.ty),
+                    _ => text,
+                }
+            }
+            ExprKind::If(c, a, b) => format!("({} ? {} : {})", self.expr(s, c), self.expr(s, a), self.expr(s, b)),
+            ExprKind::InRanges(a, ranges) => self.in_ranges_of(s, a, ranges),
+            ExprKind::Some(a) => format!("({}){{true, {}}}", self.cty(e.ty), self.expr(s, a)),
+            ExprKind::None => format!("({}){{0}}", self.cty(e.ty)),
+            ExprKind::IsSome(a) => format!("({}).has", self.expr(s, a)),
+            ExprKind::Unwrap(a) => format!("({}).v", self.expr(s, a)),
+            ExprKind::Make(parts) => {
+                let parts = self.exprs(s, parts);
+                format!("({}){{{}}}", self.cty(e.ty), if parts.is_empty() { "".into() } else { parts.join(", ") })
+            }
+            ExprKind::Get(a, n) => {
+                let members = self.members(a.ty);
+                let name = members.get(*n as usize).map_or("e0", |m| &m.0).to_string();
+                format!("({}).{name}", self.expr(s, a))
+            }
+            ExprKind::MakeList(items) => {
+                let items = self.exprs(s, items);
+                format!("({}){{{}, {{{}}}}}", self.cty(e.ty), items.len(), if items.is_empty() { "0".into() } else { items.join(", ") })
+            }
+            ExprKind::ListLen(a) => format!("({}).n", self.expr(s, a)),
+            ExprKind::ListGet(a, i) => self.list_get(s, a, i),
+            ExprKind::Call(f, args) => {
+                let args: String = args.iter().map(|a| format!(", {}", self.expr(s, a))).collect();
+                match &self.m.funcs[f.index()].body {
+                    FuncBody::Extern { symbol, .. } => format!("{symbol}({})", args.trim_start_matches(", ")),
+                    FuncBody::Body(_) => format!("fn_{}(x{args})", names::ident(&self.m.funcs[f.index()].name)),
+                }
+            }
+            ExprKind::Builtin(b, args) => self.builtin(s, *b, args, e.ty),
+            ExprKind::Find { list, name } => self.over_items(s, "find", list, &[name]),
+            ExprKind::CountOf { list, name } => self.over_items(s, "count", list, &[name]),
+            ExprKind::AnyToken { list, name, token } => self.over_items(s, "token", list, &[name, token]),
+            ExprKind::PortLen(p) => format!("x->core->port[{}].n", p.0),
+            ExprKind::PortUp(p, i) => format!("(x->core->port[{}].up[{}] != 0)", p.0, self.expr(s, i)),
+            ExprKind::PortLoad(p, i) => format!("x->core->port[{}].load[{}]", p.0, self.expr(s, i)),
+            ExprKind::Ketama(p, k) => {
+                let key = match self.m.ty(k.ty) {
+                    Ty::Bytes(_) => format!("wl_md5_u32({})", self.expr(s, k)),
+                    _ => self.expr(s, k),
+                };
+                format!("wl_ketama(&x->core->port[{}], {key})", p.0)
+            }
+            ExprKind::Maglev(p, h) => format!("wl_maglev(&x->core->port[{}], {})", p.0, self.expr(s, h)),
+            ExprKind::ConnPeer => "wl_peer(x)".into(),
+            ExprKind::ConnLocal => "wl_local(x)".into(),
+            ExprKind::ConnId => "(x->conn ? x->conn->id : 0)".into(),
+            ExprKind::ConnFlow => "wl_flow(x)".into(),
+            ExprKind::Now => "x->core->now".into(),
+            ExprKind::Random(n) => format!("wl_random(x, {})", self.expr(s, n)),
+        }
+    }
+
+    fn param(&mut self, p: ParamId, ty: TyId) -> String {
+        let at = format!("x->core->param[{}]", p.0);
+        match self.m.ty(ty) {
+            Ty::Bool => format!("({at}.u != 0)"),
+            Ty::UInt(_) | Ty::Int(_) => self.fit(format!("{at}.u"), ty),
+            Ty::Endpoint => format!("{at}.ep"),
+            Ty::Bytes(_) => format!("{at}.b"),
+            // Only the length of a list of endpoints is known to a program.
+            Ty::List(..) => format!("({}){{.n = (uint32_t){at}.u}}", self.cty(ty)),
+            _ => self.zero(ty),
+        }
+    }
+
+    fn unit_param(&mut self, s: &Scope, root: Root, n: u32) -> String {
+        let At::Unit(i, _) = self.root(s, root) else { return "0".into() };
+        match self.m.unit(i.unit).params.get(n as usize) {
+            Some(p) => format!("{}.p_{}", i.at, names::ident(&p.name)),
+            None => "0".into(),
+        }
+    }
+
+    fn unary(&mut self, s: &Scope, op: UnOp, a: &Expr, ty: TyId) -> String {
+        let text = self.expr(s, a);
+        match op {
+            UnOp::Not => format!("!({text})"),
+            UnOp::Neg if matches!(self.m.ty(ty), Ty::UInt(b) if *b > 64) => format!("(0 - ({text}))"),
+            UnOp::Neg => self.fit(format!("0 - (uint64_t)({text})"), ty),
+            UnOp::BitNot => self.fit(format!("~({text})"), ty),
+        }
+    }
+
+    fn binary(&mut self, s: &Scope, op: BinOp, a: &Expr, b: &Expr, ty: TyId) -> String {
+        use BinOp::*;
+        let (x, y) = (self.expr(s, a), self.expr(s, b));
+        match op {
+            And => return format!("({x} && {y})"),
+            Or => return format!("({x} || {y})"),
+            EqCase => return format!("wl_eq_case({x}, {y})"),
+            Eq => return self.equal(a.ty, &x, &y),
+            Ne => return format!("!{}", self.equal(a.ty, &x, &y)),
+            Lt | Le | Gt | Ge => {
+                let sign = match op { Lt => "<", Le => "<=", Gt => ">", _ => ">=" };
+                return match self.m.ty(a.ty) {
+                    Ty::Bytes(_) => format!("(wl_cmp({x}, {y}) {sign} 0)"),
+                    Ty::Ip => format!("(memcmp({x}.b, {y}.b, 16) {sign} 0)"),
+                    _ => format!("({x} {sign} {y})"),
+                };
+            }
+            _ => {}
+        }
+        let Some((bits, signed)) = int_of(self.m, ty) else { return self.zero(ty) };
+        let wide = bits > 64;
+        let c = if wide { "unsigned __int128" } else if bits > 32 { "uint64_t" } else { "uint32_t" };
+        let plain = |o: &str| format!("({c})({x}) {o} ({c})({y})");
+        let (max, min) = if signed { ((1i128 << (bits - 1)) - 1, -(1i128 << (bits - 1))) } else { (0, 0) };
+        let limits = format!("{}, {}", if min == i64::MIN as i128 { "INT64_MIN".into() } else { format!("INT64_C({min})") }, format_args!("INT64_C({max})"));
+        let text = match op {
+            Add => plain("+"),
+            Sub => plain("-"),
+            Mul => plain("*"),
+            BitAnd => plain("&"),
+            BitOr => plain("|"),
+            BitXor => plain("^"),
+            Div if wide => plain("/"),
+            Rem if wide => plain("%"),
+            Div => format!("wl_{}div({x}, {y})", if signed { "s" } else { "u" }),
+            Rem => format!("wl_{}rem({x}, {y})", if signed { "s" } else { "u" }),
+            AddSat if signed => format!("wl_adds_sat({x}, {y}, {limits})"),
+            SubSat if signed => format!("wl_subs_sat({x}, {y}, {limits})"),
+            AddSat if wide => format!("({x} + {y} < {x} ? ~(unsigned __int128)0 : {x} + {y})"),
+            SubSat if wide => format!("({x} > {y} ? {x} - {y} : 0)"),
+            AddSat => format!("wl_add_sat({x}, {y}, UINT64_C({}))", if bits == 64 { u64::MAX } else { (1 << bits) - 1 }),
+            SubSat => format!("wl_sub_sat({x}, {y})"),
+            Shl if wide => format!("({y} < 128 ? {x} << {y} : 0)"),
+            Shr if wide => format!("({y} < 128 ? {x} >> {y} : 0)"),
+            Shl => format!("wl_shl((uint64_t)({x}), {y}, {bits})"),
+            Shr if signed => format!("wl_sar({x}, {y}, {bits})"),
+            Shr => format!("wl_shr({x}, {y}, {bits})"),
+            _ => x,
+        };
+        self.fit(text, ty)
+    }
+
+    /// `value in ranges`, where `value` is a C expression that is evaluated several times.
+    pub fn in_ranges(&self, value: &str, ranges: &[(u64, u64)], bits: u32) -> String {
+        let top = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
+        let parts: Vec<_> = ranges
+            .iter()
+            .filter(|(lo, _)| *lo <= top)
+            .map(|&(lo, hi)| match (lo == 0, hi >= top) {
+                (true, true) => "true".into(),
+                _ if lo == hi => format!("{value} == {lo}u"),
+                (true, false) => format!("{value} <= {hi}u"),
+                (false, true) => format!("{value} >= {lo}u"),
+                _ => format!("({value} >= {lo}u && {value} <= {hi}u)"),
+            })
+            .collect();
+        if parts.is_empty() { "false".into() } else { format!("({})", parts.join(" || ")) }
+    }
+
+    fn in_ranges_of(&mut self, s: &Scope, a: &Expr, ranges: &[(u64, u64)]) -> String {
+        let value = self.expr(s, a);
+        let bits = int_of(self.m, a.ty).map_or(64, |b| int_width(b.0));
+        let (name, c) = (format!("v{bits}_"), format!("uint{}_t", bits.min(64)));
+        let test = self.in_ranges(&name, ranges, bits);
+        format!("({{ {c} {name} = ({c})({value}); {test}; }})")
+    }
+
+    fn list_get(&mut self, s: &Scope, a: &Expr, i: &Expr) -> String {
+        let index = self.expr(s, i);
+        match &*a.kind {
+            ExprKind::Local(_) => format!("{}.v[{index}]", self.expr(s, a)),
+            _ => format!("({{ {} l_ = {}; l_.v[{index}]; }})", self.cty(a.ty), self.expr(s, a)),
+        }
+    }
+
+    /// A search by name over a list field of (name, value) units.
+    fn over_items(&mut self, s: &Scope, what: &str, list: &Path, args: &[&Expr]) -> String {
+        let m = self.m;
+        let At::Field(i, f) = self.resolve(s, list) else { return "0".into() };
+        let FieldKind::List { element, .. } = m.unit(i.unit).fields[f.index()].kind else { return "0".into() };
+        let Some((item, name, value)) = m.name_and_value(i.unit, element) else { return "0".into() };
+        let caseless = matches!(m.unit(item).fields[name.index()].kind, FieldKind::Bytes { caseless: true, .. });
+        let list_ty = format!("{}_{}", names::unit(m, i.unit), names::field(m, i.unit, f));
+        let helper = format!("{what}_{list_ty}");
+        if self.first(&helper) {
+            let eq = if caseless { "wl_eq_case" } else { "wl_eq" };
+            let name_at = format!("wl_at(p, l->at[i].v.{})", names::field(m, item, name));
+            let value_at = value.map_or_else(|| "wl_b(NULL, 0)".into(), |v| format!("wl_at(p, l->at[i].v.{})", names::field(m, item, v)));
+            let head = format!("const struct {list_ty}_l *l, const uint8_t *p, wl_bytes name");
+            let each = format!("for (uint32_t i = 0; i < l->n; i++) if ({eq}({name_at}, name)");
+            self.helpers.push_str(&match what {
+                "find" => format!(
+                    "static inline wl_opt_wl_bytes {helper}({head}) {{\n{each}) return (wl_opt_wl_bytes){{true, {value_at}}};\n\
+                     return (wl_opt_wl_bytes){{0}};\n}}\n"
+                ),
+                "count" => format!("static inline uint32_t {helper}({head}) {{\nuint32_t k = 0;\n{each}) k++;\nreturn k;\n}}\n"),
+                _ => format!(
+                    "static inline bool {helper}({head}, wl_bytes token) {{\n{each} && wl_has_token({value_at}, token)) return true;\nreturn false;\n}}\n"
+                ),
+            });
+        }
+        let args: String = args.iter().map(|a| format!(", {}", self.expr(s, a))).collect();
+        format!("{helper}(&{}.{}, {}{args})", i.at, names::field(m, i.unit, f), i.base)
+    }
+
+    fn builtin(&mut self, s: &Scope, b: Builtin, args: &[Expr], ty: TyId) -> String {
+        let a = self.exprs(s, args);
+        let arg = |i: usize| a.get(i).cloned().unwrap_or_else(|| "0".into());
+        let signed = args.first().is_some_and(|e| matches!(self.m.ty(e.ty), Ty::Int(_)));
+        match b {
+            Builtin::LenBytes => format!("(uint64_t)({}).n", arg(0)),
+            Builtin::Hash => {
+                let h = args.iter().zip(&a).fold("WL_FNV64".to_string(), |h, (e, v)| self.hash(e.ty, &h, v));
+                format!("wl_fmix64({h})")
+            }
+            Builtin::Fnv1a32 => format!("wl_fnv1a32({})", arg(0)),
+            Builtin::Fnv1a64 => format!("wl_h_bytes(WL_FNV64, {})", arg(0)),
+            Builtin::Crc32 => format!("wl_crc32({})", arg(0)),
+            Builtin::Md5U32 => format!("wl_md5_u32({})", arg(0)),
+            Builtin::Min | Builtin::Max => {
+                let name = if b == Builtin::Min { "min" } else { "max" };
+                let text = format!("wl_{}{name}({}, {})", if signed { "s" } else { "" }, arg(0), arg(1));
+                self.fit(text, ty)
+            }
+            Builtin::Lower => format!("wl_lower(x, {})", arg(0)),
+            Builtin::Upper => format!("wl_upper(x, {})", arg(0)),
+            Builtin::StartsWith => format!("wl_starts({}, {})", arg(0), arg(1)),
+            Builtin::EndsWith => format!("wl_ends({}, {})", arg(0), arg(1)),
+            Builtin::FindBytes => format!("wl_find({}, {})", arg(0), arg(1)),
+            Builtin::Slice => format!("wl_slice({}, {}, {})", arg(0), arg(1), arg(2)),
+            Builtin::ByteAt => format!("wl_byte({}, {})", arg(0), arg(1)),
+            Builtin::Concat => format!("wl_concat(x, {}, (wl_bytes[]){{{}}})", a.len(), if a.is_empty() { "{0}".into() } else { a.join(", ") }),
+            Builtin::ParseU64 => format!("wl_parse_u64({})", arg(0)),
+            Builtin::TextU64 if signed => format!("wl_text_i64(x, {})", arg(0)),
+            Builtin::TextU64 => format!("wl_text_u64(x, {})", arg(0)),
+            Builtin::TextIp => match args.first().map(|e| self.m.ty(e.ty)) {
+                Some(Ty::Endpoint) => format!("wl_text_ip(x, wl_ip_of({}))", arg(0)),
+                _ => format!("wl_text_ip(x, {})", arg(0)),
+            },
+            Builtin::EndpointIp => format!("wl_ip_of({})", arg(0)),
+            Builtin::EndpointPort => format!("({}).port", arg(0)),
+            Builtin::Be32 => format!("wl_be32_bytes(x, {})", arg(0)),
+            Builtin::FromBe32 => format!("wl_from_be32({})", arg(0)),
+            Builtin::UnixTime => "(x->core->wall / 1000000000u)".into(),
+            Builtin::HasToken => format!("wl_has_token({}, {})", arg(0), arg(1)),
+            Builtin::AllIn => {
+                let set = match args.get(1).map(|e| &*e.kind) {
+                    Some(ExprKind::Bytes(b)) if b.len() == 32 => {
+                        let word = |i: usize| u64::from_le_bytes(b[8 * i..8 * i + 8].try_into().unwrap_or_default());
+                        ByteSet([word(0), word(1), word(2), word(3)])
+                    }
+                    _ => ByteSet::EMPTY,
+                };
+                let set = self.set(&set.complement());
+                format!("wl_all_in({}, &{set})", arg(0))
+            }
+        }
+    }
+}
+
+pub(crate) enum LetForm { Stored, Again }
+
+/// Whether an expression may set a fault: it calls a function or takes scratch.
+pub(crate) fn may_fault(e: &Expr) -> bool {
+    let mut found = false;
+    walk::expr(e, &mut |e| {
+        found |= match &*e.kind {
+            ExprKind::Call(..) => true,
+            ExprKind::Builtin(b, _) => takes_scratch(*b),
+            _ => false,
+        }
+    });
+    found
+}
+
+pub(crate) fn takes_scratch(b: Builtin) -> bool {
+    matches!(b, Builtin::Lower | Builtin::Upper | Builtin::Concat | Builtin::TextU64 | Builtin::TextIp | Builtin::Be32)
+}

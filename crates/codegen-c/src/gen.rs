@@ -1,0 +1,134 @@
+//! The state of one emission: the module and the growing parts of the C file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use wireloom_ir::*;
+
+/// The parts of the file, in the order in which they are written out.
+pub(crate) struct Gen<'m> {
+    pub m: &'m Module,
+    /// Types and units' structs.
+    pub types: String,
+    /// Byte sets.
+    pub data: String,
+    /// Small functions made on demand (hash, equality, find, load and store of values).
+    pub helpers: String,
+    /// Functions of the program, parsers, handlers.
+    pub code: String,
+    pub done: BTreeSet<String>,
+    sets: BTreeMap<[u64; 4], usize>,
+    /// C sources named by `extern` functions.
+    pub externs: BTreeSet<String>,
+    pub lines: bool,
+    /// Forced by edits: extents that must be in the view.
+    pub extents: BTreeSet<(u32, u32)>,
+    /// List fields whose items must be in the view.
+    pub items: BTreeSet<(u32, u32)>,
+}
+
+impl<'m> Gen<'m> {
+    pub fn new(m: &'m Module) -> Self {
+        Gen {
+            m,
+            types: String::new(),
+            data: String::new(),
+            helpers: String::new(),
+            code: String::new(),
+            done: BTreeSet::new(),
+            sets: BTreeMap::new(),
+            externs: BTreeSet::new(),
+            lines: false,
+            extents: BTreeSet::new(),
+            items: BTreeSet::new(),
+        }
+    }
+
+    /// Notes the extents that edits need: of the fields they replace, of the lists they change and of the items they remove.
+    pub fn mark_edited(&mut self) {
+        let m = self.m;
+        let (mut extents, mut items) = (Vec::new(), Vec::new());
+        m.bodies(&mut |body| walk::stmts(&body.block, &mut |s| {
+            let Some(Outgoing::Pass { msg, edits }) = walk::outgoing(&s.kind) else { return };
+            for e in edits {
+                let (path, removes) = match e {
+                    Edit::Set { field, .. } => (field, false),
+                    Edit::Remove { list, .. } => (list, true),
+                    Edit::Append { list, .. } => (list, false),
+                };
+                let path = Path { root: Root::Local(*msg), steps: path.iter().map(|f| Step::Field(*f)).collect() };
+                let mut last = None;
+                m.follow(&path, walk::Scope::locals(&body.locals), &mut |u, f| last = Some((u, f)));
+                let Some((u, f)) = last else { continue };
+                extents.push((u.0, f.0));
+                if let (true, FieldKind::List { element, .. }) = (removes, &m.unit(u).fields[f.index()].kind) {
+                    extents.push((u.0, element.0));
+                    items.push((u.0, f.0));
+                }
+            }
+        }));
+        self.extents.extend(extents);
+        self.items.extend(items);
+    }
+
+    /// True the first time a helper of this name is asked for.
+    pub fn first(&mut self, name: &str) -> bool { self.done.insert(name.to_string()) }
+
+    /// The C constant for a set of bytes.
+    pub fn set(&mut self, set: &ByteSet) -> String {
+        let next = self.sets.len();
+        let id = *self.sets.entry(set.0).or_insert(next);
+        if id == next {
+            let map = set.0.map(|w| format!("UINT64_C({w:#x})")).join(", ");
+            let nibble = |high: bool| {
+                (0..16u8)
+                    .map(|lo| (0..8u8).fold(0u8, |a, hi| a | (set.has((hi + if high { 8 } else { 0 }) << 4 | lo) as u8) << hi).to_string())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            let (lo, hi) = (nibble(false), nibble(true));
+            self.data.push_str(&format!("static const wl_set set_{id} = {{{{{map}}}, {{{lo}}}, {{{hi}}}}};\n"));
+        }
+        format!("set_{id}")
+    }
+
+    pub fn place(&self, p: PlaceId) -> String { p.0.to_string() }
+
+    /// Whether a field's extent is kept in the view.
+    pub fn has_extent(&self, u: UnitId, f: FieldId) -> bool {
+        self.m.unit(u).fields[f.index()].extent_used || self.extents.contains(&(u.0, f.0))
+    }
+}
+
+/// Indents by the depth of braces; labels and preprocessor lines go to the margin.
+pub(crate) fn indent(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 5 / 4);
+    let mut depth: usize = 0;
+    for line in text.lines() {
+        let line = line.trim();
+        if line.is_empty() {
+            if !out.ends_with("\n\n") { out.push('\n') }
+            continue;
+        }
+        let (mut open, mut close, mut lead, mut leading) = (0usize, 0usize, 0usize, true);
+        let (mut quote, mut escaped, mut prev) = (None, false, ' ');
+        for c in line.chars() {
+            match quote {
+                Some(q) => {
+                    if escaped { escaped = false } else if c == '\\' { escaped = true } else if c == q { quote = None }
+                }
+                None if c == '"' || c == '\'' => quote = Some(c),
+                None if prev == '/' && (c == '*' || c == '/') => break,
+                None if c == '{' => { open += 1; leading = false }
+                None if c == '}' => { close += 1; if leading { lead += 1 } }
+                None => leading = false,
+            }
+            prev = c;
+        }
+        let label = line.ends_with(":;") || line.starts_with('#') || (line.starts_with("case ") || line.starts_with("default:")) && depth > 0;
+        let at = depth.saturating_sub(lead + label as usize);
+        if !line.starts_with('#') { for _ in 0..at { out.push_str("    ") } }
+        out.push_str(line);
+        out.push('\n');
+        depth = (depth + open).saturating_sub(close);
+    }
+    out
+}

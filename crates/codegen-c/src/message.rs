@@ -1,0 +1,215 @@
+//! Outgoing messages: passed on as their own bytes, edited in wire order, or built.
+
+use crate::body::{BodyGen, Owner};
+use crate::expr::{may_fault, At};
+use crate::names;
+use crate::parser::line;
+use wireloom_ir::*;
+
+impl<'m> BodyGen<'_, 'm> {
+    /// Whether a message leaves as the bytes it came in.
+    fn untouched(msg: &Outgoing) -> bool { matches!(msg, Outgoing::Pass { edits, .. } if edits.is_empty()) }
+
+    /// Whether a message local is the one that started the handler.
+    fn is_request(&self, l: LocalId) -> bool {
+        match self.owner {
+            Owner::Handler { on: On::Message { .. } } => l.0 == 0,
+            Owner::FaultReply => l.0 == 2,
+            _ => false,
+        }
+    }
+
+    /// Builds a message in `core->out`, unless it goes out as it is.
+    pub fn build(&mut self, msg: &'m Outgoing) {
+        match msg {
+            Outgoing::Nothing => {}
+            Outgoing::Built { unit, body } => {
+                line!(self, "wl_begin(x); /* {} */", names::comment(&self.g.m.unit(*unit).name));
+                self.block(body);
+                self.check(true);
+            }
+            Outgoing::Pass { msg, edits } if !edits.is_empty() => self.edit(*msg, edits),
+            Outgoing::Pass { .. } => {}
+        }
+    }
+
+    /// All bytes of a message that has been built (tests).
+    pub fn built_bytes(&self, msg: &Outgoing) -> String {
+        match msg {
+            Outgoing::Nothing => "wl_b(NULL, 0)".into(),
+            Outgoing::Pass { msg, edits } if edits.is_empty() => {
+                let name = self.name(*msg);
+                format!("wl_b({name}.base, wl_held({name}))")
+            }
+            _ => "wl_built(x)".into(),
+        }
+    }
+
+    /// Head bytes and tail of a message that has been built.
+    fn parts(&self, msg: &Outgoing) -> (String, String) {
+        match msg {
+            Outgoing::Nothing => ("wl_b(NULL, 0)".into(), "WL_TAIL_NONE".into()),
+            Outgoing::Built { .. } => ("wl_built(x)".into(), "WL_TAIL_NONE".into()),
+            Outgoing::Pass { msg, edits } => {
+                let name = self.name(*msg);
+                let request = self.is_request(*msg);
+                let tail = if request { "WL_TAIL_REQ" } else { "WL_TAIL_REP" };
+                match (edits.is_empty(), request) {
+                    (true, true) => (format!("wl_b({name}.base, {name}.head)"), tail.into()),
+                    // A reply that is held lies there whole.
+                    (true, false) => (format!("wl_b({name}.base, held ? wl_held({name}) : {name}.head)"), format!("held ? WL_TAIL_NONE : {tail}")),
+                    (false, true) => ("wl_built(x)".into(), tail.into()),
+                    (false, false) => ("wl_built(x)".into(), format!("held ? WL_TAIL_NONE : {tail}")),
+                }
+            }
+        }
+    }
+
+    /// The message with its edits: a walk from the first byte to the last, `from` being the first byte not yet copied.
+    fn edit(&mut self, msg: LocalId, edits: &'m [Edit]) {
+        let name = self.name(msg);
+        let from = self.temp("uint32_t");
+        line!(self, "wl_begin(x);\n{from} = 0;");
+        for e in edits {
+            match e {
+                Edit::Set { field, cond, body } => {
+                    let Some((i, f)) = self.edited(msg, field) else { continue };
+                    let x = self.g.extent_of(&i, f);
+                    self.guarded(cond.as_ref(), |b| {
+                        line!(b, "wl_put(x, wl_b({name}.base + {from}, {x}.o - {from}));\n{from} = {x}.o + {x}.n;");
+                        b.block(body);
+                    });
+                }
+                Edit::Remove { list, index, cond } => self.remove(msg, &name, &from, list, *index, cond),
+                Edit::Append { list, cond, body } => {
+                    let Some((i, f)) = self.edited(msg, list) else { continue };
+                    let x = self.g.extent_of(&i, f);
+                    self.guarded(cond.as_ref(), |b| {
+                        line!(b, "if ({x}.o + {x}.n > {from}) {{ wl_put(x, wl_b({name}.base + {from}, {x}.o + {x}.n - {from})); {from} = {x}.o + {x}.n; }}");
+                        b.block(body);
+                    });
+                }
+            }
+        }
+        let end = if self.is_request(msg) { format!("{name}.head") } else { format!("(held ? wl_held({name}) : {name}.head)") };
+        line!(self, "if ({end} > {from}) wl_put(x, wl_b({name}.base + {from}, {end} - {from}));");
+        self.check(true);
+    }
+
+    fn guarded(&mut self, cond: Option<&Expr>, f: impl FnOnce(&mut Self)) {
+        match cond {
+            Some(c) => {
+                let text = self.expr(c);
+                line!(self, "{{ bool c_ = {text};");
+                self.check(may_fault(c));
+                line!(self, "if (c_) {{");
+                f(self);
+                line!(self, "}} }}");
+            }
+            None => f(self),
+        }
+    }
+
+    fn edited(&mut self, msg: LocalId, path: &[FieldId]) -> Option<(crate::expr::Inst, FieldId)> {
+        let path = Path { root: Root::Local(msg), steps: path.iter().map(|f| Step::Field(*f)).collect() };
+        match self.g.resolve(&self.scope, &path) {
+            At::Field(i, f) => Some((i, f)),
+            _ => None,
+        }
+    }
+
+    /// Leaves out items of a list: each reaches to the next one's start, so its delimiter goes with it.
+    fn remove(&mut self, msg: LocalId, name: &str, from: &str, list: &[FieldId], index: LocalId, cond: &Expr) {
+        let Some((i, f)) = self.edited(msg, list) else { return };
+        let (member, x) = (format!("{}.{}", i.at, names::field(self.g.m, i.unit, f)), self.g.extent_of(&i, f));
+        let (index, text) = (self.name(index), self.expr(cond));
+        line!(self, "for ({index} = 0; {index} < {member}.n; {index}++) {{\nbool c_ = {text};");
+        self.check(may_fault(cond));
+        line!(self, "if (!c_) continue;");
+        line!(self, "uint32_t o_ = {member}.at[{index}].x.o, e_ = {index} + 1 < {member}.n ? {member}.at[{index} + 1].x.o : {x}.o + {x}.n;");
+        line!(self, "if (o_ > {from}) wl_put(x, wl_b({name}.base + {from}, o_ - {from}));\n{from} = e_;\n}}");
+    }
+
+    pub fn call(&mut self, port: PortId, index: &Expr, msg: &'m Outgoing, within: Option<&Expr>, args: &[Expr]) {
+        let flags = self.flags_of_call();
+        self.build(msg);
+        let index_text = self.expr(index);
+        let timeout = within.map_or_else(|| "0".into(), |e| self.expr(e));
+        let ctx = self.ctx(port, args);
+        let (head, tail) = self.parts(msg);
+        line!(self, "{{ uint32_t i_ = (uint32_t)({index_text});\nwl_call c_ = {{.timeout_ns = {timeout}, .ctx = {ctx}, .flags = {flags}}};");
+        self.check(may_fault(index) || within.is_some_and(may_fault) || args.iter().any(may_fault));
+        line!(self, "x->core->host->call(t, {}, i_, {head}, {tail}, &c_); }}", port.0);
+    }
+
+    /// The response's parameters, packed, with the bit that marks a response.
+    fn ctx(&mut self, port: PortId, args: &[Expr]) -> String {
+        let m = self.g.m;
+        let response = m.ports[port.index()].protocols.first().and_then(|p| m.protocols[p.index()].response);
+        let mut text = String::from("WL_CTX_RESPONSE");
+        let Some(unit) = response else { return text };
+        for (p, a) in m.unit(unit).params.iter().zip(args) {
+            let mask = if p.bits >= 64 { u64::MAX } else { (1 << p.bits) - 1 };
+            let value = self.expr(a);
+            text.push_str(&format!(" | ((uint64_t)({value}) & UINT64_C({mask:#x})) << {}", p.shift));
+        }
+        text
+    }
+
+    pub fn reply(&mut self, msg: &'m Outgoing, close: bool) {
+        self.build(msg);
+        if self.owner == Owner::FaultReply {
+            match msg {
+                Outgoing::Nothing => line!(self, "wl_begin(x); flags |= WL_R_NOTHING;"),
+                m if Self::untouched(m) => {
+                    let (head, _) = self.parts(m);
+                    line!(self, "wl_begin(x); wl_put(x, {head});");
+                }
+                _ => {}
+            }
+            if close { line!(self, "flags |= WL_R_CLOSE;") }
+            return;
+        }
+        let (head, tail) = self.parts(msg);
+        let nothing = matches!(msg, Outgoing::Nothing);
+        let flags = match (close, nothing) { (false, false) => "0", (true, false) => "WL_R_CLOSE", (false, true) => "WL_R_NOTHING", _ => "WL_R_CLOSE | WL_R_NOTHING" };
+        line!(self, "x->core->host->reply(t, {head}, {tail}, {flags});");
+    }
+
+    pub fn send(&mut self, port: PortId, index: &Expr, msg: &'m Outgoing) {
+        self.build(msg);
+        let (text, (head, tail)) = (self.expr(index), self.parts(msg));
+        line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
+        self.check(may_fault(index));
+        line!(self, "x->core->host->send(t, {}, i_, {head}, {tail}); }}", port.0);
+    }
+
+    pub fn emit(&mut self, e: &Emit) {
+        match e {
+            Emit::Bytes(e) => {
+                let text = self.expr(e);
+                line!(self, "wl_put(x, {text});");
+            }
+            Emit::UInt { value, bytes, big } => {
+                let text = self.expr(value);
+                match bytes {
+                    1 => line!(self, "wl_put_u8(x, (uint8_t)({text}));"),
+                    _ if matches!(self.g.m.ty(value.ty), Ty::Int(_)) => line!(self, "wl_put_uint(x, (unsigned __int128)(uint64_t)({text}), {bytes}, {big});"),
+                    _ => line!(self, "wl_put_uint(x, {text}, {bytes}, {big});"),
+                }
+            }
+            Emit::Number { value, radix, width } => {
+                let text = self.expr(value);
+                if matches!(self.g.m.ty(value.ty), Ty::Int(_)) {
+                    line!(self, "wl_put_signed(x, {text}, {radix}, {width});");
+                } else {
+                    line!(self, "wl_put_number(x, {text}, {radix}, {width});");
+                }
+            }
+            Emit::Varint(value) => {
+                let text = self.expr(value);
+                line!(self, "wl_put_varint(x, {text});");
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The whole file: state, functions, handlers, fault replies, and the table that the runtime gets.
+
+use crate::body::{BodyGen, Owner};
+use crate::expr::{takes_scratch, Scope};
+use crate::gen::Gen;
+use crate::names;
+use crate::parser::line;
+use wireloom_ir::*;
+
+/// Largest scratch of one activation.
+const SCRATCH_MAX: u64 = 8 << 20;
+
+impl<'m> Gen<'m> {
+    /// Emits everything after the parsers.
+    pub fn program(&mut self) {
+        self.state_structs();
+        self.functions();
+        let m = self.m;
+        let mut frames = Vec::new();
+        for (i, h) in m.handlers.iter().enumerate() { frames.push(self.handler(i, h)) }
+        for (i, p) in m.protocols.iter().enumerate() {
+            if let Some(body) = &p.on_fault { self.fault_reply(i, p, body) }
+        }
+        self.tables_and_entry(&frames);
+    }
+
+    fn state_structs(&mut self) {
+        let m = self.m;
+        let mut text = String::from("/* Of one core. Counters come first. */\ntypedef struct app_state {\n");
+        if !m.counters.is_empty() { text.push_str(&format!("uint64_t counter[{}];\n", m.counters.len())) }
+        for s in &m.states { text.push_str(&format!("{} s_{};\n", self.stored(s.ty), names::ident(&s.name))) }
+        let scratch = self.scratch();
+        text.push_str(&format!("uint8_t scratch[{scratch}];\n}} app_state;\n"));
+        if !m.sessions.is_empty() {
+            text.push_str("/* Of one client connection. */\ntypedef struct app_session {\n");
+            for s in &m.sessions { text.push_str(&format!("{} {};\n", self.stored(s.ty), names::ident(&s.name))) }
+            text.push_str("} app_session;\n#define wl_session(x) ((app_session *)(x)->conn->session)\n");
+        }
+        text.push_str("#define wl_state(x) ((app_state *)(x)->core->state)\n\n");
+        self.types.push_str(&text);
+        self.table_structs();
+    }
+
+    /// Scratch that one activation of the hungriest handler can take, functions it calls included.
+    fn scratch(&self) -> u64 {
+        let m = self.m;
+        let mut of_func = vec![0u64; m.funcs.len()];
+        // Functions do not recurse: as many rounds as functions reach a fixed point.
+        for _ in 0..m.funcs.len() {
+            for (i, f) in m.funcs.iter().enumerate() {
+                if let FuncBody::Body(b) = &f.body { of_func[i] = self.block_scratch(&b.block, &of_func) }
+            }
+        }
+        let bodies = m.handlers.iter().map(|h| &h.body).chain(m.protocols.iter().filter_map(|p| p.on_fault.as_ref()));
+        bodies.map(|b| self.block_scratch(&b.block, &of_func)).max().unwrap_or(0).clamp(256, SCRATCH_MAX)
+    }
+
+    fn block_scratch(&self, block: &Block, funcs: &[u64]) -> u64 {
+        let mut total = 0u64;
+        for s in block {
+            let mut own = 0u64;
+            walk::stmt_exprs(&s.kind, &mut |e| own = own.saturating_add(self.expr_scratch(e, funcs)));
+            match &s.kind {
+                StmtKind::TableGet { table, .. } | StmtKind::TableUpdate { table, .. } => {
+                    own = own.saturating_add(layout::bytes_in(self.m, self.m.tables[table.index()].value))
+                }
+                StmtKind::Render { .. } => own = own.saturating_add(64 << 10),
+                StmtKind::Log(_) => own = own.saturating_mul(2).saturating_add(512),
+                _ => {}
+            }
+            // Conditions of edits are evaluated once per item where items are removed.
+            if walk::outgoing(&s.kind).is_some_and(removes) { own = own.saturating_mul(128) }
+            let mut inner = 0u64;
+            walk::stmt_blocks(&s.kind, &mut |b| inner = inner.saturating_add(self.block_scratch(b, funcs)));
+            let rounds = match &s.kind { StmtKind::For { max, .. } | StmtKind::Loop { max, .. } => *max, _ => 1 };
+            total = total.saturating_add(own).saturating_add(inner.saturating_mul(rounds));
+        }
+        total.min(SCRATCH_MAX)
+    }
+
+    /// Scratch that one evaluation can take.
+    pub fn expr_scratch(&self, e: &Expr, funcs: &[u64]) -> u64 {
+        let mut total = 0u64;
+        walk::expr(e, &mut |e| match &*e.kind {
+            ExprKind::Builtin(b, _) if takes_scratch(*b) => total = total.saturating_add(layout::bytes_in(self.m, e.ty).clamp(48, SCRATCH_MAX)),
+            ExprKind::Call(f, _) => total = total.saturating_add(funcs.get(f.index()).copied().unwrap_or(0)),
+            _ => {}
+        });
+        total
+    }
+
+    /// Scratch for one grammar expression or clause.
+    pub fn grammar_scratch(&self) -> u64 {
+        let m = self.m;
+        let mut of_func = vec![0u64; m.funcs.len()];
+        for _ in 0..m.funcs.len() {
+            for (i, f) in m.funcs.iter().enumerate() {
+                if let FuncBody::Body(b) = &f.body { of_func[i] = self.block_scratch(&b.block, &of_func) }
+            }
+        }
+        let mut most = 256;
+        for u in 0..m.units.len() {
+            m.unit_exprs(UnitId(u as u32), &mut |e, _| most = most.max(self.expr_scratch(e, &of_func)));
+        }
+        for p in &m.protocols {
+            let all = [&p.close_request, &p.no_reply, &p.close_response, &p.interim, &p.tunnel];
+            for e in all.into_iter().flatten() { most += self.expr_scratch(e, &of_func) }
+        }
+        most.min(1 << 20)
+    }
+
+    fn functions(&mut self) {
+        let m = self.m;
+        let mut protos = String::new();
+        for f in &m.funcs {
+            let params: Vec<_> = match &f.body {
+                FuncBody::Body(b) => b.locals.iter().take(f.params as usize).enumerate().map(|(i, l)| format!("{} {}", self.cty(l.ty), names::local(l, i))).collect(),
+                FuncBody::Extern { .. } => Vec::new(),
+            };
+            let ret = self.cty(f.ret);
+            if let FuncBody::Body(_) = &f.body {
+                let params: String = params.iter().map(|p| format!(", {p}")).collect();
+                protos.push_str(&format!("static inline {ret} fn_{}(wl_fx *x{params});\n", names::ident(&f.name)));
+            }
+        }
+        protos.push_str(&self.extern_protos());
+        self.helpers.insert_str(0, &protos);
+        for f in &m.funcs {
+            let FuncBody::Body(body) = &f.body else { continue };
+            let ret = self.cty(f.ret);
+            let params: String = body.locals.iter().take(f.params as usize).enumerate().map(|(i, l)| format!(", {} {}", self.cty(l.ty), names::local(l, i))).collect();
+            let zero = self.zero(f.ret);
+            let mut b = BodyGen::new(self, Owner::Func { ret: f.ret }, body);
+            b.declare(f.params as usize);
+            b.block(&body.block);
+            let (decls, out) = (b.decls, b.out);
+            let fault = if out.contains("goto fault;") { "fault:;\n" } else { "" };
+            self.code.push_str(&format!(
+                "/* fn {} */\nstatic inline {ret} fn_{}(wl_fx *x{params}) {{\n(void)x;\n{decls}{out}{fault}return {zero};\n}}\n\n",
+                names::comment(&f.name),
+                names::ident(&f.name)
+            ));
+        }
+    }
+
+    /// Declarations of the extern functions, by the types of the calls' arguments.
+    fn extern_protos(&mut self) -> String {
+        let m = self.m;
+        let mut out = String::new();
+        let mut calls: Vec<(FuncId, Vec<TyId>)> = Vec::new();
+        m.exprs(&mut |e, _| {
+            if let ExprKind::Call(f, args) = &*e.kind {
+                if matches!(m.funcs[f.index()].body, FuncBody::Extern { .. }) && !calls.iter().any(|(g, _)| g == f) {
+                    calls.push((*f, args.iter().map(|a| a.ty).collect()));
+                }
+            }
+        });
+        for (f, args) in calls {
+            let func = &m.funcs[f.index()];
+            let FuncBody::Extern { file, symbol } = &func.body else { continue };
+            self.externs.insert(file.clone());
+            let args: Vec<_> = args.iter().map(|t| self.cty(*t)).collect();
+            out.push_str(&format!("{} {symbol}({});\n", self.cty(func.ret), if args.is_empty() { "void".into() } else { args.join(", ") }));
+        }
+        out
+    }
+
+    /// Emits a handler; answers the C type of its frame, if it has one.
+    fn handler(&mut self, i: usize, h: &'m Handler) -> Option<String> {
+        let name = format!("on_{i}_{}", names::ident(&h.name));
+        let mut b = BodyGen::new(self, Owner::Handler { on: h.on }, &h.body);
+        b.declare(0);
+        let first = |i: u32, v: &str, b: &mut BodyGen| if b.locals.len() > i as usize { let n = b.name(LocalId(i)); line!(b, "{n} = {v};") };
+        match h.on {
+            On::Message { .. } => first(0, "t->req", &mut b),
+            On::Opened(_) | On::Closed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
+            On::Fault => {
+                first(0, "t->fault", &mut b);
+                first(1, "t->place", &mut b);
+            }
+            On::Start | On::Every(_) | On::Test(_) => {}
+        }
+        let start = std::mem::take(&mut b.out);
+        b.block(&h.body.block);
+        let (decls, out, frame, resumes, views) = (b.decls.clone(), b.out.clone(), b.frame.clone(), b.resumes(), b.views.clone());
+        let locals: Vec<_> = views.iter().map(|(l, u)| format!("{}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
+        let frame_ty = (!frame.is_empty()).then(|| format!("frame_{i}"));
+        if let Some(f) = &frame_ty {
+            let members: String = frame.iter().map(|(t, n)| format!("{t} {n};\n")).collect();
+            self.types.push_str(&format!("/* What {} keeps while it is suspended. */\ntypedef struct {f} {{\n{members}}} {f};\n", names::comment(&h.name)));
+        }
+        let frame_decl = frame_ty.as_ref().map(|f| format!("{f} *frame = t->frame;\n")).unwrap_or_default();
+        let dispatch: String = (1..=resumes).map(|i| format!("case {i}: goto R{i};\n")).collect();
+        let dispatch = if resumes > 0 { format!("switch (t->pc) {{\n{dispatch}default: break;\n}}\n") } else { String::new() };
+        self.code.push_str(&format!(
+            "/* {} */\nstatic int {name}(wl_fx *x, wl_task *t) {{\nbool held = false;\n(void)x; (void)t; (void)held;\n{frame_decl}{}{decls}{start}{dispatch}{out}\
+             return WL_T_DONE;\nfault:;\nt->fault = x->fault;\nt->place = x->place;\nreturn WL_T_FAULT;\n}}\n\n",
+            names::comment(&h.name),
+            locals.join("")
+        ));
+        frame_ty
+    }
+
+    fn fault_reply(&mut self, i: usize, p: &Protocol, body: &'m Body) {
+        let mut b = BodyGen::new(self, Owner::FaultReply, body);
+        b.declare(0);
+        let values = ["f->kind", "(f->side & WL_SIDE_IN_STEP) != 0", "req ? *req : (wl_msg){0}"];
+        for (n, v) in values.iter().enumerate().take(body.locals.len()) {
+            let l = b.name(LocalId(n as u32));
+            line!(b, "{l} = {v};");
+        }
+        b.block(&body.block);
+        let (decls, out) = (b.decls, b.out);
+        self.code.push_str(&format!(
+            "/* protocol {}: on fault */\nstatic uint32_t fault_reply_{i}(wl_fx *x, const wl_fault *f, const wl_msg *req) {{\nuint32_t flags = 0;\nbool held = false;\n\
+             (void)f; (void)req; (void)held;\n{decls}{out}done:;\nreturn flags;\nfault:;\nwl_begin(x);\nreturn WL_R_CLOSE;\n}}\n\n",
+            names::comment(&p.name)
+        ));
+    }
+
+    fn tables_and_entry(&mut self, frames: &[Option<String>]) {
+        let m = self.m;
+        let messages = self.messages();
+        let units: String = (0..m.units.len() as u32)
+            .map(|u| {
+                let unit = m.unit(UnitId(u));
+                let name = names::unit(m, UnitId(u));
+                if !messages.contains(&UnitId(u)) { return format!("[{u}] = {{0, 0, 0, NULL, NULL}}, /* {name}: nested only */\n") }
+                let whole = if unit.streams { 0 } else { unit.max };
+                format!("[{u}] = {{sizeof({name}_view), {}, UINT64_C({whole}), {name}_parse, {name}_tail}},\n", unit.head_max.min(u32::MAX as u64))
+            })
+            .collect();
+        let cases: String = m.handlers.iter().enumerate().map(|(i, h)| format!("case {i}: return on_{i}_{}(&x, t);\n", names::ident(&h.name))).collect();
+        let replies: String =
+            m.protocols.iter().enumerate().filter(|(_, p)| p.on_fault.is_some()).map(|(i, _)| format!("case {i}: return fault_reply_{i}(&x, f, req);\n")).collect();
+        let frame = if frames.iter().all(|f| f.is_none()) { "0".to_string() } else { "sizeof(union frames)".into() };
+        if frame != "0" {
+            let members: String = frames.iter().flatten().map(|f| format!("{f} {}; ", f.replace("frame_", "f"))).collect();
+            self.code.push_str(&format!("union frames {{ {members}}};\n"));
+        }
+        let mut init = String::new();
+        for s in &m.states {
+            let Some(e) = &s.init else { continue };
+            let (text, at) = (self.expr(&Scope::default(), e), format!("wl_state(x)->s_{}", names::ident(&s.name)));
+            init.push_str(&(self.store(s.ty, &at, &text) + "\n"));
+        }
+        let (shared_size, shared_init) = self.shared_init();
+        let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
+        let fx = "wl_fx x = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)};\n";
+        self.code.push_str(&format!(
+            "static int run(void *self, wl_task *t) {{\n(void)self;\nwl_core *core = t->core;\n{fx}x.conn = t->conn;\nx.task = t;\n\
+             switch (t->handler) {{\n{cases}default: return WL_T_DONE;\n}}\n}}\n\n\
+             static uint32_t fault_reply(void *self, wl_core *core, uint32_t proto, const wl_fault *f, const wl_msg *req) {{\n(void)self; (void)f; (void)req;\n{fx}\
+             wl_begin(&x);\nswitch (proto) {{\n{replies}default: return WL_R_CLOSE;\n}}\n}}\n\n\
+             static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}wl_fx *const px = &x;\n(void)px;\n#define x px\n{init}#undef x\n}}\n\n\
+             static void init_shared(void *self, void *shared, const wl_param *param) {{\n(void)self; (void)shared; (void)param;\n{shared_init}}}\n\n\
+             static const wl_unit unit_table[] = {{\n{units}{}}};\n\n\
+             static const wl_program program = {{\n.abi = WL_ABI, .units = {}, .handlers = {}, .frame_size = {frame},\n\
+             .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session},\n.unit = unit_table, .init_shared = init_shared, \
+             .init_core = init_core, .run = run, .fault_reply = fault_reply,\n}};\n\n\
+             __attribute__((visibility(\"default\"))) const wl_program *wireloom_program(void) {{ return &program; }}\n",
+            if m.units.is_empty() { "{0, 0, 0, NULL, NULL},\n" } else { "" },
+            m.units.len(),
+            m.handlers.len(),
+        ));
+    }
+
+    /// The units that are messages: of protocols, merges and `parse` in tests.
+    pub fn messages(&self) -> Vec<UnitId> {
+        let m = self.m;
+        let mut all: Vec<UnitId> = m.protocols.iter().flat_map(|p| [Some(p.request), p.response]).flatten().collect();
+        all.extend(m.merges.iter().map(|m| m.unit));
+        m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| if let StmtKind::Parse { unit, .. } = &s.kind { all.push(*unit) }));
+        m.bodies(&mut |b| for l in &b.locals { if let Ty::Msg(u) = m.ty(l.ty) { all.push(*u) } });
+        all.sort();
+        all.dedup();
+        all
+    }
+}
+
+fn removes(out: &Outgoing) -> bool {
+    matches!(out, Outgoing::Pass { edits, .. } if edits.iter().any(|e| matches!(e, Edit::Remove { .. })))
+}

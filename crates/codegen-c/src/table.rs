@@ -1,0 +1,214 @@
+//! Tables: their memory, the encoding of keys and values as bytes, and the statements on them.
+//!
+//! Encoded: integers as they lie in memory, bytes and lists behind a 32-bit length, an option as one byte and the value.
+
+use crate::body::BodyGen;
+use crate::expr::may_fault;
+use crate::gen::Gen;
+use crate::names::{ident, mangle};
+use crate::parser::line;
+use wireloom_ir::*;
+
+/// Keys up to this size are encoded on the stack.
+const STACK_KEY: u64 = 4096;
+
+struct Geometry { stripes: u64, buckets: u64, inline: u64, entry: u64, block: u64, blocks: u64 }
+
+fn geometry(m: &Module, t: &Table) -> Geometry {
+    let whole = encoded_max(m, t.key).saturating_add(encoded_max(m, t.value));
+    let all_inline = t.memory == 0 || whole <= 96;
+    let inline = if all_inline { whole } else { 64 };
+    let block = if all_inline { 60 } else if whole <= 4096 { 124 } else if whole <= 65536 { 252 } else { 1020 };
+    let blocks = if all_inline { 0 } else { (t.memory / (block + 4)).min(u32::MAX as u64 - 2) };
+    let stripes = (t.capacity / 1024).next_power_of_two().clamp(1, 64);
+    Geometry { stripes, buckets: t.capacity.next_power_of_two().max(stripes), inline, entry: (40 + inline).next_multiple_of(8), block, blocks }
+}
+
+fn encoded_max(m: &Module, ty: TyId) -> u64 {
+    match m.ty(ty) {
+        Ty::Endpoint => 20,
+        Ty::Option(t) => 1 + encoded_max(m, *t),
+        Ty::List(t, n) => 4 + encoded_max(m, *t).saturating_mul(*n as u64),
+        Ty::Record(r) => m.records[r.index()].fields.iter().fold(0, |a, (_, t)| a.saturating_add(encoded_max(m, *t))),
+        Ty::Tuple(ts) => ts.iter().fold(0, |a, t| a.saturating_add(encoded_max(m, *t))),
+        _ => layout::size(m, ty),
+    }
+}
+
+impl Gen<'_> {
+    pub fn table_structs(&mut self) {
+        let m = self.m;
+        if m.tables.is_empty() { return }
+        let mut text = format!("/* Of all cores. Statistics come first. */\ntypedef struct app_shared {{\nwl_table_stats stats[{}];\n", m.tables.len());
+        for t in &m.tables {
+            let g = geometry(m, t);
+            text.push_str(&format!(
+                "struct {{\nwl_table t;\n_Alignas(64) wl_stripe stripe[{}];\nuint32_t bucket[{}];\n_Alignas(8) uint8_t entry[UINT64_C({})];\nuint8_t block[UINT64_C({})];\n}} {}; /* capacity {} */\n",
+                g.stripes, g.buckets, (t.capacity + 1) * g.entry, (g.blocks + 1) * (g.block + 4), ident(&t.name), t.capacity
+            ));
+        }
+        text.push_str("} app_shared;\n#define wl_shared(x) ((app_shared *)(x)->core->shared)\n\n");
+        self.types.push_str(&text);
+    }
+
+    /// Size of the shared memory and the code that sets it up.
+    pub fn shared_init(&mut self) -> (String, String) {
+        let m = self.m;
+        if m.tables.is_empty() { return ("0".into(), String::new()) }
+        let mut text = String::from("app_shared *s = shared;\n");
+        for (i, t) in m.tables.iter().enumerate() {
+            let (g, n) = (geometry(m, t), ident(&t.name));
+            text.push_str(&format!(
+                "s->{n}.t = (wl_table){{\n.stats = &s->stats[{i}], .stripe = s->{n}.stripe, .bucket = s->{n}.bucket, .entry = s->{n}.entry, .block = s->{n}.block,\n\
+                 .idle = UINT64_C({}), .seed = wl_table_seed(shared), .stripes = {}, .buckets = {}, .entry_size = {}, .inl = {},\n\
+                 .capacity = {}, .blocks = {}, .blocks_left = {}, .block_data = {}, .lru = {},\n}};\n",
+                t.idle, g.stripes, g.buckets, g.entry, g.inline, t.capacity, g.blocks, g.blocks, g.block, t.evict_lru
+            ));
+        }
+        ("sizeof(app_shared)".into(), text)
+    }
+
+    /// Defines size, encoder and decoder of a type; answers the suffix of their names.
+    fn codec(&mut self, ty: TyId) -> String {
+        let c = self.cty(ty);
+        let name = mangle(&c);
+        if !self.first(&format!("codec {name}")) { return name }
+        let fixed = |n: u64| (format!("(void)v;\nreturn {n};"), "wl_give(c, &v, sizeof v);".to_string(), "wl_take(c, &v, sizeof v);".to_string());
+        let (size, enc, dec) = match self.m.ty(ty).clone() {
+            Ty::Bytes(_) => ("return 4 + v.n;".into(), "wl_give_bytes(c, v);".into(), "v = wl_take_bytes(c, x);".into()),
+            Ty::Endpoint => ("(void)v;\nreturn 20;".into(), "wl_give(c, &v, 20);".into(), "memset(&v, 0, sizeof v);\nwl_take(c, &v, 20);".into()),
+            Ty::Bool => ("(void)v;\nreturn 1;".into(), "uint8_t b = v;\nwl_give(c, &b, 1);".into(), "uint8_t b;\nwl_take(c, &b, 1);\nv = b != 0;".into()),
+            Ty::UInt(_) | Ty::Int(_) | Ty::Ip | Ty::Unit => fixed(layout::size(self.m, ty).max(1)),
+            Ty::Option(t) => {
+                let i = self.codec(t);
+                (
+                    format!("return 1 + (v.has ? size_{i}(v.v) : 0);"),
+                    format!("uint8_t b = v.has;\nwl_give(c, &b, 1);\nif (v.has) enc_{i}(c, v.v);"),
+                    format!("uint8_t b;\nmemset(&v, 0, sizeof v);\nwl_take(c, &b, 1);\nif (b) {{ v.has = true; v.v = dec_{i}(c, x); }}"),
+                )
+            }
+            Ty::List(t, max) => {
+                let i = self.codec(t);
+                (
+                    format!("uint32_t n = 4;\nfor (uint32_t i = 0; i < v.n; i++) n += size_{i}(v.v[i]);\nreturn n;"),
+                    format!("wl_give(c, &v.n, 4);\nfor (uint32_t i = 0; i < v.n; i++) enc_{i}(c, v.v[i]);"),
+                    format!("wl_take(c, &v.n, 4);\nif (v.n > {max}) v.n = {max};\nfor (uint32_t i = 0; i < v.n; i++) v.v[i] = dec_{i}(c, x);"),
+                )
+            }
+            Ty::Msg(_) => ("(void)v;\nreturn 0;".into(), "(void)c;\n(void)v;".into(), "memset(&v, 0, sizeof v);\n(void)c;".into()),
+            Ty::Record(_) | Ty::Tuple(_) => {
+                let parts: Vec<_> = self.members(ty).into_iter().map(|(n, t)| (n, self.codec(t))).collect();
+                let sum = parts.iter().map(|(n, i)| format!("size_{i}(v.{n})")).collect::<Vec<_>>().join(" + ");
+                (
+                    format!("(void)v;\nreturn {};", if sum.is_empty() { "0" } else { &sum }),
+                    format!("(void)c; (void)v;\n{}", parts.iter().map(|(n, i)| format!("enc_{i}(c, v.{n});\n")).collect::<String>()),
+                    format!("(void)c;\n{}", parts.iter().map(|(n, i)| format!("v.{n} = dec_{i}(c, x);\n")).collect::<String>()),
+                )
+            }
+        };
+        self.helpers.push_str(&format!(
+            "static inline uint32_t size_{name}({c} v) {{\n{size}\n}}\nstatic inline void enc_{name}(wl_cursor *c, {c} v) {{\n{enc}\n}}\n\
+             static inline {c} dec_{name}(wl_cursor *c, wl_fx *x) {{\n{c} v;\n(void)x;\n{dec}\nreturn v;\n}}\n"
+        ));
+        name
+    }
+}
+
+impl<'m> BodyGen<'_, 'm> {
+    /// Opens a block with the encoded key: `kb_`, `kn_`.
+    fn key(&mut self, t: &Table, key: &Expr) {
+        let (codec, max) = (self.g.codec(t.key), encoded_max(self.g.m, t.key).max(1));
+        let (c, text) = (self.g.cty(t.key), self.expr(key));
+        line!(self, "{{ {c} key_ = {text};");
+        self.check(may_fault(key));
+        if max <= STACK_KEY {
+            line!(self, "uint8_t kb_[{max}];");
+        } else {
+            line!(self, "uint8_t *kb_ = wl_tmp(x, size_{codec}(key_));");
+            self.check(true);
+        }
+        line!(self, "uint32_t kn_ = size_{codec}(key_);\nwl_cursor kc_ = wl_flat(kb_, kn_);\nenc_{codec}(&kc_, key_);");
+    }
+
+    fn table_at(t: &Table) -> String { format!("&wl_shared(x)->{}.t", ident(&t.name)) }
+
+    pub fn table(&mut self, s: &'m StmtKind) {
+        let m = self.g.m;
+        match s {
+            StmtKind::TableGet { table, key, dst } => {
+                let t = &m.tables[table.index()];
+                let (at, dst) = (Self::table_at(t), self.name(*dst));
+                self.key(t, key);
+                let codec = self.g.codec(t.value);
+                line!(self, "wl_stripe *s_;\nwl_entry *e_ = wl_table_find({at}, kb_, kn_, x->core->now, &s_);\n{dst}.has = e_ != NULL;");
+                line!(self, "if (e_) {{ wl_cursor c_ = wl_value({at}, e_); {dst}.v = dec_{codec}(&c_, x); }}\nwl_table_unlock(s_); }}");
+                self.check(layout::has_bytes(m, t.value));
+            }
+            StmtKind::TablePut { table, key, value, place } => {
+                let t = &m.tables[table.index()];
+                let (at, text) = (Self::table_at(t), self.expr(value));
+                self.key(t, key);
+                let (codec, c) = (self.g.codec(t.value), self.g.cty(t.value));
+                line!(self, "{c} val_ = {text};");
+                self.check(may_fault(value));
+                line!(self, "wl_stripe *s_;\nuint64_t h_;\nuint32_t i_ = wl_table_seek({at}, kb_, kn_, x->core->now, &s_, &h_);");
+                self.write_entry(&at, &codec, "s_", place.0);
+                line!(self, "}}");
+                self.check(true);
+            }
+            StmtKind::TableRemove { table, key, dst } => {
+                let t = &m.tables[table.index()];
+                let at = Self::table_at(t);
+                self.key(t, key);
+                let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
+                line!(self, "{set}wl_table_remove({at}, kb_, kn_, x->core->now); }}");
+            }
+            StmtKind::TableUpdate { table, key, entry, body, place } => self.update(&m.tables[table.index()], key, *entry, body, *place),
+            StmtKind::TableLen { table, dst } => {
+                let (at, dst) = (Self::table_at(&m.tables[table.index()]), self.name(*dst));
+                line!(self, "{dst} = wl_table_len({at}, x->core->now);");
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes `val_` to the entry found and unlocks its stripe.
+    fn write_entry(&mut self, at: &str, codec: &str, stripe: &str, place: u32) {
+        line!(self, "wl_entry *e_ = wl_table_place({at}, kb_, kn_, size_{codec}(val_), x->core->now, {stripe}, i_, h_);");
+        line!(self, "if (e_) {{ wl_cursor c_ = wl_value({at}, e_); enc_{codec}(&c_, val_); }}\nwl_table_unlock({stripe});");
+        line!(self, "if (!e_) wl_fail(x, WL_F_FULL, {place});");
+    }
+
+    /// The body runs under the stripe's lock. If it uses tables itself it runs without, and again if the stripe was
+    /// written to meanwhile (at most eight times; then it is written as it is).
+    fn update(&mut self, t: &Table, key: &Expr, entry: LocalId, body: &'m Block, place: PlaceId) {
+        let (at, entry_ty) = (Self::table_at(t), t.value);
+        let name = self.name(entry);
+        let (codec, zero) = (self.g.codec(entry_ty), self.g.zero(entry_ty));
+        let stripe = self.temp("wl_stripe *");
+        self.key(t, key);
+        let mut nested = false;
+        walk::stmts(body, &mut |s| nested |= matches!(s.kind, StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }));
+        let read = format!("if (i_) {{ wl_cursor c_ = wl_value({at}, wl_entry_at({at}, i_)); {name} = dec_{codec}(&c_, x); }} else {name} = {zero};");
+        line!(self, "uint64_t h_;\nuint32_t i_;");
+        if nested {
+            line!(self, "for (unsigned try_ = 0;; try_++) {{\ni_ = wl_table_seek({at}, kb_, kn_, x->core->now, &{stripe}, &h_);\n{read}");
+            line!(self, "uint32_t version_ = {stripe}->version;\nwl_table_unlock({stripe});");
+            self.check(true);
+            self.block(body);
+            line!(self, "i_ = wl_table_seek({at}, kb_, kn_, x->core->now, &{stripe}, &h_);");
+            line!(self, "if ({stripe}->version == version_ || try_ == 7) break;\nwl_table_unlock({stripe});\n}}");
+        } else {
+            line!(self, "i_ = wl_table_seek({at}, kb_, kn_, x->core->now, &{stripe}, &h_);\n{read}");
+            self.locked.push(stripe.clone());
+            self.check(layout::has_bytes(self.g.m, entry_ty));
+            self.block(body);
+            self.locked.pop();
+        }
+        let c = self.g.cty(entry_ty);
+        line!(self, "{c} val_ = {name};");
+        self.write_entry(&at, &codec, &stripe, place.0);
+        line!(self, "}}");
+        self.check(true);
+    }
+}

@@ -1,0 +1,284 @@
+/* base.h: what every generated program uses: values, arithmetic, scratch, building messages, text. */
+#ifndef WL_BASE_H
+#define WL_BASE_H
+#include "wireloom.h"
+#include "scan.h"
+#include <stdbool.h>
+#include <string.h>
+
+#define WL_LIKELY(e) __builtin_expect(!!(e), 1)
+#define WL_UNLIKELY(e) __builtin_expect(!!(e), 0)
+
+/* Part of a message: offset from its first byte, length. */
+typedef struct wl_ext { uint32_t o, n; } wl_ext;
+typedef struct wl_ip { uint8_t b[16]; } wl_ip;
+typedef struct wl_opt_wl_bytes { bool has; wl_bytes v; } wl_opt_wl_bytes;
+typedef struct wl_opt_uint32_t { bool has; uint32_t v; } wl_opt_uint32_t;
+typedef struct wl_opt_uint64_t { bool has; uint64_t v; } wl_opt_uint64_t;
+
+/* An activation: where it runs, its scratch, and the fault that ends it. A fault sticks; the code that follows sees
+ * zero values until the next check. */
+typedef struct wl_fx {
+    wl_core *core;
+    wl_conn *conn;
+    wl_task *task;
+    uint8_t *tmp;
+    uint32_t tmp_n, tmp_max;
+    uint32_t place;
+    uint16_t fault;
+} wl_fx;
+
+static inline void wl_fail(wl_fx *x, uint16_t kind, uint32_t place) {
+    if (!x->fault) { x->fault = kind; x->place = place; }
+}
+
+/* Scratch that lives to the end of the activation; NULL and a fault when there is no more. */
+static inline uint8_t *wl_tmp(wl_fx *x, uint32_t n) {
+    if (WL_UNLIKELY(n > x->tmp_max - x->tmp_n)) { wl_fail(x, WL_F_OVERLOAD, 0); return NULL; }
+    uint8_t *p = x->tmp + x->tmp_n;
+    x->tmp_n += n;
+    return p;
+}
+
+/* ---- bytes ---- */
+
+static inline wl_bytes wl_b(const void *p, uint32_t n) { return (wl_bytes){(const uint8_t *)p, n, 0}; }
+static inline wl_bytes wl_at(const uint8_t *base, wl_ext e) { return (wl_bytes){base + e.o, e.n, 0}; }
+static inline void wl_copy(void *d, const void *s, size_t n) { if (n) memcpy(d, s, n); }
+static inline bool wl_eq(wl_bytes a, wl_bytes b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
+static inline int wl_cmp(wl_bytes a, wl_bytes b) {
+    uint32_t n = a.n < b.n ? a.n : b.n;
+    int c = n ? memcmp(a.p, b.p, n) : 0;
+    return c ? c : (a.n > b.n) - (a.n < b.n);
+}
+static inline uint8_t wl_lower1(uint8_t c) { return (uint8_t)(c - 'A') < 26 ? (uint8_t)(c | 32) : c; }
+static inline uint8_t wl_upper1(uint8_t c) { return (uint8_t)(c - 'a') < 26 ? (uint8_t)(c & ~32) : c; }
+static inline bool wl_eq_case(wl_bytes a, wl_bytes b) {
+    if (a.n != b.n) return false;
+    for (uint32_t i = 0; i < a.n; i++) if (wl_lower1(a.p[i]) != wl_lower1(b.p[i])) return false;
+    return true;
+}
+static inline wl_ext wl_trim(const uint8_t *base, wl_ext e, const wl_set *s) {
+    while (e.n && wl_in(s, base[e.o])) { e.o++; e.n--; }
+    while (e.n && wl_in(s, base[e.o + e.n - 1])) e.n--;
+    return e;
+}
+
+/* ---- integers ---- */
+
+static inline uint16_t wl_be16(const uint8_t *p) { uint16_t v; memcpy(&v, p, 2); return __builtin_bswap16(v); }
+static inline uint32_t wl_be32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return __builtin_bswap32(v); }
+static inline uint64_t wl_be64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return __builtin_bswap64(v); }
+static inline uint16_t wl_le16(const uint8_t *p) { uint16_t v; memcpy(&v, p, 2); return v; }
+static inline uint32_t wl_le32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return v; }
+static inline uint64_t wl_le64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return v; }
+static inline unsigned __int128 wl_be(const uint8_t *p, unsigned n) {
+    unsigned __int128 v = 0;
+    for (unsigned i = 0; i < n; i++) v = v << 8 | p[i];
+    return v;
+}
+static inline unsigned __int128 wl_le(const uint8_t *p, unsigned n) {
+    unsigned __int128 v = 0;
+    for (unsigned i = n; i > 0; i--) v = v << 8 | p[i - 1];
+    return v;
+}
+/* The low `bits` bits as a two's complement number. */
+static inline int64_t wl_sext(uint64_t v, unsigned bits) { return (int64_t)(v << (64 - bits)) >> (64 - bits); }
+static inline uint64_t wl_add_sat(uint64_t a, uint64_t b, uint64_t max) {
+    uint64_t r;
+    return __builtin_add_overflow(a, b, &r) || r > max ? max : r;
+}
+static inline uint64_t wl_sub_sat(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+static inline int64_t wl_adds_sat(int64_t a, int64_t b, int64_t min, int64_t max) {
+    int64_t r;
+    if (__builtin_add_overflow(a, b, &r)) return a < 0 ? min : max;
+    return r < min ? min : r > max ? max : r;
+}
+static inline int64_t wl_subs_sat(int64_t a, int64_t b, int64_t min, int64_t max) {
+    int64_t r;
+    if (__builtin_sub_overflow(a, b, &r)) return a < 0 ? min : max;
+    return r < min ? min : r > max ? max : r;
+}
+/* A guarded divisor is not 0; the test only keeps a broken guard from being undefined behaviour. */
+static inline int64_t wl_sdiv(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b; }
+static inline int64_t wl_srem(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+static inline uint64_t wl_udiv(uint64_t a, uint64_t b) { return b ? a / b : 0; }
+static inline uint64_t wl_urem(uint64_t a, uint64_t b) { return b ? a % b : 0; }
+static inline uint64_t wl_shl(uint64_t a, uint32_t s, uint32_t w) { return s < w ? a << s : 0; }
+static inline uint64_t wl_shr(uint64_t a, uint32_t s, uint32_t w) { return s < w ? a >> s : 0; }
+static inline int64_t wl_sar(int64_t a, uint32_t s, uint32_t w) { return s < w ? a >> s : 0; }
+static inline uint64_t wl_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t wl_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline int64_t wl_smin(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t wl_smax(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- parsers ---- */
+
+/* Internal: the head is complete. */
+#define WL_IN_TAIL 0x80000000u
+
+/* Ways out of NAME_step(). */
+#define WAIT(label, at) { v->p.pc = label; fp = at; goto more; }
+#define FAIL(kind, at) { fk = kind; fp = at; goto bad; }
+#define RETURN(r) { v->p.pos = pos; *used = pos - base; return r; }
+#define HEAD(label, facts) { v->p.head = pos; v->p.flags |= (facts) | WL_IN_TAIL; v->p.pc = label; RETURN(WL_HEAD) }
+/* The rest of a run of bytes that needs no look is the runtime's. A streaming message does not count its position on. */
+#define RUN(label, len, at, stream) { \
+    uint64_t rest_ = (len) - (end - pos); \
+    v->p.pc = label; \
+    *used = end - base; \
+    v->p.pos = stream ? v->p.head : pos + (uint32_t)(len); \
+    if (eof) { fk = WL_F_TRUNCATED; fp = at; pos = end; goto bad; } \
+    v->p.left = rest_; \
+    return WL_MORE; }
+/* A stream may be longer than offsets can count: start again from the head's length. */
+#define REBASE { uint32_t d_ = pos - v->p.head; p += d_; pos -= d_; end -= d_; base -= d_; }
+
+/* tail(): takes what is there of a run; answers how much. */
+static inline uint32_t wl_skip_run(wl_parser *v, uint32_t n) {
+    uint32_t k = v->left < n ? (uint32_t)v->left : n;
+    v->left -= k;
+    return k;
+}
+/* The connection ended within a run. */
+static inline int wl_cut(wl_parser *v) {
+    v->left = 0;
+    if (!v->fault) { v->fault = WL_F_TRUNCATED; }
+    v->flags &= ~(uint32_t)WL_M_IN_STEP;
+    return WL_BAD;
+}
+/* Whether bytes are exactly one message. */
+static inline bool wl_parse_whole(int (*parse)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int),
+                                  int (*tail)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int, uint32_t *),
+                                  wl_parser *v, wl_bytes b) {
+    uint32_t used = 0;
+    int r = parse(NULL, 0, v, b.p, b.n, 1);
+    if (r == WL_WHOLE) return v->head == b.n;
+    if (r != WL_HEAD || v->flags & WL_M_IN_STEP) return false;
+    uint32_t head = v->head;
+    r = tail(NULL, 0, v, b.p + head, b.n - head, 1, &used);
+    return r == WL_WHOLE && used == b.n - head;
+}
+
+/* ---- numbers as text ---- */
+
+typedef struct wl_num { uint64_t v; uint32_t digits; bool over; } wl_num;
+
+/* Up to `max` digits at p. */
+static inline wl_num wl_digits10(const uint8_t *p, uint32_t n, uint32_t max) {
+    wl_num r = {0, 0, false};
+    if (n > max) n = max;
+    while (r.digits < n && (uint8_t)(p[r.digits] - '0') < 10) {
+        uint64_t d = (uint64_t)(p[r.digits] - '0');
+        if (r.digits >= 19 && (r.v > UINT64_MAX / 10 || r.v * 10 > UINT64_MAX - d)) r.over = true;
+        r.v = r.v * 10 + d;
+        r.digits++;
+    }
+    return r;
+}
+static inline int wl_hex1(uint8_t c) {
+    if ((uint8_t)(c - '0') < 10) return c - '0';
+    c |= 32;
+    return (uint8_t)(c - 'a') < 6 ? c - 'a' + 10 : -1;
+}
+static inline wl_num wl_digits16(const uint8_t *p, uint32_t n, uint32_t max) {
+    wl_num r = {0, 0, false};
+    if (n > max) n = max;
+    for (int d; r.digits < n && (d = wl_hex1(p[r.digits])) >= 0; r.digits++) {
+        if (r.v >> 60) r.over = true;
+        r.v = r.v << 4 | (uint64_t)d;
+    }
+    return r;
+}
+/* Any radix from 2 to 16. */
+static inline wl_num wl_digits(const uint8_t *p, uint32_t n, uint32_t max, unsigned radix) {
+    wl_num r = {0, 0, false};
+    if (n > max) n = max;
+    for (int d; r.digits < n && (d = wl_hex1(p[r.digits])) >= 0 && (unsigned)d < radix; r.digits++) {
+        if (__builtin_mul_overflow(r.v, (uint64_t)radix, &r.v) || __builtin_add_overflow(r.v, (uint64_t)d, &r.v)) r.over = true;
+    }
+    return r;
+}
+/* Writes v at the end of b; answers the number of digits. */
+static inline uint32_t wl_digits_of(uint8_t b[64], uint64_t v, unsigned radix) {
+    uint32_t n = 0;
+    do { b[63 - n++] = (uint8_t)"0123456789abcdef"[v % radix]; v /= radix; } while (v);
+    return n;
+}
+
+/* ---- building messages ---- */
+
+/* Room for n bytes in core->out, or NULL and a fault. */
+static inline uint8_t *wl_room(wl_fx *x, uint32_t n) {
+    wl_out *o = &x->core->out;
+    if (WL_UNLIKELY((size_t)(o->end - o->p) < n)) {
+        if (!x->core->host->grow(x->core, n) || (size_t)(o->end - o->p) < n) { wl_fail(x, WL_F_OVERLOAD, 0); return NULL; }
+    }
+    uint8_t *d = o->p;
+    o->p += n;
+    return d;
+}
+static inline void wl_put(wl_fx *x, wl_bytes b) {
+    uint8_t *d = wl_room(x, b.n);
+    if (WL_LIKELY(d != NULL)) wl_copy(d, b.p, b.n);
+}
+static inline void wl_put_uint(wl_fx *x, unsigned __int128 v, unsigned n, bool big) {
+    uint8_t *d = wl_room(x, n);
+    if (WL_UNLIKELY(!d)) return;
+    for (unsigned i = 0; i < n; i++) d[big ? n - 1 - i : i] = (uint8_t)(v >> (8 * i));
+}
+static inline void wl_put_number(wl_fx *x, uint64_t v, unsigned radix, unsigned width) {
+    uint8_t b[64];
+    uint32_t n = wl_digits_of(b, v, radix);
+    while (n < width && n < 64) b[63 - n++] = '0';
+    wl_put(x, wl_b(b + 64 - n, n));
+}
+static inline void wl_put_u8(wl_fx *x, uint8_t v) {
+    uint8_t *d = wl_room(x, 1);
+    if (WL_LIKELY(d != NULL)) *d = v;
+}
+static inline void wl_put_signed(wl_fx *x, int64_t v, unsigned radix, unsigned width) {
+    if (v < 0) wl_put_u8(x, '-');
+    wl_put_number(x, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, radix, width);
+}
+static inline void wl_put_varint(wl_fx *x, uint64_t v) {
+    uint8_t b[10];
+    uint32_t n = 0;
+    do { b[n] = (uint8_t)((v & 127) | (v > 127 ? 128 : 0)); n++; v >>= 7; } while (v);
+    wl_put(x, wl_b(b, n));
+}
+static inline void wl_begin(wl_fx *x) { x->core->out.p = x->core->out.start; }
+static inline wl_bytes wl_built(wl_fx *x) {
+    return wl_b(x->core->out.start, (uint32_t)(x->core->out.p - x->core->out.start));
+}
+
+/* ---- the connection, ports, chance ---- */
+
+/* Bytes of a message that are at its base: all that has been parsed of it. */
+static inline uint32_t wl_held(wl_msg m) { return m.view && m.view->pos > m.head ? m.view->pos : m.head; }
+
+static inline wl_endpoint wl_peer(wl_fx *x) { return x->conn ? x->conn->peer : (wl_endpoint){0}; }
+static inline wl_endpoint wl_local(wl_fx *x) { return x->conn ? x->conn->local : (wl_endpoint){0}; }
+static inline uint64_t wl_random(wl_fx *x, uint64_t below) {
+    uint64_t s = x->core->seed + UINT64_C(0x9e3779b97f4a7c15);
+    x->core->seed = s;
+    s = (s ^ s >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    s = (s ^ s >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint64_t)((unsigned __int128)(s ^ s >> 31) * below >> 64);
+}
+static inline wl_msg wl_part(const wl_task *t, uint64_t i) {
+    if (i < t->parts) return t->part[i];
+    return (wl_msg){NULL, NULL, 0, WL_F_LOST};
+}
+/* Instance by ketama: the first point at or after the key's hash, around the ring. */
+static inline uint32_t wl_ketama(const wl_port *p, uint32_t h) {
+    uint32_t lo = 0, hi = p->ring_n;
+    if (!hi) return 0;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (p->ring[2 * mid] < h) lo = mid + 1; else hi = mid;
+    }
+    return p->ring[2 * (lo == p->ring_n ? 0 : lo) + 1];
+}
+static inline uint32_t wl_maglev(const wl_port *p, uint64_t h) { return p->maglev_n ? p->maglev[h % p->maglev_n] : 0; }
+#endif

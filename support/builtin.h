@@ -1,0 +1,224 @@
+/* builtin.h: the language's built-in functions (ir::Builtin says what each gives). */
+#ifndef WL_BUILTIN_H
+#define WL_BUILTIN_H
+#include "base.h"
+
+/* ---- hashes ---- */
+
+#define WL_FNV64 UINT64_C(0xcbf29ce484222325)
+static inline uint64_t wl_fnv64(uint64_t h, const uint8_t *p, size_t n) {
+    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+static inline uint64_t wl_h_bytes(uint64_t h, wl_bytes b) { return wl_fnv64(h, b.p, b.n); }
+/* The low n bytes of v, little endian. */
+static inline uint64_t wl_h_int(uint64_t h, uint64_t v, unsigned n) {
+    for (unsigned i = 0; i < n; i++) h = (h ^ (v >> (8 * i) & 255)) * UINT64_C(0x100000001b3);
+    return h;
+}
+static inline uint64_t wl_h_u128(uint64_t h, unsigned __int128 v) { return wl_h_int(wl_h_int(h, (uint64_t)v, 8), (uint64_t)(v >> 64), 8); }
+static inline uint64_t wl_h_ip(uint64_t h, wl_ip a) { return wl_fnv64(h, a.b, 16); }
+static inline uint64_t wl_h_endpoint(uint64_t h, wl_endpoint e) {
+    uint8_t port[2] = {(uint8_t)(e.port >> 8), (uint8_t)e.port};
+    return wl_fnv64(wl_fnv64(h, e.ip, 16), port, 2);
+}
+static inline uint64_t wl_fmix64(uint64_t k) {
+    k ^= k >> 33; k *= UINT64_C(0xff51afd7ed558ccd);
+    k ^= k >> 33; k *= UINT64_C(0xc4ceb9fe1a85ec53);
+    return k ^ k >> 33;
+}
+/* A connection's flow: hash of its peer, then of its own address (each 16 bytes of ip and the port, big endian). */
+static inline uint64_t wl_flow(wl_fx *x) {
+    return wl_fmix64(wl_h_endpoint(wl_h_endpoint(WL_FNV64, wl_peer(x)), wl_local(x)));
+}
+static inline uint32_t wl_fnv1a32(wl_bytes b) {
+    uint32_t h = 0x811c9dc5u;
+    for (uint32_t i = 0; i < b.n; i++) h = (h ^ b.p[i]) * 0x01000193u;
+    return h;
+}
+/* CRC-32 (IEEE 802.3, reflected), four bits at a time. */
+static inline uint32_t wl_crc32(wl_bytes b) {
+    static const uint32_t t[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    uint32_t c = ~0u;
+    for (uint32_t i = 0; i < b.n; i++) {
+        c = t[(c ^ b.p[i]) & 15] ^ c >> 4;
+        c = t[(c ^ (uint32_t)(b.p[i] >> 4)) & 15] ^ c >> 4;
+    }
+    return ~c;
+}
+
+/* ---- md5 (RFC 1321), for ketama ---- */
+
+static inline uint32_t wl_rol(uint32_t v, unsigned s) { return v << s | v >> (32 - s); }
+static inline void wl_md5_block(uint32_t h[4], const uint8_t *p) {
+    static const uint8_t shift[16] = {7, 12, 17, 22, 5, 9, 14, 20, 4, 11, 16, 23, 6, 10, 15, 21};
+    static const uint32_t k[64] = {
+        0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501,
+        0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be, 0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821,
+        0xf61e2562, 0xc040b340, 0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
+        0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8, 0x676f02d9, 0x8d2a4c8a,
+        0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c, 0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70,
+        0x289b7ec6, 0xeaa127fa, 0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
+        0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92, 0xffeff47d, 0x85845dd1,
+        0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391};
+    uint32_t a = h[0], b = h[1], c = h[2], d = h[3], f, g, w[16];
+    for (unsigned i = 0; i < 16; i++) w[i] = wl_le32(p + 4 * i);
+    for (unsigned i = 0; i < 64; i++) {
+        switch (i >> 4) {
+        case 0: f = (b & c) | (~b & d); g = i; break;
+        case 1: f = (d & b) | (~d & c); g = (5 * i + 1) & 15; break;
+        case 2: f = b ^ c ^ d; g = (3 * i + 5) & 15; break;
+        default: f = c ^ (b | ~d); g = (7 * i) & 15; break;
+        }
+        f += a + k[i] + w[g];
+        a = d; d = c; c = b;
+        b += wl_rol(f, shift[(i >> 4) * 4 + (i & 3)]);
+    }
+    h[0] += a; h[1] += b; h[2] += c; h[3] += d;
+}
+static inline uint32_t wl_md5_u32(wl_bytes b) {
+    uint32_t h[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
+    uint32_t i = 0;
+    uint8_t last[128] = {0};
+    for (; b.n - i >= 64; i += 64) wl_md5_block(h, b.p + i);
+    uint32_t rest = b.n - i, len = rest < 56 ? 64 : 128;
+    wl_copy(last, b.p + i, rest);
+    last[rest] = 0x80;
+    uint64_t bits = (uint64_t)b.n * 8;
+    memcpy(last + len - 8, &bits, 8);
+    wl_md5_block(h, last);
+    if (len == 128) wl_md5_block(h, last + 64);
+    return h[0];
+}
+
+/* ---- bytes ---- */
+
+static inline wl_bytes wl_lower(wl_fx *x, wl_bytes b) {
+    uint8_t *d = wl_tmp(x, b.n);
+    if (!d) return wl_b(NULL, 0);
+    for (uint32_t i = 0; i < b.n; i++) d[i] = wl_lower1(b.p[i]);
+    return wl_b(d, b.n);
+}
+static inline wl_bytes wl_upper(wl_fx *x, wl_bytes b) {
+    uint8_t *d = wl_tmp(x, b.n);
+    if (!d) return wl_b(NULL, 0);
+    for (uint32_t i = 0; i < b.n; i++) d[i] = wl_upper1(b.p[i]);
+    return wl_b(d, b.n);
+}
+static inline bool wl_starts(wl_bytes b, wl_bytes p) { return b.n >= p.n && wl_eq(wl_b(b.p, p.n), p); }
+static inline bool wl_ends(wl_bytes b, wl_bytes p) { return b.n >= p.n && wl_eq(wl_b(b.n ? b.p + b.n - p.n : b.p, p.n), p); }
+static inline wl_opt_uint32_t wl_find(wl_bytes b, wl_bytes w) {
+    if (w.n == 0) return (wl_opt_uint32_t){true, 0};
+    if (b.n < w.n) return (wl_opt_uint32_t){false, 0};
+    uint32_t last = b.n - w.n + 1;
+    for (uint32_t i = 0; (i = wl_scan_two(b.p, i, last, w.p[0], w.p[0])) < last; i++)
+        if (memcmp(b.p + i, w.p, w.n) == 0) return (wl_opt_uint32_t){true, i};
+    return (wl_opt_uint32_t){false, 0};
+}
+static inline wl_bytes wl_slice(wl_bytes b, uint64_t from, uint64_t to) {
+    uint32_t t = to > b.n ? b.n : (uint32_t)to, f = from > t ? t : (uint32_t)from;
+    return wl_b(b.n ? b.p + f : b.p, t - f);
+}
+static inline uint8_t wl_byte(wl_bytes b, uint64_t i) { return i < b.n ? b.p[i] : 0; }
+static inline wl_bytes wl_concat(wl_fx *x, unsigned k, const wl_bytes *s) {
+    uint64_t n = 0;
+    for (unsigned i = 0; i < k; i++) n += s[i].n;
+    uint8_t *d = n > UINT32_MAX ? wl_tmp(x, UINT32_MAX) : wl_tmp(x, (uint32_t)n), *at = d;
+    if (!d) return wl_b(NULL, 0);
+    for (unsigned i = 0; i < k; i++) { wl_copy(at, s[i].p, s[i].n); at += s[i].n; }
+    return wl_b(d, (uint32_t)n);
+}
+static inline wl_bytes wl_keep(wl_fx *x, wl_bytes b) { return wl_concat(x, 1, &b); }
+static inline wl_opt_uint64_t wl_parse_u64(wl_bytes b) {
+    wl_num r = wl_digits10(b.p, b.n, 21);
+    if (b.n == 0 || r.digits != b.n) {   /* leading zeros may make it longer than 20 digits */
+        uint32_t z = 0;
+        while (z < b.n && b.p[z] == '0') z++;
+        if (!z || b.n - z > 20) return (wl_opt_uint64_t){false, 0};
+        r = wl_digits10(b.p + z, b.n - z, 21);
+        r.digits += z;
+    }
+    return r.digits == b.n && !r.over ? (wl_opt_uint64_t){true, r.v} : (wl_opt_uint64_t){false, 0};
+}
+static inline wl_bytes wl_text_u64(wl_fx *x, uint64_t v) {
+    uint8_t b[64];
+    uint32_t n = wl_digits_of(b, v, 10);
+    return wl_keep(x, wl_b(b + 64 - n, n));
+}
+static inline wl_bytes wl_text_i64(wl_fx *x, int64_t v) {
+    uint8_t b[64];
+    if (v >= 0) return wl_text_u64(x, (uint64_t)v);
+    uint32_t n = wl_digits_of(b, 0 - (uint64_t)v, 10);
+    b[63 - n] = '-';
+    return wl_keep(x, wl_b(b + 63 - n, n + 1));
+}
+static inline bool wl_is_v4(wl_ip a) {
+    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255};
+    return memcmp(a.b, mapped, 12) == 0;
+}
+/* Dotted for IPv4 (mapped), RFC 5952 otherwise. */
+static inline wl_bytes wl_text_ip(wl_fx *x, wl_ip a) {
+    uint8_t out[48], num[64];
+    uint32_t n = 0;
+    if (wl_is_v4(a)) {
+        for (int i = 12; i < 16; i++) {
+            if (i > 12) out[n++] = '.';
+            uint32_t d = wl_digits_of(num, a.b[i], 10);
+            memcpy(out + n, num + 64 - d, d);
+            n += d;
+        }
+        return wl_keep(x, wl_b(out, n));
+    }
+    int best = -1, len = 1;   /* the longest run of two or more zero groups */
+    for (int i = 0; i < 8; i++) {
+        int j = i;
+        while (j < 8 && !a.b[2 * j] && !a.b[2 * j + 1]) j++;
+        if (j - i > len) { best = i; len = j - i; }
+        if (j > i) i = j;
+    }
+    for (int i = 0; i < 8; i++) {
+        if (i == best) { out[n++] = ':'; out[n++] = ':'; i += len - 1; continue; }
+        if (n && out[n - 1] != ':') out[n++] = ':';
+        uint32_t d = wl_digits_of(num, wl_be16(a.b + 2 * i), 16);
+        memcpy(out + n, num + 64 - d, d);
+        n += d;
+    }
+    return wl_keep(x, wl_b(out, n));
+}
+/* ip:port, [ip]:port */
+static inline wl_bytes wl_text_endpoint(wl_fx *x, wl_endpoint e) {
+    wl_ip a;
+    memcpy(a.b, e.ip, 16);
+    bool v4 = wl_is_v4(a);
+    return wl_concat(x, 5, (wl_bytes[]){wl_b("[", !v4), wl_text_ip(x, a), wl_b("]", !v4), wl_b(":", 1), wl_text_u64(x, e.port)});
+}
+static inline wl_bytes wl_be32_bytes(wl_fx *x, uint32_t v) {
+    uint8_t b[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v};
+    return wl_keep(x, wl_b(b, 4));
+}
+static inline uint32_t wl_from_be32(wl_bytes b) {
+    uint32_t v = 0;
+    for (uint32_t i = 0; i < 4; i++) v = v << 8 | (i < b.n ? b.p[i] : 0u);
+    return v;
+}
+static inline wl_ip wl_ip_of(wl_endpoint e) { wl_ip a; memcpy(a.b, e.ip, 16); return a; }
+static inline bool wl_ep_eq(wl_endpoint a, wl_endpoint b) { return a.port == b.port && memcmp(a.ip, b.ip, 16) == 0; }
+static inline bool wl_ip_eq(wl_ip a, wl_ip b) { return memcmp(a.b, b.b, 16) == 0; }
+
+/* Whether a comma separated list (RFC 9110 5.6.1) has the token; ASCII caseless, parameters after `;` are not looked at. */
+static inline bool wl_has_token(wl_bytes list, wl_bytes token) {
+    uint32_t i = 0;
+    while (i < list.n) {
+        while (i < list.n && (list.p[i] == ' ' || list.p[i] == '\t' || list.p[i] == ',')) i++;
+        uint32_t from = i;
+        while (i < list.n && list.p[i] != ',') i++;
+        uint32_t to = i;
+        while (to > from && (list.p[to - 1] == ' ' || list.p[to - 1] == '\t')) to--;
+        if (to > from && wl_eq_case(wl_b(list.p + from, to - from), token)) return true;
+    }
+    return false;
+}
+static inline bool wl_all_in(wl_bytes b, const wl_set *not_in) { return wl_scan_set(b.p, 0, b.n, not_in) == b.n; }
+#endif
