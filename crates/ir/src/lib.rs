@@ -11,7 +11,9 @@
 pub mod desc;
 mod body;
 mod unit;
+pub mod explain;
 pub mod grammar;
+pub mod graph;
 pub mod layout;
 pub mod passes;
 pub mod text;

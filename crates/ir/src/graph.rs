@@ -1,0 +1,205 @@
+//! `wireloom graph`: a picture of an app as SVG.
+//!
+//! Three columns, as messages flow: where they come from (listen ports, timers), what handles them (handlers, merges), where
+//! they go (connect ports, tables). Arrows: a message, a call (with its answer: two heads), a reply (dashed, back), a table's use
+//! (dotted). Nothing here depends on a layout program; the picture is the same for the same module.
+
+use crate::*;
+use desc::{PortKind, Value};
+use std::fmt::Write;
+
+const WIDTH: i64 = 230;
+const HEIGHT: i64 = 54;
+const GAP: i64 = 26;
+const COLUMN: i64 = 350;
+const TOP: i64 = 74;
+const LEFT: i64 = 30;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Look { Port, Handler, Merge, Table, Event }
+
+struct Node { key: Key, column: i64, y: i64, title: String, sub: String, look: Look }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key { Port(u32), Handler(usize), Merge(usize), Table(u32), Event(usize) }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line { Message, Call, Send, Reply, Uses }
+
+struct Edge { from: Key, to: Key, line: Line }
+
+/// The app's graph as one SVG document.
+pub fn svg(m: &Module) -> String {
+    let (nodes, edges) = build(m);
+    let bottom = nodes.iter().map(|n| n.y + HEIGHT).max().unwrap_or(TOP);
+    let (width, height) = (2 * LEFT + 2 * COLUMN + WIDTH, bottom + 64);
+    let mut out = String::new();
+    let _ = writeln!(out, r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">"#);
+    let _ = writeln!(out, "<title>{}</title>", escape(&format!("app {}", m.app)));
+    out.push_str(STYLE);
+    let _ = writeln!(out, r#"<rect class="paper" width="{width}" height="{height}"/>"#);
+    let _ = writeln!(out, r#"<text class="app" x="{LEFT}" y="42">{}</text>"#, escape(&m.app));
+    for e in &edges { edge(&nodes, e, &mut out) }
+    for n in &nodes { node(n, &mut out) }
+    legend(height - 24, &mut out);
+    out.push_str("</svg>\n");
+    out
+}
+
+const STYLE: &str = r##"<defs>
+<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0.5 L8 4 L0 7.5 Z" fill="#5b6b7d"/></marker>
+</defs>
+<style>
+.paper { fill: #ffffff }
+.app { font: 600 22px system-ui, sans-serif; fill: #1d2733 }
+.title { font: 600 14px system-ui, sans-serif; fill: #1d2733 }
+.sub { font: 11px ui-monospace, monospace; fill: #5b6b7d }
+.box { stroke-width: 1.4 }
+.port { fill: #e8f1fb; stroke: #3a7bbf }
+.handler { fill: #ffffff; stroke: #1d2733 }
+.merge { fill: #eef8ee; stroke: #3c8c4a }
+.table { fill: #fdf5e4; stroke: #b9842b }
+.event { fill: #f4f4f6; stroke: #8a94a0 }
+.edge { fill: none; stroke: #5b6b7d; stroke-width: 1.5 }
+.reply { stroke-dasharray: 6 4 }
+.uses { stroke-dasharray: 1.5 4; stroke-linecap: round }
+</style>
+"##;
+
+/// Text that is safe in XML: markup escaped, control characters (which XML 1.0 cannot have) replaced.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// At most so many characters.
+fn short(text: &str, max: usize) -> String {
+    if text.chars().count() <= max { return text.into() }
+    text.chars().take(max - 1).chain(['…']).collect()
+}
+
+fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
+    let mut nodes = Vec::new();
+    let mut edges: Vec<Edge> = Vec::new();
+    let mut add = |key, column: i64, title: &str, sub: String, look| nodes.push(Node { key, column, y: 0, title: title.into(), sub, look });
+    for (n, p) in m.ports.iter().enumerate() {
+        let protocols: Vec<&str> = p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| q.name.as_str()).collect();
+        let (column, word, value) = match &p.kind { PortKind::Listen(v) => (0, "listen", v), PortKind::Connect(v) => (2, "connect", v) };
+        let at = match value { Value::Param(n) => m.params.get(*n as usize).map_or(String::new(), |p| format!(" {}", p.name)), Value::Const(_) => String::new() };
+        add(Key::Port(n as u32), column, &p.name, format!("{word}{at} as {}", protocols.join(" | ")), Look::Port);
+    }
+    for (n, h) in m.handlers.iter().enumerate() {
+        let event = match h.on {
+            On::Test(_) => continue,
+            On::Every(_) => Some("timer"),
+            On::Start => Some("start"),
+            On::Fault => Some("any fault"),
+            _ => None,
+        };
+        add(Key::Handler(n), 1, &h.name, format!("at most {} steps", explain::count(h.steps)), Look::Handler);
+        if let Some(event) = event { add(Key::Event(n), 0, event, String::new(), Look::Event) }
+        handler_edges(n, h, &mut edges);
+    }
+    for (n, g) in m.merges.iter().enumerate() {
+        add(Key::Merge(n), 1, &g.name, format!("merge of {} streams", g.inputs), Look::Merge);
+        edges.push(Edge { from: Key::Port(g.from.0), to: Key::Merge(n), line: Line::Message });
+        edges.push(Edge { from: Key::Merge(n), to: Key::Port(g.to.0), line: Line::Send });
+    }
+    for (n, t) in m.tables.iter().enumerate() {
+        add(Key::Table(n as u32), 2, &t.name, format!("table, {} entries", explain::count(t.capacity)), Look::Table);
+    }
+    place(&mut nodes, &edges);
+    (nodes, edges)
+}
+
+fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
+    let mut add = |from, to, line| if !edges.iter().any(|e| e.from == from && e.to == to && e.line == line) { edges.push(Edge { from, to, line }) };
+    let this = Key::Handler(n);
+    match h.on {
+        On::Message { port, .. } | On::Opened(port) | On::Closed(port) => add(Key::Port(port.0), this, Line::Message),
+        On::Fault | On::Start | On::Every(_) => add(Key::Event(n), this, Line::Message),
+        On::Test(_) => {}
+    }
+    walk::stmts(&h.body.block, &mut |s| match &s.kind {
+        StmtKind::Call { port, .. } => add(this, Key::Port(port.0), Line::Call),
+        StmtKind::Send { port, .. } => add(this, Key::Port(port.0), Line::Send),
+        StmtKind::Reply { .. } => if let On::Message { port, .. } = h.on { add(this, Key::Port(port.0), Line::Reply) },
+        StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
+        | StmtKind::TableLen { table, .. } => add(this, Key::Table(table.0), Line::Uses),
+        _ => {}
+    });
+}
+
+/// Rows within the columns: by the mean row of a node's neighbours in the column before, then centred.
+fn place(nodes: &mut [Node], edges: &[Edge]) {
+    for column in 0..3 {
+        let mut ids: Vec<usize> = (0..nodes.len()).filter(|i| nodes[*i].column == column).collect();
+        let weight = |i: usize| {
+            let linked: Vec<i64> = nodes.iter().filter(|o| o.column < column && edges.iter().any(|e| (e.from == o.key && e.to == nodes[i].key) || (e.to == o.key && e.from == nodes[i].key))).map(|o| o.y).collect();
+            if linked.is_empty() { i64::MAX } else { linked.iter().sum::<i64>() / linked.len() as i64 }
+        };
+        if column > 0 { ids.sort_by_cached_key(|i| weight(*i)) }
+        for (row, i) in ids.into_iter().enumerate() { nodes[i].y = TOP + row as i64 * (HEIGHT + GAP) }
+    }
+    let rows = |c: i64, nodes: &[Node]| nodes.iter().filter(|n| n.column == c).count() as i64;
+    let most = (0..3).map(|c| rows(c, nodes)).max().unwrap_or(0);
+    for c in 0..3 {
+        let shift = (most - rows(c, nodes)) * (HEIGHT + GAP) / 2;
+        for n in nodes.iter_mut().filter(|n| n.column == c) { n.y += shift }
+    }
+}
+
+fn x(column: i64) -> i64 { LEFT + column * COLUMN }
+
+fn node(n: &Node, out: &mut String) {
+    let (class, radius) = match n.look {
+        Look::Port => ("port", 10),
+        Look::Handler => ("handler", 4),
+        Look::Merge => ("merge", 4),
+        Look::Table => ("table", 2),
+        Look::Event => ("event", 27),
+    };
+    let (x, y) = (x(n.column), n.y);
+    let _ = writeln!(out, r#"<g><title>{}</title><rect class="box {class}" x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="{radius}"/>"#, escape(&format!("{} {}", n.title, n.sub)));
+    let title_y = if n.sub.is_empty() { y + 32 } else { y + 23 };
+    let _ = writeln!(out, r#"<text class="title" x="{}" y="{title_y}">{}</text>"#, x + 14, escape(&short(&n.title, 26)));
+    if !n.sub.is_empty() { let _ = writeln!(out, r#"<text class="sub" x="{}" y="{}">{}</text>"#, x + 14, y + 41, escape(&short(&n.sub, 32))); }
+    out.push_str("</g>\n");
+}
+
+fn edge(nodes: &[Node], e: &Edge, out: &mut String) {
+    let find = |k: Key| nodes.iter().find(|n| n.key == k);
+    let (Some(a), Some(b)) = (find(e.from), find(e.to)) else { return };
+    // Lines of different kinds leave a box at different heights, so that a reply does not cover its request.
+    let at = match e.line { Line::Message => HEIGHT / 3, Line::Reply => HEIGHT * 2 / 3, Line::Uses => HEIGHT * 3 / 4, Line::Call | Line::Send => HEIGHT / 2 };
+    let forward = a.column < b.column;
+    let (x1, x2) = if forward { (x(a.column) + WIDTH, x(b.column)) } else { (x(a.column), x(b.column) + WIDTH) };
+    let (y1, y2) = (a.y + at, b.y + at);
+    let bend = ((x2 - x1).abs() / 2).max(40) * if forward { 1 } else { -1 };
+    let (class, marks) = match e.line {
+        Line::Message | Line::Send => ("edge", r##" marker-end="url(#head)""##),
+        Line::Call => ("edge", r##" marker-start="url(#head)" marker-end="url(#head)""##),
+        Line::Reply => ("edge reply", r##" marker-end="url(#head)""##),
+        Line::Uses => ("edge uses", ""),
+    };
+    let _ = writeln!(out, r#"<path class="{class}" d="M{x1} {y1} C{} {y1} {} {y2} {x2} {y2}"{marks}/>"#, x1 + bend, x2 - bend);
+}
+
+fn legend(y: i64, out: &mut String) {
+    let items = [("edge", "message", true), ("edge reply", "reply", true), ("edge uses", "table", false)];
+    for (n, (class, text, head)) in items.iter().enumerate() {
+        let x = LEFT + n as i64 * 120;
+        let mark = if *head { r##" marker-end="url(#head)""## } else { "" };
+        let _ = writeln!(out, r#"<path class="{class}" d="M{x} {y} h36"{mark}/><text class="sub" x="{}" y="{}">{text}</text>"#, x + 44, y + 4);
+    }
+}
