@@ -1,0 +1,202 @@
+//! `wireloom test`: the `test` blocks of files, each by the interpreter and by compiled code.
+
+use crate::args::{Compile, Test};
+use crate::engine::{self, How};
+use crate::{load, Failure, Outcome};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use wireloom_ir::{HandlerId, Module, SimPort, SimStep, Span, TestKind};
+use wireloom_runtime::engine::memory::{Behaviour, Ending, Peer};
+use wireloom_runtime::{App, Program, Sim};
+
+pub fn test(args: Test) -> Outcome {
+    let (mut passed, mut failed) = (0, 0);
+    let mut told = false;
+    for path in &args.files {
+        let module = Arc::new(load::load(path)?);
+        let wanted: Vec<usize> = (0..module.tests.len())
+            .filter(|&i| args.filter.as_ref().is_none_or(|f| module.tests[i].name.contains(f.as_str())))
+            .collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let mut programs = vec![("interpreter", engine::interpret(&module)?.program)];
+        if !args.compile.interpret {
+            let made = engine::make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
+            match made.how {
+                How::Compiled(_) => programs.push(("compiled", made.program)),
+                How::Interpreted if !told => told = true,
+                How::Interpreted => {}
+            }
+        }
+        let programs: Vec<(&str, Arc<Program>)> = programs.into_iter().map(|(n, p)| (n, Arc::new(p))).collect();
+        for i in wanted {
+            let test = &module.tests[i];
+            let failures: Vec<String> = programs
+                .iter()
+                .filter_map(|(how, program)| run(&module, i, program).err().map(|e| format!("    {how}: {e}")))
+                .collect();
+            println!("{} {} ... {}", path.display(), test.name, if failures.is_empty() { "ok" } else { "FAILED" });
+            if failures.is_empty() {
+                passed += 1;
+            } else {
+                failed += 1;
+                println!("{}", failures.join("\n"));
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed");
+    if failed > 0 {
+        return Err(Failure::Silent);
+    }
+    Ok(())
+}
+
+fn place(module: &Module, span: &Span) -> String {
+    let file = module.files.get(span.file as usize).map_or("?", |f| f.as_str());
+    let file = Path::new(file).file_name().map_or(file.to_string(), |f| f.to_string_lossy().into_owned());
+    format!("{file}:{}:{}", span.line, span.column)
+}
+
+fn run(module: &Module, index: usize, program: &Arc<Program>) -> Result<(), String> {
+    match &module.tests[index].kind {
+        TestKind::Code(handler) => code(module, *handler, program),
+        TestKind::Sim { params, steps } => simulate(module, params, steps, program),
+    }
+}
+
+fn code(module: &Module, handler: HandlerId, program: &Arc<Program>) -> Result<(), String> {
+    match wireloom_runtime::sim::run_alone(program, &module.desc(), handler.0) {
+        Ok(()) => Ok(()),
+        Err((kind, at)) => {
+            let at = module.places.get(at as usize);
+            let shown = at.map_or(String::new(), |p| format!(" at {} ({})", place(module, &p.span), p.name));
+            Err(format!("{}{shown}", if kind == 17 { "does not hold".to_string() } else { format!("fault {}", module.desc().fault_name(kind)) }))
+        }
+    }
+}
+
+/// The play of one test: the connections it has opened so far.
+struct Play<'m> {
+    module: &'m Module,
+    sim: Sim,
+    /// Per listen port and connect port: the peers by connection or instance.
+    peers: Vec<(SimPort, Peer, Vec<u8>)>,
+}
+
+fn simulate(module: &Module, params: &[(String, String)], steps: &[(Span, SimStep)], program: &Arc<Program>) -> Result<(), String> {
+    let mut sets = params.to_vec();
+    // Parameters that a test does not care about: any address will do in a simulated network.
+    for p in &module.params {
+        let given = sets.iter().any(|(n, _)| *n == p.name);
+        if !given && p.default.is_none() {
+            let value = match p.ty {
+                wireloom_ir::desc::ParamType::Endpoint => "10.0.1.1:1000".to_string(),
+                wireloom_ir::desc::ParamType::Endpoints(_) => "10.0.1.1:1000,10.0.1.2:1000,10.0.1.3:1000".to_string(),
+                _ => continue,
+            };
+            sets.push((p.name.clone(), value));
+        }
+    }
+    let app = App::with_program(program.clone(), module.desc(), &sets).map_err(|e| e.to_string())?;
+    let mut play = Play { module, sim: Sim::new(vec![app]).map_err(|e| e.to_string())?, peers: Vec::new() };
+    for (span, step) in steps {
+        play.step(step).map_err(|e| format!("{}: {e}", place(module, span)))?;
+    }
+    Ok(())
+}
+
+impl Play<'_> {
+    fn step(&mut self, step: &SimStep) -> Result<(), String> {
+        match step {
+            SimStep::Send(at, bytes) => {
+                let i = self.peer(at)?;
+                self.peers[i].1.send(bytes);
+                self.sim.settle();
+            }
+            SimStep::See(at, bytes) => self.see(at, bytes)?,
+            SimStep::SeeClosed(at) => {
+                let i = self.peer(at)?;
+                self.receive(i);
+                if !self.peers[i].2.is_empty() {
+                    return Err(format!("expected the end, saw \"{}\"", self.peers[i].2.escape_ascii()));
+                }
+                if self.peers[i].1.ending() == Ending::Open {
+                    return Err("expected the end, but the connection is open".into());
+                }
+            }
+            SimStep::SeeNothing(at) => {
+                let i = self.peer(at)?;
+                self.receive(i);
+                if !self.peers[i].2.is_empty() {
+                    return Err(format!("expected nothing, saw \"{}\"", self.peers[i].2.escape_ascii()));
+                }
+            }
+            SimStep::Close(at) => {
+                let i = self.peer(at)?;
+                self.peers[i].1.finish();
+                self.forget(i);
+            }
+            SimStep::Reset(at) => {
+                let i = self.peer(at)?;
+                self.peers[i].1.reset();
+                self.forget(i);
+            }
+            SimStep::Refuse(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Refuse),
+            SimStep::Accept(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Accept),
+            SimStep::Wait(ns) => self.sim.advance(Duration::from_nanos(*ns)),
+        }
+        Ok(())
+    }
+
+    /// A backend's connection that has ended is followed by another; a client stays, to see what becomes of it.
+    fn forget(&mut self, i: usize) {
+        self.sim.settle();
+        if self.is_backend(&self.peers[i].0) {
+            self.peers.remove(i);
+        }
+    }
+
+    fn name(&self, at: &SimPort) -> String {
+        self.module.ports[at.port.index()].name.clone()
+    }
+
+    fn is_backend(&self, at: &SimPort) -> bool {
+        matches!(self.module.ports[at.port.index()].kind, wireloom_ir::desc::PortKind::Connect(_))
+    }
+
+    fn see(&mut self, at: &SimPort, wanted: &[u8]) -> Result<(), String> {
+        let i = self.peer(at)?;
+        self.receive(i);
+        let got = &self.peers[i].2;
+        if !got.starts_with(wanted) {
+            return Err(format!("expected \"{}\"\n          saw \"{}\"", wanted.escape_ascii(), got.escape_ascii()));
+        }
+        self.peers[i].2.drain(..wanted.len());
+        Ok(())
+    }
+
+    fn receive(&mut self, i: usize) {
+        self.sim.settle();
+        let bytes = self.peers[i].1.receive();
+        self.peers[i].2.extend_from_slice(&bytes);
+        self.sim.settle();
+    }
+
+    /// The connection a step speaks of, opened (a client) or taken (a backend's) if it is new.
+    fn peer(&mut self, at: &SimPort) -> Result<usize, String> {
+        if let Some(i) = self.peers.iter().position(|(p, ..)| p == at) {
+            return Ok(i);
+        }
+        let name = self.name(at);
+        self.sim.settle();
+        let peer = if self.is_backend(at) {
+            self.sim.backend(&name, at.conn as usize).ok_or_else(|| format!("the program has no connection to {name}[{}]", at.conn))?
+        } else {
+            self.sim.client(&name).ok_or_else(|| format!("{name} does not accept"))?
+        };
+        self.peers.push((at.clone(), peer, Vec::new()));
+        Ok(self.peers.len() - 1)
+    }
+}
