@@ -1,1 +1,47 @@
-//! To be described.
+//! The reference interpreter: gives every construct of the IR its meaning, plainly.
+//!
+//! In: a verified [`wireloom_ir::Module`]. Out: a program behind the same C function table as compiled C
+//! ([`program`]), so that `wireloom run` and `test` work without a C compiler and every backend can be compared with it;
+//! and a pure API for tests and fuzzers ([`api`]). Stages: unit grammars are made ready ([`grammar`]: a plain parser for
+//! heads, a flat program for tails) → handler bodies are lowered to flat code ([`exec::flatten`]) → the table's functions
+//! ([`program`]) run both over the runtime's memory. Around it: [`merge`] (the meaning of `merge`), [`generate`] (messages
+//! from a grammar, and mutations), [`differential`] (runs two programs over the same bytes and compares what they do).
+//!
+//! Unsafe code is confined to the borders with the ABI: `program`, `exec::activation` and `differential`.
+
+pub mod api;
+pub mod builtin;
+pub mod differential;
+pub mod eval;
+pub mod exec;
+pub mod generate;
+pub mod grammar;
+pub mod merge;
+pub mod program;
+pub mod value;
+
+pub use api::{eval_test, parse_message, Parsed};
+pub use merge::merge_reference;
+pub use program::{program, InterpProgram};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use wireloom_ir::FaultKind;
+
+/// The fault of a handler or parser that met something which the checker should have ruled out.
+pub const INTERNAL: FaultKind = FaultKind(31);
+
+static INTERNAL_COUNT: AtomicU64 = AtomicU64::new(0);
+static INTERNAL_LAST: Mutex<Option<String>> = Mutex::new(None);
+
+/// Notes an internal error. Tests assert that there was none.
+pub(crate) fn note_internal(why: &str) {
+    INTERNAL_COUNT.fetch_add(1, Ordering::Relaxed);
+    *INTERNAL_LAST.lock().unwrap_or_else(|e| e.into_inner()) = Some(why.to_string());
+}
+
+/// How many internal errors there were in this process, and the last one.
+pub fn internal_errors() -> (u64, Option<String>) {
+    let last = INTERNAL_LAST.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    (INTERNAL_COUNT.load(Ordering::Relaxed), last)
+}

@@ -1,0 +1,667 @@
+//! Runs two programs over the same bytes and compares what they do.
+//!
+//! Parsers ([`trace_stream`]): a byte stream is given in pieces, as the runtime would, to `parse` and `tail`; what counts
+//! is every message's length, flags and fault, never how many calls it took. Handlers ([`Mock`]): a host that only
+//! notes calls, replies and sends, and answers calls from a script. Both take any `wl_program`: the interpreter with
+//! different cuts, or the interpreter and compiled C.
+
+use crate::generate::{Generator, Rng};
+use std::os::raw::c_int;
+use wireloom_ir::*;
+use wireloom_runtime::abi::*;
+
+/// What a parser did with a stream of messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    Message { head: u32, total: u64, flags: u32 },
+    /// A fault after which the stream goes on `total` bytes behind the message's start.
+    InStep { total: u64, kind: u16, place: u32 },
+    Bad { kind: u16, place: u32 },
+    /// The bytes ended inside a message, and the parser rightly waits.
+    Waiting,
+    /// Something the ABI forbids.
+    Broken(String),
+}
+
+/// Public bits of `wl_parser::flags`; a program may use others for itself.
+const FLAGS: u32 = 31;
+const MOST_EVENTS: usize = 10_000;
+
+/// A view with room for any of the program's units.
+fn view(table: &wl_program, unit: u32, ctx: u64) -> Vec<u64> {
+    // SAFETY: `unit` has `units` entries.
+    let size = unsafe { (*table.unit.add(unit as usize)).view_size as usize };
+    let words = size.max(std::mem::size_of::<wl_parser>()).div_ceil(8);
+    let mut v = vec![0u64; words];
+    // SAFETY: the vector is aligned for u64 and large enough for a wl_parser.
+    unsafe { (*v.as_mut_ptr().cast::<wl_parser>()).ctx = ctx };
+    v
+}
+
+fn parser(v: &[u64]) -> wl_parser {
+    // SAFETY: made by `view`.
+    unsafe { v.as_ptr().cast::<wl_parser>().read() }
+}
+
+/// One call of `parse` (`tail`: of `tail`). The bytes are given in a buffer of just their size, so that a sanitizer
+/// sees a read past them. Answers the code and the bytes used.
+///
+/// # Safety
+/// The table is valid.
+unsafe fn feed(t: &wl_program, unit: u32, v: &mut [u64], bytes: &[u8], eof: bool, tail: bool) -> (c_int, u32) {
+    let exact: Box<[u8]> = bytes.into();
+    let mut used = 0u32;
+    // SAFETY: by contract; the view is one of this unit's.
+    unsafe {
+        let u = &*t.unit.add(unit as usize);
+        let p = v.as_mut_ptr().cast::<wl_parser>();
+        let n = exact.len() as u32;
+        let code = match (tail, u.parse, u.tail) {
+            (false, Some(f), _) => f(t.self_, unit, p, exact.as_ptr(), n, eof as c_int),
+            (true, _, Some(f)) => f(t.self_, unit, p, exact.as_ptr(), n, eof as c_int, &mut used),
+            _ => WL_BAD,
+        };
+        (code, used)
+    }
+}
+
+/// Parses a stream of messages of one unit; `cuts` are the sizes of the pieces in which it arrives (then the rest at
+/// once), `eof` whether it ends after them.
+///
+/// # Safety
+/// `table` and all it names are valid.
+pub unsafe fn trace_stream(table: *const wl_program, unit: u32, input: &[u8], ctx: u64, cuts: &[usize], eof: bool) -> Vec<Event> {
+    // SAFETY: by contract.
+    let t = unsafe { &*table };
+    let mut s = Stream { t, unit, input, cuts, next_cut: 0, have: 0, start: 0, eof };
+    s.more();
+    let mut events = Vec::new();
+    while s.start < input.len() && events.len() < MOST_EVENTS {
+        let event = s.message(ctx);
+        let ends = !matches!(event, Event::Message { .. } | Event::InStep { .. });
+        let stuck = matches!(event, Event::Message { total: 0, .. } | Event::InStep { total: 0, .. });
+        let (Event::Message { total, .. } | Event::InStep { total, .. }) = &event else {
+            events.push(event);
+            break;
+        };
+        s.start += *total as usize;
+        events.push(event);
+        if ends || stuck {
+            break;
+        }
+    }
+    events
+}
+
+struct Stream<'a> {
+    t: &'a wl_program,
+    unit: u32,
+    input: &'a [u8],
+    cuts: &'a [usize],
+    next_cut: usize,
+    /// Bytes that have arrived.
+    have: usize,
+    /// Start of the message at hand.
+    start: usize,
+    eof: bool,
+}
+
+impl Stream<'_> {
+    fn more(&mut self) -> bool {
+        let before = self.have;
+        let n = self.cuts.get(self.next_cut).copied().unwrap_or(usize::MAX);
+        self.next_cut += 1;
+        self.have = self.have.saturating_add(n.max(1)).min(self.input.len());
+        self.have > before
+    }
+
+    fn at_end(&self) -> bool {
+        self.eof && self.have == self.input.len()
+    }
+
+    fn message(&mut self, ctx: u64) -> Event {
+        let mut v = view(self.t, self.unit, ctx);
+        let code = loop {
+            // SAFETY: the table is valid by the contract of trace_stream.
+            let (code, _) = unsafe { feed(self.t, self.unit, &mut v, &self.input[self.start..self.have.max(self.start)], self.at_end(), false) };
+            if code != WL_MORE {
+                break code;
+            }
+            if self.at_end() {
+                return Event::Broken("parse() wants more after the end".into());
+            }
+            if !self.more() {
+                return Event::Waiting;
+            }
+        };
+        let p = parser(&v);
+        let there = (self.have.max(self.start) - self.start) as u64;
+        match code {
+            WL_WHOLE | WL_HEAD if p.head as u64 > there => Event::Broken(format!("a head of {} bytes of {there}", p.head)),
+            WL_WHOLE => Event::Message { head: p.head, total: p.head as u64, flags: p.flags & FLAGS },
+            WL_HEAD => self.tail(v, p.head),
+            _ => Event::Bad { kind: p.fault, place: p.place },
+        }
+    }
+
+    fn tail(&mut self, mut v: Vec<u64>, head: u32) -> Event {
+        let mut at = self.start + head as usize;
+        loop {
+            // The view is moved before every call: it must not care.
+            let mut moved = v.clone();
+            let given = &self.input[at..self.have.max(at)];
+            // SAFETY: as above.
+            let (code, used) = unsafe { feed(self.t, self.unit, &mut moved, given, self.at_end(), true) };
+            v = moved;
+            if used as usize > given.len() {
+                return Event::Broken(format!("tail() used {used} bytes of {}", given.len()));
+            }
+            at += used as usize;
+            let (p, total) = (parser(&v), (at - self.start) as u64);
+            match code {
+                WL_WHOLE => return Event::Message { head, total, flags: p.flags & FLAGS },
+                WL_MORE if self.at_end() => return Event::Broken("tail() wants more after the end".into()),
+                WL_MORE if !self.more() => return Event::Waiting,
+                WL_MORE => {}
+                _ if p.flags & WL_M_IN_STEP != 0 => return Event::InStep { total, kind: p.fault, place: p.place },
+                _ => return Event::Bad { kind: p.fault, place: p.place },
+            }
+        }
+    }
+}
+
+/// Sizes of random pieces for an input of `n` bytes.
+pub fn random_cuts(rng: &mut Rng, n: usize) -> Vec<usize> {
+    let largest = [1, 2, 3, 7, 40, 1500][rng.below(6) as usize];
+    let (mut cuts, mut sum) = (Vec::new(), 0);
+    while sum < n {
+        let c = 1 + rng.below(largest) as usize;
+        sum += c;
+        cuts.push(c);
+    }
+    cuts
+}
+
+/// The first difference between two traces. Where the input ends inside a message only the kind counts: programs may
+/// wait for the bytes of several fields at once.
+pub fn difference(a: &[Event], b: &[Event]) -> Option<String> {
+    for i in 0..a.len().max(b.len()) {
+        let same = match (a.get(i), b.get(i)) {
+            (Some(Event::Bad { kind: x, .. }), Some(Event::Bad { kind: y, .. })) if x == y && *x == FaultKind::TRUNCATED.0 => true,
+            (Some(Event::Broken(_)), _) | (_, Some(Event::Broken(_))) => false,
+            (x, y) => x == y,
+        };
+        if !same {
+            return Some(format!("event {i}: {:?} and {:?}", a.get(i), b.get(i)));
+        }
+    }
+    None
+}
+
+/// Two programs and the unit they are compared on.
+pub struct Pair<'a> {
+    pub module: &'a Module,
+    pub a: *const wl_program,
+    pub b: *const wl_program,
+    pub unit: UnitId,
+    pub ctx: u64,
+}
+
+impl Pair<'_> {
+    /// Compares both on one input: `a` all at once, `b` in pieces, `a` in the same pieces.
+    ///
+    /// # Safety
+    /// Both tables are valid.
+    pub unsafe fn compare(&self, input: &[u8], cuts: &[usize], eof: bool) -> Result<(), String> {
+        // SAFETY: by contract.
+        let run = |t, cuts: &[usize]| unsafe { trace_stream(t, self.unit.0, input, self.ctx, cuts, eof) };
+        let whole = run(self.a, &[]);
+        for (who, table) in [("a in pieces", self.a), ("b in pieces", self.b)] {
+            if let Some(d) = difference(&whole, &run(table, cuts)) {
+                return Err(format!(
+                    "{}: a at once and {who} differ in {d}\ninput: \"{}\"\ncuts: {cuts:?}, eof: {eof}",
+                    self.module.unit(self.unit).name,
+                    input.escape_ascii()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares both on `rounds` random streams, half of them damaged.
+    ///
+    /// # Safety
+    /// Both tables are valid.
+    pub unsafe fn compare_random(&self, seed: u64, rounds: usize) -> Result<Summary, String> {
+        let mut g = Generator::new(self.module, seed);
+        let mut rng = Rng(seed ^ 0x5eed);
+        let args = crate::grammar::Grammar::new(std::sync::Arc::new(self.module.clone())).args(self.unit, self.ctx);
+        let mut sum = Summary::default();
+        for round in 0..rounds {
+            let input = g.stream(self.unit, &args, 1 + rng.below(4) as usize, if round % 2 == 0 { 0 } else { 50 });
+            let (cuts, eof) = (random_cuts(&mut rng, input.len()), rng.chance(50));
+            // SAFETY: by contract.
+            unsafe {
+                self.compare(&input, &cuts, eof).map_err(|e| format!("seed {seed}, round {round}: {e}"))?;
+                for e in trace_stream(self.a, self.unit.0, &input, self.ctx, &[], eof) {
+                    sum.add(&e);
+                }
+            }
+            sum.bytes += input.len();
+        }
+        Ok(sum)
+    }
+}
+
+/// What random streams contained, so that a test can see that they were worth something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub messages: usize,
+    pub in_step: usize,
+    pub bad: usize,
+    pub bytes: usize,
+}
+
+impl Summary {
+    fn add(&mut self, e: &Event) {
+        match e {
+            Event::Message { .. } => self.messages += 1,
+            Event::InStep { .. } => self.in_step += 1,
+            Event::Bad { .. } | Event::Broken(_) => self.bad += 1,
+            Event::Waiting => {}
+        }
+    }
+}
+
+// ---- handlers ----
+
+/// What a handler did, tails resolved to their bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    Call { port: u32, index: u32, bytes: Vec<u8>, timeout: u64, ctx: u64 },
+    Reply { bytes: Vec<u8>, flags: u32 },
+    Send { port: u32, index: u32, bytes: Vec<u8> },
+    Close,
+    Log { level: u32, text: Vec<u8> },
+    Fault { kind: u16, place: u32 },
+    FaultReply { bytes: Vec<u8>, flags: u32 },
+    Done,
+    /// The request was not a whole message.
+    NoRequest,
+}
+
+/// How a call is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// These bytes from the backend.
+    Bytes(Vec<u8>),
+    /// A fault (`WL_F_*`) in the answer's place.
+    Fault(u32),
+}
+
+/// A message as the mock runtime keeps it: view and all bytes.
+struct Kept {
+    view: Vec<u64>,
+    bytes: Vec<u8>,
+    status: u32,
+}
+
+impl Kept {
+    fn msg(&mut self) -> wl_msg {
+        if self.status != WL_S_OK {
+            return wl_msg { status: self.status, ..wl_msg::default() };
+        }
+        let head = parser(&self.view).head;
+        wl_msg { view: self.view.as_mut_ptr().cast(), base: self.bytes.as_ptr(), head, status: WL_S_OK }
+    }
+
+    fn tail(&self) -> &[u8] {
+        self.bytes.get(parser(&self.view).head as usize..).unwrap_or_default()
+    }
+}
+
+struct Issued {
+    port: u32,
+    ctx: u64,
+    flags: u32,
+}
+
+/// What the host's functions see by way of `core->rt`.
+#[derive(Default)]
+struct Notes {
+    acts: Vec<Act>,
+    issued: Vec<Issued>,
+    request_tail: Vec<u8>,
+    reply_tail: Vec<u8>,
+    out: Vec<u8>,
+}
+
+/// Largest head that the mock has room for.
+const OUT_MAX: usize = 4 << 20;
+
+/// A core with nothing but notes behind it.
+pub struct Mock<'a> {
+    t: &'a wl_program,
+    m: &'a Module,
+    core: Box<wl_core>,
+    /// Memory that the core points to.
+    _host: Box<wl_host>,
+    _ports: Vec<wl_port>,
+    _lists: Vec<Vec<u32>>,
+    _up: Vec<Vec<u8>>,
+    _state: Vec<u64>,
+    _shared: Vec<u64>,
+    _params: Vec<wl_param>,
+    notes: Box<Notes>,
+    pub session: Vec<u64>,
+}
+
+/// Instances of every connect port of the mock.
+const INSTANCES: u32 = 3;
+
+impl<'a> Mock<'a> {
+    /// A core for the program, its memory initialised.
+    ///
+    /// # Safety
+    /// `table` is valid for `'a`; what `params` point to outlives the mock.
+    pub unsafe fn new(table: *const wl_program, m: &'a Module, params: &[wl_param]) -> Mock<'a> {
+        // SAFETY: by contract.
+        let t = unsafe { &*table };
+        let host = Box::new(wl_host {
+            call: Some(call),
+            reply: Some(reply),
+            send: Some(send),
+            grow: Some(grow),
+            close: Some(close),
+            log: Some(log),
+            fault: Some(fault),
+        });
+        let load = vec![0u32; INSTANCES as usize];
+        let up = vec![1u8; INSTANCES as usize];
+        let ring: Vec<u32> = (0..64u32).flat_map(|i| [i << 26, i % INSTANCES]).collect();
+        let maglev: Vec<u32> = (0..101u32).map(|i| i * 7 % INSTANCES).collect();
+        let port = |p: &Port| wl_port {
+            n: if matches!(p.kind, desc::PortKind::Connect(_)) { INSTANCES } else { 0 },
+            _pad: 0,
+            load: load.as_ptr(),
+            up: up.as_ptr(),
+            ring: ring.as_ptr(),
+            ring_n: ring.len() as u32 / 2,
+            maglev_n: maglev.len() as u32,
+            maglev: maglev.as_ptr(),
+        };
+        let ports: Vec<wl_port> = m.ports.iter().map(port).collect();
+        let mut params = params.to_vec();
+        params.resize(m.params.len().max(1), wl_param::default());
+        let mut state = vec![0u64; (t.state_size as usize).div_ceil(8) + 1];
+        let mut shared = vec![0u64; (t.shared_size as usize).div_ceil(8) + 1];
+        let mut notes = Box::new(Notes { out: vec![0; 4096], ..Notes::default() });
+        let out = notes.out.as_mut_ptr_range();
+        let core = Box::new(wl_core {
+            host: &*host,
+            rt: (&raw mut *notes).cast(),
+            state: state.as_mut_ptr().cast(),
+            shared: shared.as_mut_ptr().cast(),
+            param: params.as_ptr(),
+            port: ports.as_ptr(),
+            now: 1_000_000_000,
+            wall: 1_700_000_000_000_000_000,
+            seed: 42,
+            index: 0,
+            cores: 1,
+            out: wl_out { start: out.start, p: out.start, end: out.end },
+            self_: t.self_,
+        });
+        let mut mock = Mock {
+            t,
+            m,
+            core,
+            _host: host,
+            _ports: ports,
+            _lists: vec![load, ring, maglev],
+            _up: vec![up],
+            _state: state,
+            _shared: shared,
+            _params: params,
+            notes,
+            session: vec![0; (t.session_size as usize).div_ceil(8) + 1],
+        };
+        // SAFETY: the program's own functions on memory of the sizes it asked for.
+        unsafe {
+            if let Some(f) = t.init_shared {
+                f(t.self_, mock.core.shared, mock._params.as_ptr());
+            }
+            if let Some(f) = t.init_core {
+                f(t.self_, &mut *mock.core);
+            }
+        }
+        mock
+    }
+
+    pub fn set_now(&mut self, now: u64) {
+        self.core.now = now;
+    }
+
+    /// Runs a handler without a message or connection; answers its result, and its fault's kind and place.
+    pub fn run_plain(&mut self, handler: u32) -> (c_int, u16, u32) {
+        let mut frame = vec![0u64; (self.t.frame_size as usize).div_ceil(8) + 1];
+        let mut task = self.task(handler, &mut frame, std::ptr::null_mut(), wl_msg::default());
+        let code = self.resume(&mut task);
+        (code, task.fault, task.place)
+    }
+
+    fn task(&mut self, handler: u32, frame: &mut [u64], conn: *mut wl_conn, req: wl_msg) -> wl_task {
+        wl_task {
+            core: &mut *self.core,
+            conn,
+            frame: frame.as_mut_ptr().cast(),
+            handler,
+            pc: 0,
+            fault: 0,
+            _pad: 0,
+            place: 0,
+            req,
+            rep: wl_msg::default(),
+            part: std::ptr::null_mut(),
+            parts: 0,
+            _pad2: 0,
+        }
+    }
+
+    fn resume(&mut self, task: &mut wl_task) -> c_int {
+        match self.t.run {
+            // SAFETY: the task and the core are whole; the program obeys the ABI.
+            Some(f) => unsafe { f(self.t.self_, task) },
+            None => WL_T_FAULT,
+        }
+    }
+
+    /// Gives a request to the handler of a listen port; calls are answered from `answers`, in order, over and over.
+    /// Answers everything the handler did.
+    pub fn run_message(&mut self, handler: u32, request: &[u8], answers: &[Answer]) -> Vec<Act> {
+        let On::Message { protocol, .. } = self.m.handlers[handler as usize].on else { return vec![Act::NoRequest] };
+        let unit = self.m.protocols[protocol.index()].request;
+        *self.notes = Notes { out: std::mem::take(&mut self.notes.out), ..Notes::default() };
+        let Some(mut req) = self.keep(unit.0, 0, request, false) else { return vec![Act::NoRequest] };
+        self.notes.request_tail = req.tail().to_vec();
+        let peer = "192.0.2.7:4711".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
+        let local = "198.51.100.1:80".parse().map_or_else(|_| wl_endpoint::default(), |a: std::net::SocketAddr| a.into());
+        let mut conn = wl_conn { session: self.session.as_mut_ptr().cast(), peer, local, port: 0, instance: 0, id: 9 };
+        let mut frame = vec![0u64; (self.t.frame_size as usize).div_ceil(8) + 1];
+        let msg = req.msg();
+        let mut task = self.task(handler, &mut frame, &mut conn, msg);
+        let mut given = 0;
+        loop {
+            match self.resume(&mut task) {
+                WL_T_SUSPEND => {}
+                WL_T_DONE => {
+                    self.notes.acts.push(Act::Done);
+                    break;
+                }
+                _ => {
+                    self.faulted(&task, protocol.0, &mut req);
+                    break;
+                }
+            }
+            if given > 10_000 {
+                break;
+            }
+            let issued = std::mem::take(&mut self.notes.issued);
+            let mut kept: Vec<Kept> = issued.iter().map(|i| self.answer(i, answers, &mut given)).collect();
+            self.notes.reply_tail = kept.first().map(|k| k.tail().to_vec()).unwrap_or_default();
+            let mut parts: Vec<wl_msg> = kept.iter_mut().map(Kept::msg).collect();
+            task.part = parts.as_mut_ptr();
+            task.parts = parts.len() as u32;
+            task.rep = parts.first().copied().unwrap_or_default();
+            // The parts must live until the handler has run on: keep them beyond this round.
+            self.session_keep(kept, parts);
+        }
+        std::mem::take(&mut self.notes.acts)
+    }
+
+    /// Replies of earlier rounds stay in memory to the end of the process: a test's few bytes.
+    fn session_keep(&mut self, kept: Vec<Kept>, parts: Vec<wl_msg>) {
+        std::mem::forget((kept, parts));
+    }
+
+    fn faulted(&mut self, task: &wl_task, protocol: u32, req: &mut Kept) {
+        self.notes.acts.push(Act::Fault { kind: task.fault, place: task.place });
+        let f = wl_fault { kind: task.fault, side: 1, place: task.place, port: 0 };
+        let msg = req.msg();
+        self.fault_reply(protocol, &f, Some(&msg));
+    }
+
+    fn fault_reply(&mut self, protocol: u32, f: &wl_fault, req: Option<&wl_msg>) {
+        let Some(function) = self.t.fault_reply else { return };
+        self.core.out.p = self.core.out.start;
+        // SAFETY: the core and the fault are whole.
+        let flags = unsafe { function(self.t.self_, &mut *self.core, protocol, f, req.map_or(std::ptr::null(), |r| r)) };
+        let out = self.core.out;
+        // SAFETY: `start` to `p` were written by the program.
+        let bytes = unsafe { std::slice::from_raw_parts(out.start, out.p as usize - out.start as usize) }.to_vec();
+        self.notes.acts.push(Act::FaultReply { bytes, flags });
+    }
+
+    fn answer(&mut self, call: &Issued, answers: &[Answer], given: &mut usize) -> Kept {
+        let lost = |status| Kept { view: vec![0; 8], bytes: Vec::new(), status };
+        let answer = if answers.is_empty() { None } else { answers.get(*given % answers.len()) };
+        *given += 1;
+        let protocol = self.m.ports[call.port as usize].protocols[0];
+        match (answer, self.m.protocols[protocol.index()].response) {
+            (Some(Answer::Bytes(b)), Some(unit)) => {
+                self.keep(unit.0, call.ctx, b, call.flags & WL_C_HOLD != 0).unwrap_or_else(|| lost(WL_F_BAD_REPLY))
+            }
+            (Some(Answer::Fault(kind)), _) => lost(*kind),
+            _ => lost(WL_F_LOST),
+        }
+    }
+
+    /// Parses a message that is there as a whole. `hold`: to its end, else its head only.
+    fn keep(&self, unit: u32, ctx: u64, bytes: &[u8], hold: bool) -> Option<Kept> {
+        let mut v = view(self.t, unit, ctx);
+        // SAFETY: the table is valid.
+        let (mut code, _) = unsafe { feed(self.t, unit, &mut v, bytes, false, false) };
+        if code == WL_MORE {
+            v = view(self.t, unit, ctx);
+            // SAFETY: as above.
+            code = unsafe { feed(self.t, unit, &mut v, bytes, true, false) }.0;
+        }
+        let head = parser(&v).head as usize;
+        let whole = match code {
+            WL_WHOLE => head,
+            WL_HEAD if parser(&v).flags & WL_M_IN_STEP == 0 => {
+                let mut tail = v.clone();
+                // SAFETY: as above.
+                let (code, used) = unsafe { feed(self.t, unit, &mut tail, &bytes[head..], true, true) };
+                if code != WL_WHOLE {
+                    return None;
+                }
+                if hold {
+                    v = tail;
+                }
+                head + used as usize
+            }
+            _ => return None,
+        };
+        Some(Kept { view: v, bytes: bytes[..whole].to_vec(), status: WL_S_OK })
+    }
+}
+
+/// The notes behind a core.
+///
+/// # Safety
+/// The core is a mock's.
+unsafe fn notes<'a>(core: *mut wl_core) -> &'a mut Notes {
+    // SAFETY: by contract; the mock does not touch its notes while the program runs.
+    unsafe { &mut *(*core).rt.cast::<Notes>() }
+}
+
+unsafe fn joined(n: &Notes, head: wl_bytes, tail: u32) -> Vec<u8> {
+    // SAFETY: the program gives valid bytes.
+    let mut all = unsafe { head.as_slice() }.to_vec();
+    match tail {
+        WL_TAIL_REQ => all.extend_from_slice(&n.request_tail),
+        WL_TAIL_REP => all.extend_from_slice(&n.reply_tail),
+        _ => {}
+    }
+    all
+}
+
+unsafe extern "C" fn call(t: *mut wl_task, port: u32, index: u32, head: wl_bytes, tail: u32, c: *const wl_call) {
+    // SAFETY: called by a program that the mock runs.
+    unsafe {
+        let (n, c) = (notes((*t).core), *c);
+        let bytes = joined(n, head, tail);
+        n.acts.push(Act::Call { port, index, bytes, timeout: c.timeout_ns, ctx: c.ctx });
+        n.issued.push(Issued { port, ctx: c.ctx, flags: c.flags });
+    }
+}
+
+unsafe extern "C" fn reply(t: *mut wl_task, head: wl_bytes, tail: u32, flags: u32) {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        let bytes = joined(n, head, tail);
+        n.acts.push(Act::Reply { bytes, flags });
+    }
+}
+
+unsafe extern "C" fn send(t: *mut wl_task, port: u32, index: u32, head: wl_bytes, tail: u32) {
+    // SAFETY: as for call.
+    unsafe {
+        let n = notes((*t).core);
+        let bytes = joined(n, head, tail);
+        n.acts.push(Act::Send { port, index, bytes });
+    }
+}
+
+unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
+    // SAFETY: as for call.
+    unsafe {
+        let (n, out) = (notes(core), &mut (*core).out);
+        let used = out.p as usize - out.start as usize;
+        let size = (used + need as usize).next_power_of_two();
+        if size > OUT_MAX {
+            return 0;
+        }
+        n.out.resize(size.max(n.out.len()), 0);
+        let range = n.out.as_mut_ptr_range();
+        *out = wl_out { start: range.start, p: range.start.add(used), end: range.end };
+        1
+    }
+}
+
+unsafe extern "C" fn close(t: *mut wl_task) {
+    // SAFETY: as for call.
+    unsafe { notes((*t).core).acts.push(Act::Close) }
+}
+
+unsafe extern "C" fn log(core: *mut wl_core, level: u32, text: wl_bytes) {
+    // SAFETY: as for call.
+    unsafe { notes(core).acts.push(Act::Log { level, text: text.as_slice().to_vec() }) }
+}
+
+unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
+    // SAFETY: as for call.
+    unsafe { notes(core).acts.push(Act::Fault { kind: kind as u16, place }) }
+}

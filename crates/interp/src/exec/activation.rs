@@ -1,0 +1,535 @@
+//! One activation of a handler: everything outside its locals, by way of the ABI's `wl_core` and `wl_task`.
+//!
+//! All pointers come from the runtime, belong to the core whose thread we are on, and stay valid until `run` or
+//! `fault_reply` returns: that is the contract of `wireloom.h`. Messages are copied out once per activation.
+
+use super::flatten::Op;
+use super::outgoing::{self, Bytes, Ready};
+use super::tables::Table;
+use crate::eval::{internal, Env, Res, Stop};
+use crate::grammar::tree::Node;
+use crate::grammar::view::{Extra, FIXED};
+use crate::grammar::{self, Grammar, PC_DONE};
+use crate::value::{canonical, fixed_size, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use wireloom_ir::*;
+use wireloom_runtime::abi::*;
+
+/// A message as expressions read it.
+pub struct Message {
+    pub unit: UnitId,
+    pub node: Node,
+    /// Its head, or all of it.
+    pub bytes: Vec<u8>,
+    /// `WL_TAIL_*`: where the rest is.
+    pub tail: u32,
+    /// Where the runtime keeps these bytes.
+    pub base: *const u8,
+}
+
+/// What a core keeps between activations.
+#[derive(Default)]
+pub struct CoreData {
+    pub states: Vec<Value>,
+    pub tasks: Vec<Option<Suspended>>,
+    pub free: Vec<u32>,
+}
+
+/// A handler that waits.
+pub struct Suspended {
+    pub pc: usize,
+    pub locals: Vec<Value>,
+    pub own: Vec<Arc<Message>>,
+    /// The replies it waits for will be whole.
+    pub hold: bool,
+}
+
+/// What `fault_reply` collects in place of a reply.
+#[derive(Default)]
+pub struct Collected {
+    pub bytes: Vec<u8>,
+    pub flags: u32,
+    pub replied: bool,
+}
+
+pub struct Activation<'a> {
+    pub grammar: &'a Grammar,
+    pub core: *mut wl_core,
+    /// Null in `fault_reply` and when a core starts.
+    pub task: *mut wl_task,
+    /// The request when there is no task.
+    pub request: *const wl_msg,
+    pub data: &'a RefCell<CoreData>,
+    pub tables: &'a [Mutex<Table>],
+    /// Replies are whole.
+    pub hold: bool,
+    pub own: RefCell<Vec<Arc<Message>>>,
+    pub seen: RefCell<HashMap<MsgRef, Arc<Message>>>,
+    pub collect: Option<&'a RefCell<Collected>>,
+    /// The table that is being updated: it cannot be used meanwhile.
+    pub updating: Cell<Option<TableId>>,
+}
+
+/// A connect or listen port.
+pub struct PortView<'a> {
+    pub len: u32,
+    pub ring: &'a [u32],
+    pub maglev: &'a [u32],
+    load: &'a [u32],
+    up: &'a [u8],
+}
+
+impl PortView<'_> {
+    pub fn up(&self, i: u128) -> Res<bool> {
+        self.at(self.up, i).map(|u| u != 0)
+    }
+
+    pub fn load(&self, i: u128) -> Res<u32> {
+        self.at(self.load, i)
+    }
+
+    fn at<T: Copy>(&self, list: &[T], i: u128) -> Res<T> {
+        let found = usize::try_from(i).ok().and_then(|i| list.get(i).copied());
+        found.map_or_else(|| internal("no such instance of a port"), Ok)
+    }
+}
+
+/// A slice of the runtime's memory.
+///
+/// # Safety
+/// `p` is valid for `n` values for the activation, or null.
+unsafe fn slice<'a, T>(p: *const T, n: usize) -> &'a [T] {
+    if p.is_null() || n == 0 {
+        return &[];
+    }
+    // SAFETY: by contract.
+    unsafe { std::slice::from_raw_parts(p, n) }
+}
+
+impl<'a> Activation<'a> {
+    fn module(&self) -> &'a Module {
+        &self.grammar.module
+    }
+
+    pub fn env(&self) -> Env<'_> {
+        Env { module: self.module(), locals: &[], this: None, item: None, acc: None, act: Some(self) }
+    }
+
+    fn core(&self) -> &wl_core {
+        // SAFETY: the runtime's core outlives the activation (module doc); no other reference to it is held across calls.
+        unsafe { &*self.core }
+    }
+
+    fn task(&self) -> Option<&wl_task> {
+        // SAFETY: null or the task being run (module doc).
+        unsafe { self.task.as_ref() }
+    }
+
+    // ---- values of the world ----
+
+    pub fn param(&self, p: ParamId) -> Res<Value> {
+        let params = &self.module().params;
+        // SAFETY: the runtime supplies one value per parameter.
+        let list = unsafe { slice(self.core().param, params.len()) };
+        let (Some(v), Some(def)) = (list.get(p.index()), params.get(p.index())) else { return internal("no such parameter") };
+        Ok(match def.ty {
+            desc::ParamType::Bool => Value::Bool(v.u != 0),
+            // SAFETY: the runtime keeps a parameter's bytes.
+            desc::ParamType::Bytes(_) => Value::bytes(unsafe { v.b.as_slice() }),
+            desc::ParamType::Endpoint => Value::Endpoint(endpoint(&v.ep)),
+            _ => Value::Int(v.u as u128),
+        })
+    }
+
+    pub fn state(&self, s: StateId) -> Res<Value> {
+        let data = self.data.borrow();
+        data.states.get(s.index()).cloned().map_or_else(|| internal("no such state"), Ok)
+    }
+
+    /// The bytes of the connection's session that hold one variable.
+    fn session_bytes(&self, s: SessionId) -> Option<(*mut u8, usize)> {
+        let conn = self.connection()?;
+        let m = self.module();
+        let before: usize = m.sessions[..s.index()].iter().map(|s| fixed_size(m, s.ty)).sum();
+        let n = fixed_size(m, m.sessions[s.index()].ty);
+        // SAFETY: a session has `session_size` bytes, the sum over all variables.
+        (!conn.session.is_null()).then(|| (unsafe { (conn.session as *mut u8).add(before) }, n))
+    }
+
+    pub fn session(&self, s: SessionId) -> Res<Value> {
+        let (m, ty) = (self.module(), self.module().sessions[s.index()].ty);
+        match self.session_bytes(s) {
+            // SAFETY: see session_bytes.
+            Some((p, n)) => Ok(get_fixed(m, ty, unsafe { slice(p, n) })),
+            None => Ok(Value::zero(m, ty)),
+        }
+    }
+
+    fn set_session(&self, s: SessionId, v: &Value) {
+        if let Some((p, n)) = self.session_bytes(s) {
+            // SAFETY: see session_bytes; nobody else looks at a session while its handler runs.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(p, n) };
+            bytes.fill(0);
+            put_fixed(self.module(), self.module().sessions[s.index()].ty, v, bytes);
+        }
+    }
+
+    fn counter_word(&self, c: CounterId) -> *mut u64 {
+        // SAFETY: counters come first in the core's state, which has state_size bytes and is aligned for u64.
+        unsafe { (self.core().state as *mut u8).add(layout::counter_offset(c) as usize) as *mut u64 }
+    }
+
+    pub fn counter(&self, c: CounterId) -> u64 {
+        // SAFETY: see counter_word.
+        unsafe { self.counter_word(c).read() }
+    }
+
+    pub fn port(&self, p: PortId) -> Res<PortView<'_>> {
+        // SAFETY: one entry per port, whose lists have the lengths that stand beside them.
+        unsafe {
+            let ports = slice(self.core().port, self.module().ports.len());
+            let Some(port) = ports.get(p.index()) else { return internal("no such port") };
+            Ok(PortView {
+                len: port.n,
+                ring: slice(port.ring, 2 * port.ring_n as usize),
+                maglev: slice(port.maglev, port.maglev_n as usize),
+                load: slice(port.load, port.n as usize),
+                up: slice(port.up, port.n as usize),
+            })
+        }
+    }
+
+    fn connection(&self) -> Option<&wl_conn> {
+        // SAFETY: null or the task's connection.
+        self.task().and_then(|t| unsafe { t.conn.as_ref() })
+    }
+
+    /// Peer, local address and id of the task's connection; zeros where there is none.
+    pub fn conn(&self) -> Res<(Endpoint, Endpoint, u64)> {
+        Ok(self.connection().map_or_else(Default::default, |c| (endpoint(&c.peer), endpoint(&c.local), c.id)))
+    }
+
+    pub fn now(&self) -> u64 {
+        self.core().now
+    }
+
+    pub fn wall(&self) -> u64 {
+        self.core().wall
+    }
+
+    pub fn random(&self, below: u64) -> u64 {
+        // SAFETY: the core is ours while the handler runs.
+        crate::builtin::random_below(unsafe { &mut (*self.core).seed }, below)
+    }
+
+    pub fn parts(&self) -> u32 {
+        self.task().map_or(0, |t| t.parts)
+    }
+
+    fn raw_part(&self, n: u128) -> Option<wl_msg> {
+        let t = self.task()?;
+        // SAFETY: part has `parts` entries.
+        unsafe { slice(t.part, t.parts as usize) }.get(usize::try_from(n).ok()?).copied()
+    }
+
+    pub fn part_status(&self, n: u128) -> Res<u32> {
+        Ok(self.raw_part(n).map_or(WL_F_LOST, |p| p.status))
+    }
+
+    // ---- messages ----
+
+    fn raw(&self, r: MsgRef) -> Option<(wl_msg, UnitId, u32)> {
+        let (msg, unit, tail) = match r {
+            MsgRef::Request(u) => match self.task() {
+                Some(t) => (t.req, u, WL_TAIL_REQ),
+                // SAFETY: null or the request that fault_reply was given.
+                None => (unsafe { self.request.as_ref() }.copied()?, u, WL_TAIL_NONE),
+            },
+            MsgRef::Part(n, u) => (self.raw_part(n as u128)?, u, if n == 0 { WL_TAIL_REP } else { WL_TAIL_NONE }),
+            MsgRef::Absent | MsgRef::Own(_) => return None,
+        };
+        (!msg.view.is_null() && msg.status == WL_S_OK).then_some((msg, unit, tail))
+    }
+
+    pub fn has_msg(&self, r: MsgRef) -> bool {
+        matches!(r, MsgRef::Own(_)) || self.raw(r).is_some()
+    }
+
+    pub fn message(&self, r: MsgRef) -> Res<Arc<Message>> {
+        if let MsgRef::Own(n) = r {
+            return self.own.borrow().get(n as usize).cloned().map_or_else(|| internal("no such parsed message"), Ok);
+        }
+        if let Some(m) = self.seen.borrow().get(&r) {
+            return Ok(m.clone());
+        }
+        let Some((raw, unit, tail)) = self.raw(r) else { return internal("a message that is not there") };
+        let m = Arc::new(self.read(raw, unit, tail, matches!(r, MsgRef::Part(..)) && self.hold)?);
+        self.seen.borrow_mut().insert(r, m.clone());
+        Ok(m)
+    }
+
+    /// Parses a message of the runtime's once more. `held`: all of it lies at its base.
+    fn read(&self, raw: wl_msg, unit: UnitId, tail: u32, held: bool) -> Res<Message> {
+        // SAFETY: a view has view_size bytes, at least FIXED, and was written by our parser.
+        let (parser, extra) = unsafe { (raw.view.read(), raw.view.add(1).cast::<Extra>().read_unaligned()) };
+        const { assert!(FIXED == std::mem::size_of::<wl_parser>() + std::mem::size_of::<Extra>()) };
+        let complete = parser.pc == PC_DONE && extra.total == raw.head as u64;
+        let whole = complete || (held && parser.pc == PC_DONE);
+        let n = if whole { extra.total.max(raw.head as u64) } else { raw.head as u64 } as usize;
+        // SAFETY: a message's head lies at its base, a held message as a whole.
+        let mut bytes = unsafe { slice(raw.base, n) }.to_vec();
+        bytes.extend_from_slice(extra.ahead());
+        let node = self.grammar.read(unit, &bytes, parser.ctx, &extra, whole).or_else(internal)?;
+        bytes.truncate(n);
+        Ok(Message { unit, node, bytes, tail: if whole { WL_TAIL_NONE } else { tail }, base: raw.base })
+    }
+
+    /// Parses bytes as a whole message of the program's own.
+    fn parse_own(&self, unit: UnitId, bytes: &[u8]) -> Option<MsgRef> {
+        let mut p = grammar::parse::Parser::new(self.module(), bytes, true);
+        let def = self.module().unit(unit);
+        let node = p.unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len()).ok()?;
+        if node.end != bytes.len() {
+            return None;
+        }
+        let bytes = bytes.to_vec();
+        let mut own = self.own.borrow_mut();
+        own.push(Arc::new(Message { unit, node, tail: WL_TAIL_NONE, base: std::ptr::null(), bytes }));
+        Some(MsgRef::Own(own.len() as u32 - 1))
+    }
+
+    // ---- sending ----
+
+    /// The head as the ABI wants it: original bytes where they are, others in the core's scratch.
+    fn head(&self, ready: &Ready) -> Res<wl_bytes> {
+        match &ready.bytes {
+            Bytes::Original(m) if !m.base.is_null() => Ok(wl_bytes { p: m.base, n: m.bytes.len() as u32, _pad: 0 }),
+            b => self.scratch(b.as_slice()),
+        }
+    }
+
+    /// Copies bytes to the start of `core->out`.
+    pub fn scratch(&self, b: &[u8]) -> Res<wl_bytes> {
+        let full = Stop::Fault { kind: FaultKind::OVERLOAD, place: PlaceId(0) };
+        // SAFETY: `out` is the core's scratch: [start, end) is writable, and grow() may move it.
+        unsafe {
+            let out = &raw mut (*self.core).out;
+            (*out).p = (*out).start;
+            if ((*out).end as usize - (*out).p as usize) < b.len() {
+                let room = u32::try_from(b.len()).ok().and_then(|n| Some(((*self.core().host).grow?)(self.core, n)));
+                if room.unwrap_or(0) == 0 || ((*out).end as usize - (*out).p as usize) < b.len() {
+                    return Err(full);
+                }
+            }
+            if !b.is_empty() {
+                std::ptr::copy_nonoverlapping(b.as_ptr(), (*out).p, b.len());
+            }
+            (*out).p = (*out).p.add(b.len());
+            Ok(wl_bytes { p: (*out).start, n: b.len() as u32, _pad: 0 })
+        }
+    }
+
+    fn reply(&self, ready: Ready, close: bool, nothing: bool) -> Res<()> {
+        let flags = if close { WL_R_CLOSE } else { 0 } | if nothing { WL_R_NOTHING } else { 0 };
+        if let Some(c) = self.collect {
+            *c.borrow_mut() = Collected { bytes: ready.bytes.as_slice().to_vec(), flags, replied: true };
+            return Ok(());
+        }
+        let head = self.head(&ready)?;
+        // SAFETY: the host's functions take the task they gave us.
+        if let Some(f) = unsafe { (*self.core().host).reply } {
+            unsafe { f(self.task, head, ready.tail, flags) };
+        }
+        Ok(())
+    }
+
+    fn table(&self, t: TableId) -> Res<MutexGuard<'_, Table>> {
+        if self.updating.get() == Some(t) {
+            return internal("a table is used inside its own update");
+        }
+        match self.tables.get(t.index()) {
+            Some(table) => Ok(table.lock().unwrap_or_else(|e| e.into_inner())),
+            None => internal("no such table"),
+        }
+    }
+
+    /// Publishes a table's statistics and lets it go.
+    fn done(&self, t: TableId, table: MutexGuard<'_, Table>) {
+        let words = table.stats.words();
+        // SAFETY: statistics come first in the shared memory, which has shared_size bytes; written under the table's lock.
+        unsafe {
+            let at = (self.core().shared as *mut u8).add(layout::table_stats_offset(t) as usize) as *mut u64;
+            for (i, w) in words.into_iter().enumerate() {
+                (*(at.add(i) as *const std::sync::atomic::AtomicU64)).store(w, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn key(&self, env: &Env, e: &Expr) -> Res<Vec<u8>> {
+        let mut key = Vec::new();
+        canonical(self.module(), e.ty, &env.eval(e)?, true, &mut key);
+        Ok(key)
+    }
+
+    fn put(&self, t: TableId, table: &mut Table, key: &[u8], value: Value, place: PlaceId) -> Res<()> {
+        let mut form = Vec::new();
+        canonical(self.module(), self.module().tables[t.index()].value, &value, true, &mut form);
+        match table.put(key, value, (key.len() + form.len()) as u64, self.now()) {
+            true => Ok(()),
+            false => Err(Stop::Fault { kind: FaultKind::FULL, place }),
+        }
+    }
+
+    /// Text of a value for the log.
+    fn log_text(&self, e: &Expr, v: &Value, out: &mut Vec<u8>) {
+        match v {
+            Value::Bytes(b) => out.extend_from_slice(b),
+            Value::Bool(b) => out.extend_from_slice(if *b { b"true" } else { b"false" }),
+            Value::Int(i) => match int_type(self.module().ty(e.ty)) {
+                Some((bits, true)) => out.extend_from_slice(signed(*i, bits).to_string().as_bytes()),
+                _ => out.extend_from_slice(i.to_string().as_bytes()),
+            },
+            other => out.extend_from_slice(format!("{other:?}").as_bytes()),
+        }
+    }
+}
+
+fn endpoint(e: &wl_endpoint) -> Endpoint {
+    Endpoint { ip: e.ip, port: e.port }
+}
+
+fn act<'a>(env: &Env<'a>) -> Res<&'a Activation<'a>> {
+    env.act.map_or_else(|| internal("a statement that needs a handler stands outside one"), Ok)
+}
+
+/// Statements with effects beyond the locals.
+pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
+    let a = act(env)?;
+    let here = Env { locals, ..*env };
+    match s {
+        StmtKind::SetState(s, e) => {
+            let v = here.eval(e)?;
+            match a.data.borrow_mut().states.get_mut(s.index()) {
+                Some(at) => *at = v,
+                None => return internal("no such state"),
+            }
+        }
+        StmtKind::SetSession(s, e) => a.set_session(*s, &here.eval(e)?),
+        StmtKind::Count(c, e) => {
+            let n = here.int(e)? as u64;
+            let word = a.counter_word(*c);
+            // SAFETY: see counter_word; only this core writes it.
+            unsafe { word.write(word.read().wrapping_add(n)) }
+        }
+        StmtKind::TableGet { table, key, dst } => {
+            let key = a.key(&here, key)?;
+            let mut t = a.table(*table)?;
+            let found = t.get(&key, a.now());
+            a.done(*table, t);
+            locals[dst.index()] = Value::Option(found.map(Box::new));
+        }
+        StmtKind::TablePut { table, key, value, place } => {
+            let (key, value) = (a.key(&here, key)?, here.eval(value)?);
+            let mut t = a.table(*table)?;
+            let result = a.put(*table, &mut t, &key, value, *place);
+            a.done(*table, t);
+            result?;
+        }
+        StmtKind::TableRemove { table, key, dst } => {
+            let key = a.key(&here, key)?;
+            let mut t = a.table(*table)?;
+            let was = t.remove(&key, a.now());
+            a.done(*table, t);
+            if let Some(dst) = dst {
+                locals[dst.index()] = Value::Bool(was);
+            }
+        }
+        StmtKind::TableLen { table, dst } => locals[dst.index()] = Value::Int(a.table(*table)?.len() as u128),
+        StmtKind::Close => {
+            if let Some(c) = a.collect {
+                c.borrow_mut().flags |= WL_R_CLOSE;
+            } else if let Some(f) = unsafe { (*a.core().host).close } {
+                // SAFETY: as for reply.
+                unsafe { f(a.task) }
+            }
+        }
+        StmtKind::Log(es) => {
+            let mut text = Vec::new();
+            for e in es {
+                a.log_text(e, &here.eval(e)?, &mut text);
+            }
+            // SAFETY: as for reply; the text lives until log() returns.
+            if let Some(f) = unsafe { (*a.core().host).log } {
+                unsafe { f(a.core, 1, wl_bytes::of(&text)) }
+            }
+        }
+        StmtKind::Parse { unit, bytes, dst, ok } => {
+            let bytes = here.bytes(bytes)?;
+            let parsed = a.parse_own(*unit, &bytes);
+            locals[ok.index()] = Value::Bool(parsed.is_some());
+            locals[dst.index()] = Value::Msg(parsed.unwrap_or(MsgRef::Absent));
+        }
+        _ => return internal("a statement where it cannot stand"),
+    }
+    Ok(())
+}
+
+/// Operations that send, wait, or run blocks of their own.
+pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
+    let a = act(env)?;
+    match op {
+        Op::Reply { msg, close } => {
+            let nothing = matches!(msg, super::flatten::Out::Nothing);
+            let ready = outgoing::build(env, a, msg, locals)?;
+            a.reply(ready, *close, nothing)
+        }
+        Op::Send { port, index, msg } => {
+            let index = Env { locals, ..*env }.int(index)? as u32;
+            let ready = outgoing::build(env, a, msg, locals)?;
+            let head = a.head(&ready)?;
+            // SAFETY: as for reply.
+            if let Some(f) = unsafe { (*a.core().host).send } {
+                unsafe { f(a.task, port.0, index, head, ready.tail) };
+            }
+            Ok(())
+        }
+        Op::Call { port, index, msg, within, args, hold, hold_req } => {
+            let here = Env { locals, ..*env };
+            let index = here.int(index)? as u32;
+            let timeout_ns = within.as_ref().map_or(Ok(0), |e| here.int(e))? as u64;
+            let args = here.all(args)?;
+            let flags = if *hold { WL_C_HOLD } else { 0 } | if *hold_req { WL_C_HOLD_REQ } else { 0 };
+            let protocol = env.module.ports[port.index()].protocols.first().map(|p| &env.module.protocols[p.index()]);
+            let params = protocol.and_then(|p| p.response).map_or(&[][..], |u| &env.module.unit(u).params);
+            let call = wl_call { timeout_ns, ctx: grammar::pack(params, &args), flags, _pad: 0 };
+            let ready = outgoing::build(env, a, msg, locals)?;
+            let head = a.head(&ready)?;
+            // SAFETY: as for reply; `call` is read before the function returns.
+            if let Some(f) = unsafe { (*a.core().host).call } {
+                unsafe { f(a.task, port.0, index, head, ready.tail, &call) };
+            }
+            Ok(())
+        }
+        Op::Render { msg, dst } => {
+            let ready = outgoing::build(env, a, msg, locals)?;
+            locals[dst.index()] = Value::bytes(ready.bytes.as_slice());
+            Ok(())
+        }
+        Op::Update { table, key, entry, body, place } => {
+            let key = a.key(&Env { locals, ..*env }, key)?;
+            let mut t = a.table(*table)?;
+            let old = t.get(&key, a.now());
+            locals[entry.index()] = old.unwrap_or_else(|| Value::zero(env.module, env.module.tables[table.index()].value));
+            let outer = a.updating.replace(Some(*table));
+            let flow = super::run(env, body, locals, &mut 0, &mut Vec::new());
+            a.updating.set(outer);
+            let value = locals[entry.index()].clone();
+            let result = flow.and_then(|_| a.put(*table, &mut t, &key, value, *place));
+            a.done(*table, t);
+            result
+        }
+        _ => internal("an operation the interpreter does not know"),
+    }
+}

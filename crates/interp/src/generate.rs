@@ -1,0 +1,449 @@
+//! Messages from a grammar: random valid ones and mutations of them, for differential and property tests and for
+//! `wireloom fuzz`; and plain rendering of a message from its fields' values.
+//!
+//! A random message is made field by field. Each field is parsed as soon as it is made, so that lengths and guards that
+//! depend on it can be evaluated. Lengths that stand before what they measure are chosen first ([`Computed`]).
+//! What comes out is kept only if it parses as a whole: the generator need not know every constraint.
+
+use crate::eval::{Env, Item, Seen};
+use crate::grammar::parse::Parser;
+use crate::grammar::tree::Node;
+use crate::value::Value;
+use std::collections::HashMap;
+use wireloom_ir::*;
+
+/// Splitmix64: small, seeded, good enough to choose test inputs.
+#[derive(Clone, Debug)]
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        crate::builtin::random_below(&mut self.0, u64::MAX)
+    }
+
+    /// Below `n`; 0 if n is 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        crate::builtin::random_below(&mut self.0, n)
+    }
+
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
+        list.get(self.below(list.len() as u64) as usize)
+    }
+}
+
+/// Makes messages of one module.
+pub struct Generator<'a> {
+    m: &'a Module,
+    pub rng: Rng,
+    /// Byte strings and numbers that the grammars compare with: values worth trying.
+    words: Vec<Vec<u8>>,
+    numbers: Vec<u64>,
+}
+
+/// The message cannot be completed this way.
+struct GiveUp;
+type Made<T> = Result<T, GiveUp>;
+
+/// Lengths are mostly chosen below this.
+const SMALL: u64 = 24;
+const LARGEST: u64 = 1 << 20;
+
+impl<'a> Generator<'a> {
+    pub fn new(m: &'a Module, seed: u64) -> Self {
+        let (mut words, mut numbers) = (Vec::new(), vec![0, 1, 2, 255, 65_535, u32::MAX as u64, u64::MAX]);
+        let mut note = |e: &Expr| match &*e.kind {
+            ExprKind::Bytes(b) => words.push(b.clone()),
+            ExprKind::Int(v) => numbers.push(*v as u64),
+            ExprKind::InRanges(_, r) => numbers.extend(r.iter().flat_map(|(a, b)| [*a, *b])),
+            _ => {}
+        };
+        for u in &m.units {
+            for f in &u.fields {
+                walk::field_exprs(f, &mut |e, _| walk::expr(e, &mut note));
+            }
+        }
+        Generator { m, rng: Rng(seed), words, numbers }
+    }
+
+    /// A valid message, if one was found in some attempts.
+    pub fn message(&mut self, unit: UnitId, args: &[Value]) -> Option<Vec<u8>> {
+        (0..200).find_map(|_| {
+            let mut buf = Vec::new();
+            self.unit(unit, args.to_vec(), &mut buf).ok()?;
+            let mut p = Parser::new(self.m, &buf, true);
+            let def = self.m.unit(unit);
+            let node = p.unit(unit, def, 0, args.to_vec(), def.body.len()).ok()?;
+            (node.end == buf.len()).then_some(buf)
+        })
+    }
+
+    /// Several messages one after the other, some of them damaged.
+    pub fn stream(&mut self, unit: UnitId, args: &[Value], count: usize, damage_percent: u64) -> Vec<u8> {
+        let mut all = Vec::new();
+        for _ in 0..count {
+            let mut one = self.message(unit, args).unwrap_or_default();
+            if self.rng.chance(damage_percent) {
+                self.mutate(&mut one);
+            }
+            all.extend(one);
+        }
+        all
+    }
+
+    /// Damages a message a little.
+    pub fn mutate(&mut self, b: &mut Vec<u8>) {
+        for _ in 0..1 + self.rng.below(3) {
+            let at = self.rng.below(b.len() as u64 + 1) as usize;
+            let end = (at + 1 + self.rng.below(8) as usize).min(b.len());
+            match self.rng.below(7) {
+                0 if at < b.len() => b[at] ^= 1 << self.rng.below(8),
+                1 if at < b.len() => b[at] = self.rng.next() as u8,
+                2 => b.insert(at, *self.rng.pick(b" \r\n\t:,09-\0\xff").unwrap_or(&0)),
+                3 => drop(b.drain(at.min(end)..end)),
+                4 => {
+                    let again = b[at.min(end)..end].to_vec();
+                    b.splice(at..at, again);
+                }
+                5 => b.truncate(at),
+                _ => {
+                    let word = self.rng.pick(&self.words).cloned().unwrap_or_default();
+                    b.splice(at..at, word);
+                }
+            }
+        }
+    }
+
+    fn unit(&mut self, id: UnitId, args: Vec<Value>, buf: &mut Vec<u8>) -> Made<Node> {
+        let def = self.m.unit(id);
+        let mut g = Making { node: Node::new(id, def, buf.len(), args), def, lengths: HashMap::new(), bits: Vec::new() };
+        self.fields(&mut g, &def.body, buf)?;
+        g.node.end = buf.len();
+        Ok(g.node)
+    }
+
+    fn fields(&mut self, g: &mut Making<'a>, list: &[FieldId], buf: &mut Vec<u8>) -> Made<()> {
+        list.iter().try_for_each(|f| self.field(g, *f, buf))
+    }
+
+    fn field(&mut self, g: &mut Making<'a>, f: FieldId, buf: &mut Vec<u8>) -> Made<()> {
+        let start = buf.len();
+        let field = &g.def.fields[f.index()];
+        if let FieldKind::UInt { bytes, shift, bits, big, advance, .. } = field.kind {
+            let value = self.number(g, field, bits);
+            g.bits.push((f, value << shift));
+            if !advance {
+                return Ok(());
+            }
+            let container = g.bits.iter().fold(0u128, |a, (_, v)| a | v).to_le_bytes();
+            let low = &container[..bytes as usize];
+            if big { buf.extend(low.iter().rev()) } else { buf.extend_from_slice(low) }
+            let group = std::mem::take(&mut g.bits);
+            return group.into_iter().try_for_each(|(f, _)| self.note(g, f, start, buf));
+        }
+        self.content(g, f, field, buf)?;
+        self.note(g, f, start, buf)
+    }
+
+    /// Parses what was made, for the expressions that follow. Where that needs bytes still to be made it is left out.
+    fn note(&mut self, g: &mut Making, f: FieldId, start: usize, buf: &[u8]) -> Made<()> {
+        let mut p = Parser::new(self.m, buf, true);
+        match p.field(g.def, &mut g.node, f, start) {
+            Ok(_) | Err(crate::grammar::parse::Halt::More(_)) => Ok(()),
+            Err(_) => Err(GiveUp),
+        }
+    }
+
+    fn content(&mut self, g: &mut Making<'a>, f: FieldId, field: &'a Field, buf: &mut Vec<u8>) -> Made<()> {
+        match &field.kind {
+            FieldKind::Number { radix, digits, exact, until } => {
+                let bits = crate::value::int_type(self.m.ty(field.ty)).map_or(32, |(b, _)| b);
+                let v = self.number(g, field, bits) as u64;
+                let text = match radix {
+                    16 => format!("{v:x}"),
+                    _ => v.to_string(),
+                };
+                let width = if *exact { *digits as usize } else { 1 };
+                if text.len() > *digits as usize {
+                    return Err(GiveUp);
+                }
+                buf.extend(std::iter::repeat_n(b'0', width.saturating_sub(text.len())));
+                buf.extend_from_slice(text.as_bytes());
+                self.end(until.as_ref(), buf);
+            }
+            FieldKind::Varint { .. } => {
+                let mut v = self.number(g, field, 32);
+                while v > 127 {
+                    buf.push(v as u8 & 127 | 128);
+                    v >>= 7;
+                }
+                buf.push(v as u8);
+            }
+            FieldKind::Bytes { min, max, class, extent, .. } => self.bytes(g, f, *min, *max, class.as_ref(), extent, buf)?,
+            FieldKind::StreamBytes { extent } => self.bytes(g, f, 0, LARGEST, None, extent, buf)?,
+            FieldKind::Literal { values } => buf.extend(self.rng.pick(values).ok_or(GiveUp)?),
+            FieldKind::Flag { value } => {
+                if self.rng.chance(30) {
+                    buf.extend(value);
+                }
+            }
+            FieldKind::Unit { unit, args } => drop(self.nested(g, *unit, args, buf)?),
+            FieldKind::StreamUnit { unit, args, until } => self.stream_units(g, *unit, args, until.as_ref(), buf)?,
+            FieldKind::List { element, max, extent } => self.list(g, *element, *max, extent, buf)?,
+            FieldKind::Switch { cases } => self.switch(g, cases, buf)?,
+            FieldKind::Align { to } => {
+                while (buf.len() - g.node.start) % (*to).max(1) as usize != 0 {
+                    buf.push(0);
+                }
+            }
+            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, until: Option<&Until>, buf: &mut Vec<u8>) {
+        if let Some(u) = until.filter(|u| !u.peek) {
+            // Mostly the first: it is what is sent.
+            let any = self.rng.pick(&u.delimiters).cloned();
+            let d = if self.rng.chance(80) { u.delimiters.first().cloned() } else { any };
+            buf.extend(d.unwrap_or_default());
+        }
+    }
+
+    fn number(&mut self, g: &mut Making, field: &Field, bits: u8) -> u128 {
+        let top = crate::value::mask(bits.min(64)) as u64;
+        if let Some(c) = &field.computed {
+            let sum: u64 = c.lengths.iter().map(|f| self.length(g, *f)).fold(0, u64::wrapping_add);
+            return (sum.wrapping_add_signed(c.plus) & top) as u128;
+        }
+        if let Some((lo, hi)) = field.within.as_ref().and_then(|r| self.rng.pick(r)) {
+            return (lo + self.rng.below((hi - lo).saturating_add(1))) as u128;
+        }
+        let v = match self.rng.below(10) {
+            0 => self.rng.next(),
+            1 | 2 => self.rng.pick(&self.numbers).copied().unwrap_or(0),
+            _ => self.rng.below(SMALL),
+        };
+        (v & top) as u128
+    }
+
+    /// The length that a field will have, chosen before it is made.
+    fn length(&mut self, g: &mut Making, f: FieldId) -> u64 {
+        if let Some(n) = g.lengths.get(&f) {
+            return *n;
+        }
+        let n = match g.def.fields[f.index()].kind {
+            FieldKind::Bytes { min, max, .. } => self.some_length(min, max),
+            _ => 0,
+        };
+        g.lengths.insert(f, n);
+        n
+    }
+
+    fn some_length(&mut self, min: u64, max: u64) -> u64 {
+        let reach = if self.rng.chance(3) { 20_000 } else { SMALL };
+        min + self.rng.below((max - min.min(max)).min(reach) + 1)
+    }
+
+    fn env<'b>(&'b self, node: &'b Node, buf: &'b [u8]) -> Env<'b> {
+        Env::grammar(self.m, Seen { node, buf })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn bytes(&mut self, g: &mut Making, f: FieldId, min: u64, max: u64, class: Option<&ByteSet>, extent: &Extent, buf: &mut Vec<u8>) -> Made<()> {
+        let mut set = class.copied().unwrap_or(ByteSet::ALL);
+        let n = match extent {
+            Extent::Length(e) => {
+                let n = self.env(&g.node, buf).int(e).map_err(|_| GiveUp)?;
+                u64::try_from(n).ok().filter(|n| *n <= max.min(LARGEST)).ok_or(GiveUp)?
+            }
+            _ => match g.lengths.get(&f) {
+                Some(n) => *n,
+                None => self.some_length(min, max),
+            },
+        };
+        if let Extent::Until(u) = extent {
+            for b in u.delimiters.iter().filter_map(|d| d.first()) {
+                set.0[(b >> 6) as usize] &= !(1 << (b & 63));
+            }
+        }
+        let fits = |w: &Vec<u8>| w.len() as u64 <= max && w.len() as u64 >= min && w.iter().all(|b| set.has(*b));
+        let word = self.rng.pick(&self.words).cloned().filter(|w| fits(w) && !matches!(extent, Extent::Length(_)));
+        match word.filter(|_| self.rng.chance(40)) {
+            Some(w) => buf.extend(w),
+            None => {
+                let all: Vec<u8> = set.iter().collect();
+                let plain: Vec<u8> = all.iter().copied().filter(u8::is_ascii_alphanumeric).collect();
+                for _ in 0..n {
+                    let from = if self.rng.chance(80) && !plain.is_empty() { &plain } else { &all };
+                    buf.push(*self.rng.pick(from).ok_or(GiveUp)?);
+                }
+            }
+        }
+        if let Extent::Until(u) = extent {
+            self.end(Some(u), buf);
+        }
+        Ok(())
+    }
+
+    fn nested(&mut self, g: &Making, unit: UnitId, args: &[Expr], buf: &mut Vec<u8>) -> Made<Node> {
+        let args = self.env(&g.node, buf).all(args).map_err(|_| GiveUp)?;
+        self.unit(unit, args, buf)
+    }
+
+    fn stream_units(&mut self, g: &Making, unit: UnitId, args: &[Expr], until: Option<&Expr>, buf: &mut Vec<u8>) -> Made<()> {
+        for _ in 0..40 {
+            let start = buf.len();
+            let item = self.nested(g, unit, args, buf)?;
+            let end = item.end;
+            let content = crate::grammar::tree::Content::Unit(Box::new(item));
+            let item = crate::grammar::tree::FieldNode { start, end, next: end, content };
+            let env = Env { item: Some(Item { node: &item, buf }), ..self.env(&g.node, buf) };
+            if until.map_or(Ok(true), |u| env.truth(u)).map_err(|_| GiveUp)? {
+                return Ok(());
+            }
+        }
+        Err(GiveUp)
+    }
+
+    fn list(&mut self, g: &mut Making<'a>, element: FieldId, max: u32, extent: &ListExtent, buf: &mut Vec<u8>) -> Made<()> {
+        let int = |this: &Self, g: &Making, e: &Expr, buf: &[u8], acc| {
+            let env = Env { acc, ..this.env(&g.node, buf) };
+            env.int(e).ok().and_then(|v| u64::try_from(v).ok()).ok_or(GiveUp)
+        };
+        match extent {
+            ListExtent::Fold { init, step, done } => {
+                let mut acc = int(self, g, init, buf, None)?;
+                for _ in 0..64 {
+                    if int(self, g, done, buf, Some(acc))? != 0 {
+                        return Ok(());
+                    }
+                    let start = buf.len();
+                    self.field(g, element, buf)?;
+                    let item = Parser::new(self.m, buf, true).shape(g.def, &mut g.node, element, start).map_err(|_| GiveUp)?;
+                    let env = Env { item: Some(Item { node: &item, buf }), acc: Some(acc), ..self.env(&g.node, buf) };
+                    acc = env.int(step).map_err(|_| GiveUp)? as u64;
+                }
+                Err(GiveUp)
+            }
+            _ => {
+                let n = match extent {
+                    ListExtent::Count(e) => int(self, g, e, buf, None)?,
+                    _ => self.rng.below((max as u64).min(5) + 1),
+                };
+                if n > (max as u64).min(200) {
+                    return Err(GiveUp);
+                }
+                for _ in 0..n {
+                    self.field(g, element, buf)?;
+                }
+                if let ListExtent::Until(u) = extent {
+                    self.end(Some(u), buf);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn switch(&mut self, g: &mut Making<'a>, cases: &'a [Case], buf: &mut Vec<u8>) -> Made<()> {
+        let literals: Vec<&Case> = cases.iter().filter(|c| matches!(c.guard, Guard::Literal { .. })).collect();
+        let chosen = match self.rng.pick(&literals).copied().filter(|_| self.rng.chance(90)) {
+            Some(c) => c,
+            None => {
+                let holds = |c: &&Case| match &c.guard {
+                    Guard::When(e) => self.env(&g.node, buf).truth(e).unwrap_or(false),
+                    Guard::Else => true,
+                    Guard::Literal { .. } | Guard::Fault(_) => false,
+                };
+                cases.iter().find(holds).ok_or(GiveUp)?
+            }
+        };
+        if let Guard::Literal { values, peek: false } = &chosen.guard {
+            buf.extend(self.rng.pick(values).ok_or(GiveUp)?);
+        }
+        self.fields(g, &chosen.fields, buf)
+    }
+}
+
+/// A unit that is being made.
+struct Making<'a> {
+    node: Node,
+    def: &'a Unit,
+    /// Lengths chosen for fields that are measured before they are made.
+    lengths: HashMap<FieldId, u64>,
+    /// Bit fields of the container at hand.
+    bits: Vec<(FieldId, u128)>,
+}
+
+// ---- rendering ----
+
+/// Appends a message whose named fields have the given values; computed and literal fields are filled in, others are
+/// zero or empty.
+pub fn render(m: &Module, unit: UnitId, given: &dyn Fn(FieldId) -> Option<Value>, out: &mut Vec<u8>) {
+    let def = m.unit(unit);
+    let value = |f: FieldId| match (&def.fields[f.index()].computed, given(f)) {
+        (Some(c), _) => {
+            let sum: u64 = c.lengths.iter().map(|f| content_length(&given(*f))).fold(0, u64::wrapping_add);
+            Value::Int(sum.wrapping_add_signed(c.plus) as u128)
+        }
+        (None, Some(v)) => v,
+        (None, None) => Value::Int(0),
+    };
+    let mut container = 0u128;
+    for f in &def.body {
+        let field = &def.fields[f.index()];
+        let int = || value(*f).as_int().unwrap_or(0);
+        match &field.kind {
+            FieldKind::UInt { bytes, shift, bits, big, advance, .. } => {
+                container |= (int() & crate::value::mask(*bits)) << shift;
+                if *advance {
+                    let all = container.to_le_bytes();
+                    let low = &all[..*bytes as usize];
+                    if *big { out.extend(low.iter().rev()) } else { out.extend_from_slice(low) }
+                    container = 0;
+                }
+            }
+            FieldKind::Number { radix, digits, exact, until } => {
+                let text = if *radix == 16 { format!("{:x}", int()) } else { int().to_string() };
+                let width = if *exact { *digits as usize } else { 1 };
+                out.extend(std::iter::repeat_n(b'0', width.saturating_sub(text.len())));
+                out.extend_from_slice(text.as_bytes());
+                delimit(until.as_ref(), out);
+            }
+            FieldKind::Varint { .. } => {
+                let mut v = int();
+                while v > 127 {
+                    out.push(v as u8 & 127 | 128);
+                    v >>= 7;
+                }
+                out.push(v as u8);
+            }
+            FieldKind::Bytes { extent, .. } => {
+                if let Value::Bytes(b) = value(*f) {
+                    out.extend_from_slice(&b);
+                }
+                if let Extent::Until(u) = extent {
+                    delimit(Some(u), out);
+                }
+            }
+            FieldKind::Literal { values } => out.extend(values.first().into_iter().flatten()),
+            _ => {}
+        }
+    }
+}
+
+fn content_length(v: &Option<Value>) -> u64 {
+    match v {
+        Some(Value::Bytes(b)) => b.len() as u64,
+        _ => 0,
+    }
+}
+
+fn delimit(until: Option<&Until>, out: &mut Vec<u8>) {
+    if let Some(u) = until.filter(|u| !u.peek) {
+        out.extend(u.delimiters.first().into_iter().flatten());
+    }
+}

@@ -1,0 +1,284 @@
+//! Runs a tail program over the bytes that are there. Everything it must remember is in [`State`], which a view holds.
+
+use super::parse::{stopped, Halt, Parser, Recovery};
+use super::scan::{self, Found, Match};
+use super::tail::{Captures, Op, Program, Run};
+use super::tree::Node;
+use super::view::Extra;
+use crate::eval::{Env, Seen};
+use crate::value::Value;
+use wireloom_ir::*;
+
+/// What a view remembers of a tail program.
+pub struct State {
+    pub pc: usize,
+    /// `wl_parser::left`.
+    pub left: u64,
+    pub extra: Extra,
+    pub slots: Vec<Value>,
+}
+
+/// How far a run of the machine came.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Bytes are needed. In the head everything starts anew with more; in the tail the used ones are gone.
+    More,
+    /// At the end of the head.
+    Begin,
+    End,
+    Fault { kind: FaultKind, place: PlaceId },
+    Internal(String),
+}
+
+pub struct Machine<'a> {
+    pub module: &'a Module,
+    pub program: &'a Program,
+    pub buf: &'a [u8],
+    pub eof: bool,
+    /// The message's own parameters.
+    pub args: &'a [Value],
+    /// Still in the head: [`Op::Begin`] stops.
+    pub in_head: bool,
+    /// All delimiters that a recovery may look for.
+    pub recovers: &'a [Until],
+}
+
+type Run1 = Result<(), Step>;
+
+impl From<Halt> for Step {
+    fn from(h: Halt) -> Step {
+        match h {
+            Halt::More(_) => Step::More,
+            Halt::Fault { kind, place, .. } => Step::Fault { kind, place },
+            Halt::Internal(what) => Step::Internal(what),
+        }
+    }
+}
+
+/// Evaluates the captures of a segment. One that cannot be (it stands in a case that is not taken) is left unset.
+pub fn capture(module: &Module, captures: &Captures, node: &Node, buf: &[u8], slots: &mut [Value]) {
+    let env = Env::grammar(module, Seen { node, buf });
+    for (slot, e) in captures {
+        slots[*slot] = env.eval(e).unwrap_or(Value::Unit);
+    }
+}
+
+impl Machine<'_> {
+    /// Goes on until bytes are missing or the message ends. `pos`: the next byte of `buf`; what lies before it is used.
+    pub fn run(&self, s: &mut State, pos: &mut usize) -> Step {
+        loop {
+            let Some(op) = self.program.ops.get(s.pc) else { return Step::Internal("tail program out of bounds".into()) };
+            match op {
+                Op::End => return Step::End,
+                Op::Begin if self.in_head => {
+                    s.pc += 1;
+                    return Step::Begin;
+                }
+                _ => {}
+            }
+            let before = *pos;
+            let done = self.step(op, s, pos);
+            s.extra.total += (*pos - before) as u64;
+            if let Err(step) = done {
+                return match (step, self.eof, op) {
+                    (Step::More, true, op) => Step::Fault { kind: FaultKind::TRUNCATED, place: place_of(op, self.program) },
+                    (step, ..) => step,
+                };
+            }
+        }
+    }
+
+    fn rest(&self, pos: usize) -> &[u8] {
+        &self.buf[pos.min(self.buf.len())..]
+    }
+
+    fn eval(&self, s: &State, e: &Expr) -> Result<Value, Step> {
+        let env = Env { module: self.module, locals: &s.slots, this: None, item: None, acc: None, act: None };
+        env.eval(e).map_err(|x| Step::from(stopped(x, 0)))
+    }
+
+    fn step(&self, op: &Op, s: &mut State, pos: &mut usize) -> Run1 {
+        let mut next = s.pc + 1;
+        match op {
+            Op::Segment { inst, field, segment } => self.segment(s, *inst, *field, *segment, pos)?,
+            Op::Set(slot, e) => s.slots[*slot] = self.eval(s, e)?,
+            Op::Jump(to) => next = *to,
+            Op::Unless(cond, to) => match self.eval(s, cond)? {
+                Value::Bool(true) => {}
+                Value::Bool(false) => next = *to,
+                _ => return Err(Step::Internal("a tail condition that is no bool".into())),
+            },
+            Op::Literal { values, peek, other, .. } => match scan::literal(self.rest(*pos), values, false) {
+                Match::Yes(n) => *pos += if *peek { 0 } else { n },
+                Match::No => next = *other,
+                Match::More => return Err(Step::More),
+            },
+            Op::AtEnd { other, .. } => match (self.rest(*pos).is_empty(), self.eof) {
+                (true, true) => {}
+                (true, false) => return Err(Step::More),
+                _ => next = *other,
+            },
+            Op::Run(r) => self.run_bytes(r, s, pos)?,
+            Op::Mark(slot) => s.slots[*slot] = Value::Int(s.extra.total as u128),
+            Op::Align { to, start, .. } => {
+                let start = start.and_then(|x| s.slots[x].as_int()).unwrap_or(0) as u64;
+                let over = s.extra.total.wrapping_sub(start) % (*to).max(1) as u64;
+                let pad = if over == 0 { 0 } else { *to as usize - over as usize };
+                if self.rest(*pos).len() < pad {
+                    return Err(Step::More);
+                }
+                *pos += pad;
+            }
+            Op::Fault { kind, place } => return Err(Step::Fault { kind: *kind, place: *place }),
+            Op::Begin | Op::End => {}
+        }
+        s.pc = next;
+        Ok(())
+    }
+
+    fn segment(&self, s: &mut State, inst: usize, field: FieldId, segment: usize, pos: &mut usize) -> Run1 {
+        let inst = &self.program.insts[inst];
+        let args = match inst.params.is_empty() {
+            true => self.args.to_vec(),
+            false => inst.params.iter().map(|p| s.slots[*p].clone()).collect(),
+        };
+        let slots = std::mem::take(&mut s.slots);
+        let mut parser = Parser { slots: &slots, ..Parser::new(self.module, self.buf, self.eof) };
+        let mut node = Node::new(inst.id, &inst.def, *pos, args);
+        let end = parser.field(&inst.def, &mut node, field, *pos);
+        let recovery = parser.recovery;
+        s.slots = slots;
+        if let Some(r) = recovery {
+            let origin = s.extra.total.wrapping_sub(*pos as u64);
+            set_recovery(&mut s.extra, &r, self.recovers, origin);
+        }
+        *pos = end?;
+        capture(self.module, &self.program.captures[segment], &node, self.buf, &mut s.slots);
+        Ok(())
+    }
+
+    // ---- runs ----
+
+    fn run_bytes(&self, r: &Run, s: &mut State, pos: &mut usize) -> Run1 {
+        let result = match &r.extent {
+            Extent::Length(e) => self.run_length(r, e, s, pos),
+            Extent::Until(u) => self.run_until(r, u, s, pos),
+            Extent::Run => self.run_class(r, s, pos),
+            Extent::ToEnd | Extent::Close => self.run_to_end(r, s, pos),
+        };
+        match &result {
+            Ok(()) => s.extra.in_run = 0,
+            Err(_) => s.extra.in_run = 1,
+        }
+        s.extra.left = s.left;
+        result
+    }
+
+    fn run_length(&self, r: &Run, length: &Expr, s: &mut State, pos: &mut usize) -> Run1 {
+        if s.extra.in_run == 0 {
+            let n = self.eval(s, length)?.as_int().ok_or(Step::Internal("a length that is no integer".into()))?;
+            if n > r.max as u128 {
+                return Err(Step::Fault { kind: r.too_long, place: r.place });
+            }
+            if n < r.min as u128 {
+                return Err(Step::Fault { kind: r.bad, place: r.place });
+            }
+            // Bytes that need no look may be passed on by the runtime itself: it sees `left`.
+            (s.left, s.extra.run) = if r.class.is_none() { (n as u64, 0) } else { (0, n as u64) };
+        } else {
+            s.extra.total += s.extra.left.saturating_sub(s.left);
+        }
+        let rest = self.rest(*pos);
+        let todo = s.left + s.extra.run;
+        let n = (rest.len() as u64).min(todo) as usize;
+        self.check(r, &rest[..n])?;
+        if r.class.is_none() { s.left -= n as u64 } else { s.extra.run -= n as u64 }
+        *pos += n;
+        if (n as u64) < todo { Err(Step::More) } else { Ok(()) }
+    }
+
+    fn check(&self, r: &Run, b: &[u8]) -> Run1 {
+        match &r.class {
+            Some(c) if b.iter().any(|x| !c.has(*x)) => Err(Step::Fault { kind: r.bad, place: r.place }),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin_count(&self, s: &mut State) {
+        if s.extra.in_run == 0 {
+            s.extra.run = 0;
+        }
+    }
+
+    fn run_until(&self, r: &Run, u: &Until, s: &mut State, pos: &mut usize) -> Run1 {
+        self.begin_count(s);
+        let rest = self.rest(*pos);
+        let room = usize::try_from(r.max - s.extra.run.min(r.max)).unwrap_or(usize::MAX);
+        match scan::delimiter(rest, &u.delimiters, room, r.class.as_ref()) {
+            Found::At(n, _) if s.extra.run + (n as u64) < r.min => Err(Step::Fault { kind: r.bad, place: r.place }),
+            Found::At(n, delimiter) => {
+                *pos += n + if u.peek { 0 } else { delimiter };
+                Ok(())
+            }
+            Found::TooLong => Err(Step::Fault { kind: r.too_long, place: r.place }),
+            Found::Illegal => Err(Step::Fault { kind: r.bad, place: r.place }),
+            Found::More(n) => {
+                s.extra.run += n as u64;
+                *pos += n;
+                Err(Step::More)
+            }
+        }
+    }
+
+    fn run_class(&self, r: &Run, s: &mut State, pos: &mut usize) -> Run1 {
+        self.begin_count(s);
+        let rest = self.rest(*pos);
+        let n = rest.iter().take_while(|b| r.class.is_none_or(|c| c.has(**b))).count();
+        s.extra.run += n as u64;
+        *pos += n;
+        if s.extra.run > r.max {
+            return Err(Step::Fault { kind: r.too_long, place: r.place });
+        }
+        if n == rest.len() && !self.eof {
+            return Err(Step::More);
+        }
+        if s.extra.run < r.min { Err(Step::Fault { kind: r.bad, place: r.place }) } else { Ok(()) }
+    }
+
+    fn run_to_end(&self, r: &Run, s: &mut State, pos: &mut usize) -> Run1 {
+        self.begin_count(s);
+        let rest = self.rest(*pos);
+        self.check(r, rest)?;
+        s.extra.run += rest.len() as u64;
+        *pos += rest.len();
+        if s.extra.run > r.max {
+            return Err(Step::Fault { kind: r.too_long, place: r.place });
+        }
+        if !self.eof { Err(Step::More) } else { Ok(()) }
+    }
+}
+
+/// Notes how to get back in step; positions of `r` count from `origin`.
+pub fn set_recovery(extra: &mut Extra, r: &Recovery, recovers: &[Until], origin: u64) {
+    match r {
+        Recovery::Until(u) => extra.recover = 2 + recovers.iter().position(|x| x == u).unwrap_or(0) as u32,
+        Recovery::Length { from, bytes } => {
+            extra.recover = 1;
+            extra.recover_at = origin.wrapping_add(*from as u64).saturating_add(*bytes);
+        }
+    }
+}
+
+/// Whether the machine stands at bytes that end where the connection ends.
+pub fn until_eof(p: &Program, pc: usize) -> bool {
+    matches!(p.ops.get(pc), Some(Op::Run(Run { extent: Extent::Close | Extent::ToEnd, .. })))
+}
+
+fn place_of(op: &Op, p: &Program) -> PlaceId {
+    match op {
+        Op::Segment { inst, field, .. } => p.insts[*inst].def.fields[field.index()].place,
+        Op::Literal { place, .. } | Op::AtEnd { place, .. } | Op::Align { place, .. } | Op::Fault { place, .. } => *place,
+        Op::Run(r) => r.place,
+        _ => PlaceId(0),
+    }
+}

@@ -1,0 +1,322 @@
+//! Parsing per the units' grammars, resumable as `wireloom.h` asks.
+//!
+//! In: bytes of a message's beginning (`parse`) or of its tail (`tail`) and a [`View`]. Out: the ABI's answers. The head
+//! is parsed again from its first byte on every call: plain, and bounded by calls × head size. The tail is a flat program
+//! ([`tail`], [`machine`]) whose state lies in the view. A handler that reads a message parses it once more from its base.
+
+pub mod machine;
+pub mod parse;
+pub mod scan;
+pub mod tail;
+pub mod tree;
+pub mod view;
+
+use crate::eval::{Env, Seen};
+use crate::value::{mask, Value};
+use crate::INTERNAL;
+use machine::{Machine, State, Step};
+use parse::{Halt, Parser};
+use std::sync::Arc;
+use tree::Node;
+use view::Extra;
+use wireloom_ir::grammar::tail as split;
+use wireloom_ir::*;
+use wireloom_runtime::abi::*;
+
+/// Set in `flags` where a fault leaves the stream in step.
+pub const IN_STEP: u32 = 32;
+/// Set in `ctx` of responses.
+pub const RESPONSE: u64 = 1 << 63;
+
+const PC_HEAD: u16 = 0;
+const PC_TAIL: u16 = 1;
+const PC_RECOVER_UNTIL: u16 = 2;
+const PC_RECOVER_LENGTH: u16 = 3;
+pub const PC_DONE: u16 = 4;
+
+/// A view while it is worked on.
+pub struct View {
+    pub parser: wl_parser,
+    pub extra: Extra,
+    pub slots: Vec<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    More,
+    Head,
+    Whole,
+    Bad,
+}
+
+/// All units of a module, ready to parse.
+pub struct Grammar {
+    pub module: Arc<Module>,
+    programs: Vec<Result<tail::Program, String>>,
+    /// All delimiters that a recovery may look for.
+    recovers: Vec<Until>,
+}
+
+impl Grammar {
+    /// The module must have the types of [`tail::intern_types`].
+    pub fn new(module: Arc<Module>) -> Grammar {
+        let programs = (0..module.units.len()).map(|u| tail::compile(&module, UnitId(u as u32))).collect();
+        let fields = module.units.iter().flat_map(|u| &u.fields);
+        let recovers = fields.filter_map(|f| match &f.kind {
+            FieldKind::Recover { how: Recover::Until(u) } => Some(u.clone()),
+            _ => None,
+        });
+        let recovers = recovers.collect();
+        Grammar { module, programs, recovers }
+    }
+
+    pub fn program(&self, unit: UnitId) -> Option<&tail::Program> {
+        self.programs[unit.index()].as_ref().ok()
+    }
+
+    pub fn view_size(&self, unit: UnitId) -> usize {
+        self.program(unit).map_or(view::FIXED, |p| view::view_size(&self.module, p))
+    }
+
+    /// Values of a unit's parameters.
+    pub fn args(&self, unit: UnitId, ctx: u64) -> Vec<Value> {
+        let params = &self.module.unit(unit).params;
+        params.iter().map(|p| unpack(&self.module, p, ctx)).collect()
+    }
+
+    /// The rule by which a message's head ends, if its tail could be lowered.
+    fn stop(&self, unit: UnitId) -> Option<split::Rule> {
+        let has_tail = self.program(unit).is_some_and(|p| !p.ops.is_empty());
+        has_tail.then(|| split::rule(&self.module, unit))
+    }
+
+    // ---- the head ----
+
+    pub fn parse(&self, unit: UnitId, v: &mut View, buf: &[u8], eof: bool) -> Answer {
+        let def = self.module.unit(unit);
+        if let (Err(why), true) = (&self.programs[unit.index()], def.streams) {
+            return self.internal(v, why);
+        }
+        let args = self.args(unit, v.parser.ctx);
+        let mut p = Parser { stop: self.stop(unit), ..Parser::new(&self.module, buf, eof) };
+        v.parser.flags = 0;
+        let node = match p.unit(unit, def, 0, args, def.body.len()) {
+            Ok(node) => node,
+            Err(halt) => {
+                v.extra = Extra::default();
+                if let Some(r) = &p.recovery {
+                    machine::set_recovery(&mut v.extra, r, &self.recovers, 0);
+                }
+                return self.halted(v, halt, p.recovery_at, buf.len(), eof);
+            }
+        };
+        let head = p.ended.unwrap_or(node.end);
+        v.parser.head = head as u32;
+        v.parser.pos = head as u32;
+        v.extra = Extra { total: head as u64, ..Extra::default() };
+        v.extra.set_ahead(&buf[head.min(buf.len())..], eof);
+        if let Some(r) = &p.recovery {
+            machine::set_recovery(&mut v.extra, r, &self.recovers, 0);
+        }
+        match self.facts(unit, &node, buf, v.parser.ctx) {
+            Ok(flags) => v.parser.flags = flags,
+            Err(why) => return self.internal(v, &why),
+        }
+        if p.ended.is_none() {
+            v.parser.pc = PC_DONE;
+            return Answer::Whole;
+        }
+        self.begin_tail(unit, v, &node, buf, head)
+    }
+
+    fn halted(&self, v: &mut View, halt: Halt, recovery_at: usize, n: usize, eof: bool) -> Answer {
+        match halt {
+            Halt::More(place) if eof => self.bad(v, FaultKind::TRUNCATED, place),
+            Halt::More(_) => {
+                v.parser.pc = PC_HEAD;
+                v.parser.scan = n as u32;
+                Answer::More
+            }
+            Halt::Fault { kind, place, at } => {
+                // A delimiter is looked for from where `recover` stands.
+                let from = if v.extra.recover == 1 { at } else { recovery_at };
+                if !self.can_recover(v, kind, at as u64) {
+                    return self.bad(v, kind, place);
+                }
+                self.begin_recovery(v, kind, place, from as u64);
+                v.parser.head = from as u32;
+                Answer::Head
+            }
+            Halt::Internal(why) => self.internal(v, &why),
+        }
+    }
+
+    fn bad(&self, v: &mut View, kind: FaultKind, place: PlaceId) -> Answer {
+        v.parser.fault = kind.0;
+        v.parser.place = place.0;
+        Answer::Bad
+    }
+
+    fn internal(&self, v: &mut View, why: &str) -> Answer {
+        crate::note_internal(why);
+        self.bad(v, INTERNAL, PlaceId(0))
+    }
+
+    /// Whether the stream can get back in step after a fault at this position.
+    fn can_recover(&self, v: &View, kind: FaultKind, at: u64) -> bool {
+        let passed = v.extra.recover == 1 && v.extra.recover_at < at;
+        v.extra.recover != 0 && !passed && kind != FaultKind::TRUNCATED && kind != INTERNAL
+    }
+
+    /// From here on `tail` skips, from position `from` on.
+    fn begin_recovery(&self, v: &mut View, kind: FaultKind, place: PlaceId, from: u64) {
+        self.bad(v, kind, place);
+        v.parser.flags |= IN_STEP;
+        v.parser.pc = if v.extra.recover == 1 { PC_RECOVER_LENGTH } else { PC_RECOVER_UNTIL };
+        v.parser.left = if v.extra.recover == 1 { v.extra.recover_at.saturating_sub(from) } else { 0 };
+    }
+
+    /// Starts the tail program: replays the head through it and goes on as far as no bytes are needed.
+    fn begin_tail(&self, unit: UnitId, v: &mut View, node: &Node, buf: &[u8], head: usize) -> Answer {
+        let def = self.module.unit(unit);
+        let Some(program) = self.program(unit) else { return self.internal(v, "a tail without a program") };
+        let mut s = State { pc: 0, left: 0, extra: v.extra, slots: vec![Value::Unit; program.slots.len()] };
+        machine::capture(&self.module, &program.captures[tail::HEAD], node, buf, &mut s.slots);
+        let mut pos = def.body[..def.tail as usize].last().and_then(|f| node.field(*f)).map_or(0, |f| f.next);
+        s.extra.total = pos as u64;
+        let m = self.machine(program, buf, false, &node.args, true);
+        let step = m.run(&mut s, &mut pos);
+        if !matches!(step, Step::Begin) || pos != head {
+            return self.internal(v, &format!("{}: the tail program lost the head: {step:?}", def.name));
+        }
+        v.parser.flags |= if machine::until_eof(program, s.pc) { WL_M_UNTIL_EOF } else { 0 };
+        v.parser.pc = PC_TAIL;
+        self.save(v, s);
+        Answer::Head
+    }
+
+    fn machine<'a>(&'a self, program: &'a tail::Program, buf: &'a [u8], eof: bool, args: &'a [Value], in_head: bool) -> Machine<'a> {
+        Machine { module: &self.module, program, buf, eof, args, in_head, recovers: &self.recovers }
+    }
+
+    fn save(&self, v: &mut View, s: State) {
+        v.parser.left = s.left;
+        v.parser.pos = s.extra.total as u32;
+        v.extra = Extra { pc: s.pc as u32, ..s.extra };
+        v.slots = s.slots;
+    }
+
+    /// `WL_M_*` by the clauses of the protocols that the message belongs to.
+    fn facts(&self, unit: UnitId, node: &Node, buf: &[u8], ctx: u64) -> Result<u32, String> {
+        let response = ctx & RESPONSE != 0;
+        let own = |p: &&Protocol| if response { p.response == Some(unit) } else { p.request == unit };
+        let env = Env::grammar(&self.module, Seen { node, buf });
+        let mut flags = 0;
+        for p in self.module.protocols.iter().filter(own) {
+            let clauses = match response {
+                true => [(&p.close_response, WL_M_CLOSE), (&p.interim, WL_M_INTERIM), (&p.tunnel, WL_M_TUNNEL)],
+                false => [(&p.close_request, WL_M_CLOSE), (&p.no_reply, WL_M_NO_REPLY), (&None, 0)],
+            };
+            for (when, flag) in clauses {
+                if let Some(when) = when {
+                    flags |= if env.truth(when).map_err(|s| format!("{s:?}"))? { flag } else { 0 };
+                }
+            }
+        }
+        Ok(flags)
+    }
+
+    // ---- the tail ----
+
+    /// Answers how many bytes belong to the message.
+    pub fn tail(&self, unit: UnitId, v: &mut View, buf: &[u8], eof: bool) -> (Answer, usize) {
+        match v.parser.pc {
+            PC_RECOVER_UNTIL => self.skip_until(v, buf, eof),
+            PC_RECOVER_LENGTH => self.skip_length(v, buf, eof),
+            PC_TAIL => self.tail_on(unit, v, buf, eof),
+            _ => (Answer::Whole, 0),
+        }
+    }
+
+    fn skip_length(&self, v: &mut View, buf: &[u8], eof: bool) -> (Answer, usize) {
+        let n = (buf.len() as u64).min(v.parser.left);
+        v.parser.left -= n;
+        match (v.parser.left, eof) {
+            (0, _) => (Answer::Bad, n as usize),
+            (_, false) => (Answer::More, n as usize),
+            (_, true) => self.lost_step(v, n as usize),
+        }
+    }
+
+    fn skip_until(&self, v: &mut View, buf: &[u8], eof: bool) -> (Answer, usize) {
+        let Some(u) = (v.extra.recover as usize).checked_sub(2).and_then(|i| self.recovers.get(i)) else { return self.lost_step(v, 0) };
+        match scan::delimiter(buf, &u.delimiters, usize::MAX, None) {
+            scan::Found::At(n, delimiter) => (Answer::Bad, n + delimiter),
+            scan::Found::More(n) if !eof => (Answer::More, n),
+            _ => self.lost_step(v, buf.len()),
+        }
+    }
+
+    /// The connection ended before the stream was back in step.
+    fn lost_step(&self, v: &mut View, used: usize) -> (Answer, usize) {
+        v.parser.flags &= !IN_STEP;
+        v.parser.left = 0;
+        (Answer::Bad, used)
+    }
+
+    fn tail_on(&self, unit: UnitId, v: &mut View, buf: &[u8], eof: bool) -> (Answer, usize) {
+        let Some(program) = self.program(unit) else { return (self.internal(v, "a tail without a program"), 0) };
+        let args = self.args(unit, v.parser.ctx);
+        let slots = std::mem::take(&mut v.slots);
+        let mut s = State { pc: v.extra.pc as usize, left: v.parser.left, extra: v.extra, slots };
+        let m = self.machine(program, buf, eof, &args, false);
+        let mut pos = 0;
+        let step = m.run(&mut s, &mut pos);
+        let pos = pos.min(buf.len());
+        if matches!(step, Step::End) {
+            s.extra.set_ahead(&buf[pos..], eof);
+        }
+        v.parser.flags |= if machine::until_eof(program, s.pc) { WL_M_UNTIL_EOF } else { 0 };
+        self.save(v, s);
+        match step {
+            Step::End => {
+                v.parser.pc = PC_DONE;
+                (Answer::Whole, pos)
+            }
+            Step::More | Step::Begin => (Answer::More, pos),
+            Step::Fault { kind, place } if self.can_recover(v, kind, v.extra.total) => {
+                self.begin_recovery(v, kind, place, v.extra.total);
+                let (answer, more) = self.tail(unit, v, &buf[pos..], eof);
+                (answer, pos + more)
+            }
+            Step::Fault { kind, place } => (self.bad(v, kind, place), pos),
+            Step::Internal(why) => (self.internal(v, &why), pos),
+        }
+    }
+
+    // ---- reading a message that was parsed before ----
+
+    /// The tree of a message of which `bytes` are its head, or all of it; `extra` is from its view.
+    pub fn read(&self, unit: UnitId, bytes: &[u8], ctx: u64, extra: &Extra, whole: bool) -> Result<Node, String> {
+        let def = self.module.unit(unit);
+        let stop = if whole { None } else { self.stop(unit) };
+        let mut p = Parser { stop, ..Parser::new(&self.module, bytes, extra.eof != 0) };
+        let args = self.args(unit, ctx);
+        p.unit(unit, def, 0, args, def.body.len()).map_err(|h| format!("{}: read back: {h:?}", def.name))
+    }
+}
+
+/// One parameter out of a packed context.
+fn unpack(m: &Module, p: &UnitParam, ctx: u64) -> Value {
+    let v = (ctx >> p.shift.min(63)) as u128 & mask(p.bits);
+    match m.ty(p.ty) {
+        Ty::Bool => Value::Bool(v != 0),
+        _ => Value::Int(v),
+    }
+}
+
+/// The context with which a response to a request is parsed.
+pub fn pack(params: &[UnitParam], args: &[Value]) -> u64 {
+    let bits = |(p, v): (&UnitParam, &Value)| ((v.as_int().unwrap_or(0) & mask(p.bits)) as u64) << p.shift.min(63);
+    params.iter().zip(args).map(bits).fold(RESPONSE, |a, b| a | b)
+}

@@ -1,0 +1,76 @@
+//! Looking for literals and delimiters in bytes of which more may come. Every answer is the same for any way of cutting
+//! the input: where the bytes at hand do not decide, the answer is "more".
+
+use wireloom_ir::ByteSet;
+
+/// What a literal does at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    Yes(usize),
+    No,
+    /// The bytes end inside a possible match.
+    More,
+}
+
+/// Whether one of the literals stands at the start of `b`; the first in order that does. `last`: no more bytes come.
+pub fn literal(b: &[u8], values: &[Vec<u8>], last: bool) -> Match {
+    for v in values {
+        if b.starts_with(v) {
+            return Match::Yes(v.len());
+        }
+        if !last && b.len() < v.len() && v.starts_with(b) {
+            return Match::More;
+        }
+    }
+    Match::No
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Offset of the delimiter and its length.
+    At(usize, usize),
+    /// None within the first `max + 1` positions.
+    TooLong,
+    /// The bytes do not decide; so many of them cannot belong to a delimiter.
+    More(usize),
+    /// A byte outside the class comes first.
+    Illegal,
+}
+
+/// The first delimiter at one of the offsets 0 to `max`, with only bytes of the class before it. The bytes decide in
+/// their order: whichever of delimiter, illegal byte and maximum comes first.
+pub fn delimiter(b: &[u8], delimiters: &[Vec<u8>], max: usize, class: Option<&ByteSet>) -> Found {
+    for at in 0..=b.len() {
+        match literal(&b[at..], delimiters, false) {
+            Match::Yes(n) if n > 0 => return Found::At(at, n),
+            Match::More => return Found::More(at),
+            _ if at >= max => return Found::TooLong,
+            _ => {}
+        }
+        if at < b.len() && class.is_some_and(|c| !c.has(b[at])) {
+            return Found::Illegal;
+        }
+    }
+    Found::More(b.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undecided_is_more() {
+        let crlf = [b"\r\n".to_vec()];
+        let find = |b: &[u8], max| delimiter(b, &crlf, max, None);
+        assert_eq!(find(b"ab\r", 9), Found::More(2));
+        assert_eq!(find(b"ab\r\n", 9), Found::At(2, 2));
+        assert_eq!(find(b"abc\r", 2), Found::TooLong);
+        assert_eq!(find(b"ab\r", 2), Found::More(2));
+        assert_eq!(find(b"ab", 2), Found::More(2));
+        let lower = ByteSet::range(b'a', b'z');
+        assert_eq!(delimiter(b"aB", &crlf, 9, Some(&lower)), Found::Illegal);
+        assert_eq!(delimiter(b"ab\r", &crlf, 9, Some(&lower)), Found::More(2));
+        assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], false), Match::More);
+        assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], true), Match::Yes(2));
+    }
+}

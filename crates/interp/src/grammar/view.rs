@@ -1,0 +1,89 @@
+//! The view of a message as bytes: `wl_parser`, a few counters, then the tail program's slots. Position independent, so
+//! the runtime may copy it about.
+
+use super::tail;
+use crate::value::{fixed_size, get_fixed, put_fixed, Value};
+use wireloom_ir::Module;
+use wireloom_runtime::abi::wl_parser;
+
+/// What follows `wl_parser` in a view.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Extra {
+    /// Bytes of the message seen so far (at its end: its length).
+    pub total: u64,
+    /// In a run: bytes gone by (searched runs) or still to come (checked runs).
+    pub run: u64,
+    /// `wl_parser::left` when we last looked: the runtime may have passed bytes on by itself.
+    pub left: u64,
+    pub in_run: u32,
+    /// The tail program's counter.
+    pub pc: u32,
+    /// How to get back in step after a fault: 0 not at all, 1 at `recover_at`, from 2 on at a delimiter of that number.
+    pub recover: u32,
+    pub _pad: u32,
+    /// Position in the message.
+    pub recover_at: u64,
+    /// Whether the input ended where `ahead` ends.
+    pub eof: u32,
+    pub _pad2: u32,
+    /// The first bytes behind the head (or the whole message), that its parser may have looked at: with them it can be
+    /// parsed again from the head alone.
+    pub ahead: [u8; AHEAD],
+    pub ahead_n: u64,
+}
+
+/// Longest look ahead: literals are shorter.
+pub const AHEAD: usize = 64;
+
+impl Default for Extra {
+    fn default() -> Self {
+        Extra { total: 0, run: 0, left: 0, in_run: 0, pc: 0, recover: 0, _pad: 0, recover_at: 0, eof: 0, _pad2: 0, ahead: [0; AHEAD], ahead_n: 0 }
+    }
+}
+
+impl Extra {
+    /// Notes what follows the message's first part.
+    pub fn set_ahead(&mut self, rest: &[u8], eof: bool) {
+        let n = rest.len().min(AHEAD);
+        self.ahead[..n].copy_from_slice(&rest[..n]);
+        self.ahead_n = n as u64;
+        self.eof = (eof && n == rest.len()) as u32;
+    }
+
+    pub fn ahead(&self) -> &[u8] {
+        &self.ahead[..(self.ahead_n as usize).min(AHEAD)]
+    }
+}
+
+/// Bytes in front of the slots.
+pub const FIXED: usize = std::mem::size_of::<wl_parser>() + std::mem::size_of::<Extra>();
+
+/// Bytes of one slot: a byte that says whether it is set, and the value.
+fn slot_size(m: &Module, ty: wireloom_ir::TyId) -> usize {
+    1 + fixed_size(m, ty)
+}
+
+pub fn view_size(m: &Module, p: &tail::Program) -> usize {
+    (FIXED + p.slots.iter().map(|t| slot_size(m, *t)).sum::<usize>()).next_multiple_of(8)
+}
+
+/// The slots as values; one that was never set is `Unit`.
+pub fn read_slots(m: &Module, p: &tail::Program, bytes: &[u8]) -> Vec<Value> {
+    let mut at = 0;
+    let mut read = |ty: &wireloom_ir::TyId| {
+        let b = &bytes[at..];
+        at += slot_size(m, *ty);
+        if b[0] == 0 { Value::Unit } else { get_fixed(m, *ty, &b[1..]) }
+    };
+    p.slots.iter().map(&mut read).collect()
+}
+
+pub fn write_slots(m: &Module, p: &tail::Program, values: &[Value], bytes: &mut [u8]) {
+    let mut at = 0;
+    for (ty, v) in p.slots.iter().zip(values) {
+        bytes[at] = !matches!(v, Value::Unit) as u8;
+        put_fixed(m, *ty, v, &mut bytes[at + 1..]);
+        at += slot_size(m, *ty);
+    }
+}

@@ -1,0 +1,431 @@
+//! The interpreter as a `wl_program`: the function table of `wireloom.h` over a module.
+//!
+//! Every function catches panics: one would be an internal error of the interpreter, never of the process. The table's
+//! `self_` is the [`Inner`] that the [`InterpProgram`] owns; a core's data hangs off the core's state memory, a waiting
+//! task's off its frame, tables off the shared memory, so the runtime need not know of any.
+
+use crate::eval::Stop;
+use crate::exec::activation::{Activation, Collected, CoreData, Suspended};
+use crate::exec::flatten::{self, Code};
+use crate::exec::tables::{Limits, Table};
+use crate::exec::{self, Flow};
+use crate::grammar::view::{self, Extra};
+use crate::grammar::{Answer, Grammar, View};
+use crate::value::{fixed_size, MsgRef, Value};
+use crate::INTERNAL;
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::os::raw::c_int;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Arc, Mutex};
+use wireloom_ir::*;
+use wireloom_runtime::abi::*;
+
+/// Bytes of a task's frame: the number of its entry in [`CoreData::tasks`], plus 1; 0 = it has not begun.
+const FRAME: u32 = 8;
+
+type Tables = Vec<Mutex<Table>>;
+
+pub struct Inner {
+    grammar: Grammar,
+    handlers: Vec<Code>,
+    on_fault: Vec<Option<Code>>,
+    /// All that was made for cores and shared memories: freed with the program.
+    cores: Mutex<Vec<*mut RefCell<CoreData>>>,
+    tables: Mutex<Vec<*mut Tables>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let cores = std::mem::take(&mut *self.cores.lock().unwrap_or_else(|e| e.into_inner()));
+        let tables = std::mem::take(&mut *self.tables.lock().unwrap_or_else(|e| e.into_inner()));
+        for p in cores {
+            // SAFETY: from Box::into_raw in `init_core`, freed once; no core runs any more.
+            drop(unsafe { Box::from_raw(p) });
+        }
+        for p in tables {
+            // SAFETY: from Box::into_raw in `init_shared`.
+            drop(unsafe { Box::from_raw(p) });
+        }
+    }
+}
+
+/// An interpreted program. Must outlive every runtime that runs its table.
+pub struct InterpProgram {
+    table: wl_program,
+    _units: Vec<wl_unit>,
+    inner: Box<Inner>,
+}
+
+// SAFETY: `Inner` is immutable but for two locked lists; what the pointers in them name belongs to one core each, or is
+// behind locks itself.
+unsafe impl Send for InterpProgram {}
+// SAFETY: as above.
+unsafe impl Sync for InterpProgram {}
+
+impl InterpProgram {
+    /// The function table; valid as long as `self`.
+    pub fn table(&self) -> *const wl_program {
+        &self.table
+    }
+
+    pub fn grammar(&self) -> &Grammar {
+        &self.inner.grammar
+    }
+
+    pub fn module(&self) -> &Arc<Module> {
+        &self.inner.grammar.module
+    }
+}
+
+/// Makes a program of a module.
+pub fn program(module: Arc<Module>) -> InterpProgram {
+    let mut module = module;
+    crate::grammar::tail::intern_types(Arc::make_mut(&mut module));
+    let handlers = module.handlers.iter().map(|h| flatten::body(&module, &h.body)).collect();
+    let on_fault = module.protocols.iter().map(|p| p.on_fault.as_ref().map(|b| flatten::body(&module, b))).collect();
+    let grammar = Grammar::new(module.clone());
+    let units: Vec<wl_unit> = (0..module.units.len()).map(|u| unit_entry(&grammar, UnitId(u as u32))).collect();
+    let inner = Box::new(Inner { grammar, handlers, on_fault, cores: Mutex::default(), tables: Mutex::default() });
+    let table = wl_program {
+        abi: WL_ABI,
+        units: units.len() as u32,
+        handlers: module.handlers.len() as u32,
+        frame_size: FRAME,
+        state_size: layout::counters_size(&module) + 8,
+        shared_size: layout::table_stats_size(&module) + 8,
+        session_size: module.sessions.iter().map(|s| fixed_size(&module, s.ty)).sum::<usize>() as u32,
+        _pad: 0,
+        self_: (&raw const *inner) as *mut c_void,
+        unit: units.as_ptr(),
+        init_shared: Some(init_shared),
+        init_core: Some(init_core),
+        run: Some(run),
+        fault_reply: Some(fault_reply),
+        cancel: Some(cancel),
+    };
+    InterpProgram { table, _units: units, inner }
+}
+
+fn unit_entry(g: &Grammar, unit: UnitId) -> wl_unit {
+    let def = g.module.unit(unit);
+    wl_unit {
+        view_size: g.view_size(unit) as u32,
+        head_max: u32::try_from(def.head_max).unwrap_or(u32::MAX),
+        whole_max: if def.streams { 0 } else { def.max },
+        parse: Some(parse),
+        tail: Some(tail),
+    }
+}
+
+/// # Safety
+/// `this` is the `self_` of a living program's table.
+unsafe fn inner<'a>(this: *mut c_void) -> &'a Inner {
+    // SAFETY: by contract.
+    unsafe { &*(this as *const Inner) }
+}
+
+/// Runs `f`; a panic in it is noted and gives `or`.
+fn guarded<T>(or: T, f: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| {
+        crate::note_internal("panic in the interpreter");
+        or
+    })
+}
+
+// ---- parsing ----
+
+/// # Safety
+/// `p` is a view of the unit's `view_size`.
+unsafe fn load(g: &Grammar, unit: UnitId, p: *mut wl_parser) -> View {
+    // SAFETY: a view begins with wl_parser and Extra and has room for the slots; before the first parse() all but the
+    // parser may be anything, which is why slots are read only in a tail.
+    unsafe {
+        let parser = p.read();
+        if parser.pc == 0 {
+            return View { parser, extra: Extra::default(), slots: Vec::new() };
+        }
+        let extra = p.add(1).cast::<Extra>().read_unaligned();
+        let bytes = std::slice::from_raw_parts(p.cast::<u8>().add(view::FIXED), g.view_size(unit) - view::FIXED);
+        let slots = g.program(unit).map(|t| view::read_slots(&g.module, t, bytes)).unwrap_or_default();
+        View { parser, extra, slots }
+    }
+}
+
+/// # Safety
+/// As for [`load`].
+unsafe fn store(g: &Grammar, unit: UnitId, v: &View, p: *mut wl_parser) {
+    // SAFETY: as for load.
+    unsafe {
+        p.write(v.parser);
+        p.add(1).cast::<Extra>().write_unaligned(v.extra);
+        let n = g.view_size(unit) - view::FIXED;
+        std::ptr::write_bytes(p.cast::<u8>().add(view::FIXED), 0, n);
+        let bytes = std::slice::from_raw_parts_mut(p.cast::<u8>().add(view::FIXED), n);
+        if let Some(t) = g.program(unit) {
+            view::write_slots(&g.module, t, &v.slots, bytes);
+        }
+    }
+}
+
+fn code(a: Answer) -> c_int {
+    match a {
+        Answer::More => WL_MORE,
+        Answer::Head => WL_HEAD,
+        Answer::Whole => WL_WHOLE,
+        Answer::Bad => WL_BAD,
+    }
+}
+
+unsafe fn input<'a>(buf: *const u8, n: u32) -> &'a [u8] {
+    if n == 0 {
+        return &[];
+    }
+    // SAFETY: the runtime gives n valid bytes.
+    unsafe { std::slice::from_raw_parts(buf, n as usize) }
+}
+
+unsafe extern "C" fn parse(this: *mut c_void, unit: u32, p: *mut wl_parser, buf: *const u8, n: u32, eof: c_int) -> c_int {
+    guarded(WL_BAD, || {
+        // SAFETY: called through our table, with what the ABI promises.
+        unsafe {
+            let (g, unit) = (&inner(this).grammar, UnitId(unit));
+            let mut v = load(g, unit, p);
+            let answer = g.parse(unit, &mut v, input(buf, n), eof != 0);
+            store(g, unit, &v, p);
+            code(answer)
+        }
+    })
+}
+
+unsafe extern "C" fn tail(this: *mut c_void, unit: u32, p: *mut wl_parser, buf: *const u8, n: u32, eof: c_int, used: *mut u32) -> c_int {
+    guarded(WL_BAD, || {
+        // SAFETY: as for parse; `used` is writable.
+        unsafe {
+            let (g, unit) = (&inner(this).grammar, UnitId(unit));
+            let mut v = load(g, unit, p);
+            let (answer, taken) = g.tail(unit, &mut v, input(buf, n), eof != 0);
+            store(g, unit, &v, p);
+            *used = taken as u32;
+            code(answer)
+        }
+    })
+}
+
+// ---- memory ----
+
+unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params: *const wl_param) {
+    guarded((), || {
+        // SAFETY: as for parse; `shared` has shared_size bytes.
+        unsafe {
+            let inner = inner(this);
+            let m = &inner.grammar.module;
+            let table = |t: &wireloom_ir::Table| {
+                Mutex::new(Table::new(Limits { capacity: t.capacity, idle: t.idle, evict_lru: t.evict_lru, memory: t.memory }))
+            };
+            let tables = Box::into_raw(Box::new(m.tables.iter().map(table).collect::<Tables>()));
+            inner.tables.lock().unwrap_or_else(|e| e.into_inner()).push(tables);
+            shared.cast::<u8>().add(layout::table_stats_size(m) as usize).cast::<*mut Tables>().write_unaligned(tables);
+        }
+    })
+}
+
+unsafe extern "C" fn init_core(this: *mut c_void, core: *mut wl_core) {
+    guarded((), || {
+        // SAFETY: as for parse; the core's state has state_size bytes.
+        unsafe {
+            let inner = inner(this);
+            let m = &inner.grammar.module;
+            let states = m.states.iter().map(|s| Value::zero(m, s.ty)).collect();
+            let data = Box::into_raw(Box::new(RefCell::new(CoreData { states, ..CoreData::default() })));
+            inner.cores.lock().unwrap_or_else(|e| e.into_inner()).push(data);
+            (*core).state.cast::<u8>().add(layout::counters_size(m) as usize).cast::<*mut RefCell<CoreData>>().write_unaligned(data);
+            for (i, s) in m.states.iter().enumerate() {
+                let Some(init) = &s.init else { continue };
+                let act = activation(inner, core, std::ptr::null_mut());
+                let value = act.env().eval(init);
+                match value {
+                    Ok(v) => (*data).borrow_mut().states[i] = v,
+                    Err(why) => crate::note_internal(&format!("state {}: {why:?}", s.name)),
+                }
+            }
+        }
+    })
+}
+
+/// # Safety
+/// The core was initialised by `init_core`, its shared memory by `init_shared`.
+unsafe fn activation<'a>(inner: &'a Inner, core: *mut wl_core, task: *mut wl_task) -> Activation<'a> {
+    let m = &inner.grammar.module;
+    // SAFETY: by contract.
+    let (data, tables) = unsafe {
+        let data = (*core).state.cast::<u8>().add(layout::counters_size(m) as usize).cast::<*mut RefCell<CoreData>>();
+        let tables = (*core).shared.cast::<u8>().add(layout::table_stats_size(m) as usize).cast::<*mut Tables>();
+        (&*data.read_unaligned(), (*tables.read_unaligned()).as_slice())
+    };
+    Activation {
+        grammar: &inner.grammar,
+        core,
+        task,
+        request: std::ptr::null(),
+        data,
+        tables,
+        hold: false,
+        own: Default::default(),
+        seen: Default::default(),
+        collect: None,
+        updating: Default::default(),
+    }
+}
+
+// ---- handlers ----
+
+unsafe extern "C" fn run(this: *mut c_void, task: *mut wl_task) -> c_int {
+    guarded(WL_T_FAULT, || {
+        // SAFETY: as for parse; the task and all it names are valid until we return.
+        unsafe {
+            let inner = inner(this);
+            let mut act = activation(inner, (*task).core, task);
+            let resumed = take_suspended(&act, task);
+            let handler = (*task).handler as usize;
+            let (mut pc, mut locals) = match resumed {
+                Some(s) => {
+                    act.hold = s.hold;
+                    *act.own.borrow_mut() = s.own;
+                    (s.pc, s.locals)
+                }
+                None => (0, first_locals(inner, &*task)),
+            };
+            let Some(body) = inner.handlers.get(handler) else { return WL_T_FAULT };
+            match exec::run(&act.env(), body, &mut locals, &mut pc, &mut Vec::new()) {
+                Ok(Flow::Suspend { hold }) => {
+                    let own = act.own.take();
+                    suspend(&act, task, Suspended { pc, locals, own, hold });
+                    WL_T_SUSPEND
+                }
+                Ok(_) => WL_T_DONE,
+                Err(stop) => fail(&mut *task, stop),
+            }
+        }
+    })
+}
+
+fn fail(task: &mut wl_task, stop: Stop) -> c_int {
+    let (kind, place) = match stop {
+        Stop::Fault { kind, place } => (kind, place),
+        Stop::Internal(why) => {
+            crate::note_internal(&why);
+            (INTERNAL, PlaceId(0))
+        }
+    };
+    task.fault = kind.0;
+    task.place = place.0;
+    WL_T_FAULT
+}
+
+/// Locals of a handler that begins.
+fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
+    let m = &inner.grammar.module;
+    let h = &m.handlers[task.handler as usize];
+    let mut locals = exec::fresh_locals(m, &h.body, inner.handlers[task.handler as usize].locals);
+    let mut set = |i: usize, v: Value| {
+        if let Some(l) = locals.get_mut(i) {
+            *l = v;
+        }
+    };
+    match h.on {
+        On::Message { protocol, .. } => set(0, Value::Msg(MsgRef::Request(m.protocols[protocol.index()].request))),
+        On::Opened(_) | On::Closed(_) => {
+            // SAFETY: null or the connection of the task.
+            let instance = unsafe { task.conn.as_ref() }.map_or(0, |c| c.instance);
+            set(0, Value::Int(instance as u128));
+        }
+        On::Fault => {
+            set(0, Value::Int(task.fault as u128));
+            set(1, Value::Int(task.place as u128));
+        }
+        On::Start | On::Every(_) | On::Test(_) => {}
+    }
+    locals
+}
+
+/// # Safety
+/// The task's frame has [`FRAME`] bytes, zero before its first run.
+unsafe fn take_suspended(act: &Activation, task: *mut wl_task) -> Option<Suspended> {
+    // SAFETY: by contract.
+    let frame = unsafe { (*task).frame.cast::<u32>() };
+    let n = unsafe { frame.read_unaligned() }.checked_sub(1)?;
+    let mut data = act.data.borrow_mut();
+    let found = data.tasks.get_mut(n as usize)?.take()?;
+    data.free.push(n);
+    // SAFETY: as above.
+    unsafe { frame.write_unaligned(0) };
+    Some(found)
+}
+
+/// # Safety
+/// As for [`take_suspended`].
+unsafe fn suspend(act: &Activation, task: *mut wl_task, s: Suspended) {
+    let mut data = act.data.borrow_mut();
+    let n = match data.free.pop() {
+        Some(n) => n,
+        None => {
+            data.tasks.push(None);
+            data.tasks.len() as u32 - 1
+        }
+    };
+    // SAFETY: by contract.
+    unsafe {
+        (*task).pc = s.pc as u32;
+        (*task).frame.cast::<u32>().write_unaligned(n + 1);
+    }
+    data.tasks[n as usize] = Some(s);
+}
+
+unsafe extern "C" fn cancel(this: *mut c_void, task: *mut wl_task) {
+    guarded((), || {
+        // SAFETY: as for run.
+        unsafe {
+            let act = activation(inner(this), (*task).core, task);
+            drop(take_suspended(&act, task));
+        }
+    })
+}
+
+unsafe extern "C" fn fault_reply(this: *mut c_void, core: *mut wl_core, proto: u32, fault: *const wl_fault, req: *const wl_msg) -> u32 {
+    guarded(0, || {
+        // SAFETY: as for run; `fault` is valid, `req` is null or valid.
+        unsafe {
+            let inner = inner(this);
+            (*core).out.p = (*core).out.start;
+            let (Some(p), Some(Some(body))) = (inner.grammar.module.protocols.get(proto as usize), inner.on_fault.get(proto as usize)) else {
+                return WL_R_CLOSE;
+            };
+            let collected = RefCell::new(Collected::default());
+            let mut act = activation(inner, core, std::ptr::null_mut());
+            (act.request, act.collect) = (req, Some(&collected));
+            let mut locals = vec![Value::Int((*fault).kind as u128), Value::Bool((*fault).side != 0), Value::Msg(MsgRef::Absent)];
+            if !req.is_null() {
+                locals[2] = Value::Msg(MsgRef::Request(p.request));
+            }
+            if let Some(b) = &p.on_fault {
+                let fresh = exec::fresh_locals(&inner.grammar.module, b, body.locals);
+                locals.extend(fresh.into_iter().skip(3));
+            }
+            if let Err(stop) = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new()) {
+                if let Stop::Internal(why) = stop {
+                    crate::note_internal(&why);
+                }
+                return WL_R_CLOSE;
+            }
+            let c = collected.borrow();
+            if !c.replied {
+                return WL_R_CLOSE;
+            }
+            match act.scratch(&c.bytes) {
+                Ok(_) => c.flags,
+                Err(_) => WL_R_CLOSE,
+            }
+        }
+    })
+}
