@@ -6,16 +6,19 @@
 //! unless `CI` is set: then it fails. With `PLAIN=1` the tests that can talk to a real memcached or redis in place of ours: that
 //! checks the tests' own expectations.
 
+pub mod admin;
 pub mod client;
 pub mod dialogue;
+pub mod limits;
 pub mod memcached;
 pub mod process;
+pub mod python;
 pub mod redis;
 pub mod script;
 
 pub use client::Client;
 pub use dialogue::{tag, Dialogue};
-pub use process::{free_port, require_tool, servers, Process, Wireloom};
+pub use process::{finish, free_port, require_tool, servers, Output, Process, Wireloom};
 pub use script::Backend;
 
 /// The repository's root.

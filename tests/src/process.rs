@@ -101,6 +101,15 @@ impl Process {
         line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
     }
 
+    /// CPU time used so far, in milliseconds.
+    pub fn cpu_ms(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let after_name = stat.rsplit(')').next().unwrap_or("");
+        let field = |n: usize| after_name.split_whitespace().nth(n).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+        // utime and stime, in ticks of 10 ms.
+        (field(11) + field(12)) * 10
+    }
+
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, |d| d.count())
     }
@@ -136,6 +145,62 @@ impl Wireloom {
         adjust(&mut command);
         Process::start(app, &mut command, port)
     }
+}
+
+/// What a command has said, and how it ended (None: by a signal, or after 60 s).
+pub struct Output {
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard output and standard error.
+    pub text: String,
+}
+
+impl Wireloom {
+    /// Runs `wireloom <args>` to its end.
+    pub fn command(args: &[&str]) -> Output {
+        Self::command_with(args, |_| {})
+    }
+
+    pub fn command_with(args: &[&str], adjust: impl FnOnce(&mut Command)) -> Output {
+        let mut command = Command::new(Self::binary());
+        command.current_dir(root()).args(args);
+        adjust(&mut command);
+        finish(&mut command)
+    }
+}
+
+/// Runs a command to its end, at most 60 s.
+pub fn finish(command: &mut Command) -> Output {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
+    let until = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("the child is ours") {
+            break status.code();
+        }
+        if Instant::now() > until {
+            child.kill().ok();
+            child.wait().ok();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let out = out.join().unwrap_or_default();
+    let text = format!("{out}{}", err.join().unwrap_or_default());
+    Output { code: status, out, text }
+}
+
+/// Reads a pipe to its end beside the rest.
+fn collect(pipe: Option<impl std::io::Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            pipe.read_to_end(&mut bytes).ok();
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
 }
 
 /// `127.0.0.1:p1,127.0.0.1:p2`, as the `servers` parameter takes it.

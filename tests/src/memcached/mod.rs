@@ -31,6 +31,10 @@ impl Service {
         Service { port: front.port, front, backends }
     }
 
+    pub fn ports(&self) -> Vec<u16> {
+        self.backends.iter().map(|b| b.port).collect()
+    }
+
     /// `kv_server`; a plain memcached with `PLAIN=1`.
     pub fn kv() -> Service {
         let front = if plain() { Process::memcached() } else { Wireloom::run("kv_server", &[]) };

@@ -1,0 +1,59 @@
+//! An HTTP backend in Python: echoes bodies, sends bodies of any size by length, chunked or until close.
+
+use crate::{free_port, Process};
+use std::process::Command;
+
+const SERVER: &str = r#"
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    def log_message(self, *a): pass
+    def body(self):
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            out = b""
+            while True:
+                n = int(self.rfile.readline().split(b";")[0], 16)
+                out += self.rfile.read(n)
+                self.rfile.readline()
+                if n == 0: return out
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+    def give(self, data, kind="length"):
+        self.send_response(200)
+        self.send_header("X-Seen-Method", self.command)
+        self.send_header("X-Seen-For", self.headers.get("X-Forwarded-For", ""))
+        if kind == "length": self.send_header("Content-Length", str(len(data)))
+        elif kind == "chunked": self.send_header("Transfer-Encoding", "chunked")
+        else: self.close_connection = True
+        self.end_headers()
+        if self.command == "HEAD": return
+        if kind == "chunked":
+            for i in range(0, len(data), 10000):
+                piece = data[i:i + 10000]
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.write(b"0\r\n\r\n")
+        else: self.wfile.write(data)
+    def do_GET(self):
+        parts = self.path.strip("/").split("/")
+        kind = parts[0] if parts[0] in ("chunked", "close") else "length"
+        size = int(parts[-1]) if parts[-1].isdigit() else 2
+        self.give((b"0123456789abcdef" * (size // 16 + 1))[:size], kind)
+    do_HEAD = do_GET
+    def do_POST(self): self.give(self.body())
+    do_PUT = do_POST
+http.server.ThreadingHTTPServer.request_queue_size = 512
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"#;
+
+/// What `/size/<n>`, `/chunked/<n>` and `/close/<n>` answer.
+pub fn body(size: usize) -> Vec<u8> {
+    b"0123456789abcdef".iter().copied().cycle().take(size).collect()
+}
+
+impl Process {
+    pub fn python_http() -> Process {
+        let port = free_port();
+        Process::start("python", Command::new("python3").args(["-c", SERVER, &port.to_string()]), port)
+    }
+}

@@ -1,0 +1,144 @@
+//! `--admin`: `/metrics` and `/status` count what happened.
+
+use std::time::{Duration, Instant};
+use wireloom_tests::memcached::{key_of, Service};
+use wireloom_tests::{admin, free_port, servers, Backend, Client, Process, Wireloom};
+
+fn proxy(n: usize, extra: &[&str]) -> (Service, u16) {
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    let mut args = vec!["--admin", address.as_str()];
+    args.extend(extra);
+    (Service::proxy(n, &args), port)
+}
+
+/// Counters may be read a moment before the core has stored them.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(5);
+    while !holds() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn counts_match_the_traffic() {
+    if wireloom_tests::plain() {
+        return;
+    }
+    let (service, page) = proxy(2, &[]);
+    let before = admin::status(page);
+    let opened = admin::port_of(&before, "client")["opened"].as_u64().unwrap_or(0);
+    let mut clients: Vec<Client> = (0..5).map(|_| Client::connect(service.port)).collect();
+    for c in &mut clients {
+        for i in 0..10 {
+            c.send(format!("set k{i} 0 0 1\r\nx\r\n")).expect("STORED\r\n");
+            c.send(format!("get k{i} none\r\n")).expect(format!("VALUE k{i} 0 1\r\nx\r\nEND\r\n"));
+            c.send(format!("get k{i}\r\n")).expect(format!("VALUE k{i} 0 1\r\nx\r\nEND\r\n"));
+        }
+    }
+    let mut status = admin::status(page);
+    eventually("150 requests", || {
+        status = admin::status(page);
+        admin::port_of(&status, "client")["replies"] == 150
+    });
+    let client = admin::port_of(&status, "client");
+    assert_eq!(client["requests"], 150, "{status}");
+    assert_eq!(client["opened"].as_u64(), Some(opened + 5), "{status}");
+    assert!(client["bytes_in"].as_u64() >= Some(150 * 8), "{status}");
+    // A get of two keys is two calls.
+    let text = admin::port_of(&status, "text");
+    assert_eq!((text["requests"].as_u64(), text["replies"].as_u64()), (Some(200), Some(200)), "{status}");
+    let backends = text["backends"].as_array().expect("backends");
+    assert_eq!(backends.iter().filter_map(|b| b["requests"].as_u64()).sum::<u64>(), 200);
+    assert!(backends.iter().all(|b| b["up"] == true && b["load"] == 0), "{status}");
+    let counters = &status["apps"][0]["counters"];
+    assert_eq!((&counters["gets"], &counters["multigets"], &counters["writes"]), (&100.into(), &50.into(), &50.into()), "{status}");
+    let metrics = admin::metrics(page);
+    assert_eq!(admin::sample(&metrics, "wireloom_requests_total{app=\"memcached_proxy\",port=\"client\"}"), 150);
+    assert_eq!(admin::sample(&metrics, "wireloom_counter_total{app=\"memcached_proxy\",name=\"writes\"}"), 50);
+    assert_eq!(admin::sample(&metrics, "wireloom_request_seconds_count"), 150);
+    drop(clients);
+    eventually("connections are closed", || admin::port_of(&admin::status(page), "client")["open"] == 0);
+}
+
+#[test]
+fn metrics_are_well_formed() {
+    if wireloom_tests::plain() {
+        return;
+    }
+    let (service, page) = proxy(1, &[]);
+    Client::connect(service.port).send("nonsense\r\nset k 0 0 1\r\nabc\r\n").expect("ERROR\r\nCLIENT_ERROR");
+    for line in admin::metrics(page).lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            assert!(comment.starts_with("HELP wireloom_") || comment.starts_with("TYPE wireloom_"), "{line}");
+            continue;
+        }
+        let (name, value) = line.rsplit_once(' ').unwrap_or((line, ""));
+        let labels = name.find('{').map_or("{}", |at| &name[at..]);
+        assert!(name.starts_with("wireloom_") && labels.ends_with('}') && value.parse::<f64>().is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn faults_are_counted_by_kind() {
+    let backend = Backend::new();
+    let page = free_port();
+    let address = format!("127.0.0.1:{page}");
+    let list = servers(&[backend.port]);
+    let proxy = Wireloom::run("http_balancer", &["--set", &list, "--set", "backend.call_timeout=150ms", "--admin", &address]);
+    for _ in 0..3 {
+        Client::connect(proxy.port).send("GET / HTTP/9.9\r\nHost: a\r\n\r\n").expect("HTTP/1.1 ");
+    }
+    Client::connect(proxy.port).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("HTTP/1.1 504 ");
+    eventually("a timeout is counted", || admin::faults(&admin::status(page), "timeout") == 1);
+    let status = admin::status(page);
+    let all: u64 = status["apps"][0]["faults"].as_array().into_iter().flatten().filter_map(|f| f["count"].as_u64()).sum();
+    assert_eq!(all, 4, "{status}");
+    let metrics = admin::metrics(page);
+    assert_eq!(admin::sample(&metrics, "wireloom_faults_total"), 4, "{metrics}");
+}
+
+/// A backend that is lost is shown as ejected, and as up again after its return.
+#[test]
+fn ejection_and_return_are_shown() {
+    if wireloom_tests::plain() {
+        return;
+    }
+    let (mut service, page) = proxy(2, &["--set", "text.eject_time=200ms"]);
+    let key = key_of(1, 2, "eject");
+    let up = |server: usize| admin::port_of(&admin::status(page), "text")["backends"][server]["up"] == true;
+    assert!(up(0) && up(1));
+    let port = service.backends[1].port;
+    service.backends[1].kill();
+    let mut c = Client::connect(service.port);
+    eventually("the backend is ejected", || {
+        c.send(format!("get {key}\r\n"));
+        assert!(c.take_line().starts_with("SERVER_ERROR"));
+        !up(1)
+    });
+    assert!(up(0));
+    let status = admin::status(page);
+    let lost = &admin::port_of(&status, "text")["backends"][1];
+    assert!(lost["ejections"].as_u64() > Some(0) && lost["failures"].as_u64() > Some(0), "{status}");
+    service.backends[1] = Process::memcached_on(port);
+    eventually("the backend is up again", || {
+        c.send(format!("get {key}\r\n"));
+        c.take_line();
+        up(1)
+    });
+    c.send(format!("get {key}\r\n")).expect("END\r\n");
+}
+
+#[test]
+fn unknown_paths_and_bad_requests_do_no_harm() {
+    let page = free_port();
+    let web = Wireloom::run("static_web", &["--admin", &format!("127.0.0.1:{page}")]);
+    Client::connect(page).send("GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n").expect("HTTP/1.1 404 ");
+    Client::connect(page).send("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").expect("HTTP/1.1 405 ");
+    Client::connect(page).send(vec![0xff; 20_000]).finish_sending();
+    let silent = Client::connect(page);
+    admin::status(page);
+    drop(silent);
+    Client::connect(web.port).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("HTTP/1.1 200 OK\r\n");
+}

@@ -1,0 +1,90 @@
+//! Where keys go: `distribution=ketama` agrees with libmemcached, `maglev` is even and moves little.
+
+use std::collections::HashMap;
+use std::process::Command;
+use wireloom_tests::memcached::Service;
+use wireloom_tests::{servers, Client, Wireloom};
+
+/// Asks libmemcached itself (weighted ketama, as its tools and most clients use it) who owns each key.
+const LIBMEMCACHED: &str = r#"
+import ctypes, sys
+lib = ctypes.CDLL("libmemcached.so.11")
+lib.memcached.restype = ctypes.c_void_p
+lib.memcached_generate_hash.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
+lib.memcached_behavior_set.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64]
+lib.memcached_server_add.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint16]
+m = lib.memcached(None, 0)
+KETAMA_WEIGHTED = 16
+assert lib.memcached_behavior_set(m, KETAMA_WEIGHTED, 1) == 0
+for port in sys.argv[2:]:
+    assert lib.memcached_server_add(m, b"127.0.0.1", int(port)) == 0
+print(*[lib.memcached_generate_hash(m, b"key%d" % i, len(b"key%d" % i)) for i in range(int(sys.argv[1]))])
+"#;
+
+/// Which backend holds each of `key0` to `key<n-1>`, after all were set through the proxy.
+fn owners(proxy: u16, backends: &[u16], n: usize) -> Vec<usize> {
+    let mut proxy = Client::connect(proxy);
+    for i in 0..n {
+        proxy.send(format!("set key{i} 0 0 1\r\nx\r\n"));
+    }
+    proxy.expect("STORED\r\n".repeat(n));
+    let mut held = HashMap::new();
+    for (b, backend) in backends.iter().enumerate() {
+        let mut direct = Client::connect(*backend);
+        for i in 0..n {
+            direct.send(format!("mg key{i}\r\n"));
+        }
+        for i in 0..n {
+            if direct.take_line() == "HD" {
+                assert!(held.insert(i, b).is_none(), "key{i} is on two servers");
+            }
+        }
+    }
+    (0..n).map(|i| *held.get(&i).unwrap_or_else(|| panic!("key{i} is on no server"))).collect()
+}
+
+#[test]
+fn ketama_agrees_with_libmemcached() {
+    let service = Service::proxy(3, &["--set", "distribution=ketama"]);
+    if service.backends.is_empty() {
+        return;
+    }
+    let n = 500;
+    let mut command = Command::new("python3");
+    command.args(["-c", LIBMEMCACHED, &n.to_string()]).args(service.backends.iter().map(|b| b.port.to_string()));
+    let out = command.output().expect("python3 runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    if !out.status.success() {
+        assert!(std::env::var_os("CI").is_none(), "{}", String::from_utf8_lossy(&out.stderr));
+        eprintln!("SKIPPED: libmemcached.so.11 is not installed (libmemcached-tools brings it)");
+        return;
+    }
+    let theirs: Vec<usize> = text.split_whitespace().map(|w| w.parse().expect("a number")).collect();
+    let ours = owners(service.port, &service.ports(), n);
+    let differ = ours.iter().zip(&theirs).filter(|(a, b)| a != b).count();
+    assert_eq!(differ, 0, "{differ} of {n} keys lie elsewhere");
+}
+
+#[test]
+fn maglev_is_even_and_moves_little() {
+    let service = Service::proxy(3, &["--set", "distribution=maglev"]);
+    if service.backends.is_empty() {
+        return;
+    }
+    let n = 1500;
+    let three = owners(service.port, &service.ports(), n);
+    for b in 0..3 {
+        let share = three.iter().filter(|o| **o == b).count();
+        // An even share is 500; chance alone gives a deviation of 18.
+        assert!((400..600).contains(&share), "server {b} holds {share} of {n}");
+    }
+    // The same without the third server: keys of the others hardly move.
+    let ports = &service.ports()[..2];
+    let fewer = Wireloom::run("memcached_proxy", &["--set", &servers(ports), "--set", "distribution=maglev"]);
+    for port in ports {
+        Client::connect(*port).send("flush_all\r\n").expect("OK\r\n");
+    }
+    let two = owners(fewer.port, ports, n);
+    let moved = three.iter().zip(&two).filter(|(a, b)| **a != 2 && a != b).count();
+    assert!(moved < n / 10, "{moved} of {n} keys moved that need not");
+}

@@ -1,0 +1,281 @@
+//! Faults around `http_balancer` on real sockets: lost, refusing, silent and half-open backends; slow and vanishing clients.
+
+use std::time::{Duration, Instant};
+use wireloom_tests::client::show;
+use wireloom_tests::{servers, Backend, Client, Process, Wireloom};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+fn balancer(ports: &[u16], options: &[&str]) -> Process {
+    let list = servers(ports);
+    let mut args = vec!["--set", list.as_str()];
+    options.iter().for_each(|o| args.extend(["--set", o]));
+    Wireloom::run("http_balancer", &args)
+}
+
+fn status(client: &mut Client) -> String {
+    let head = client.take_until(b"\r\n\r\n");
+    String::from_utf8_lossy(&head).split(' ').nth(1).unwrap_or("").to_string()
+}
+
+/// One request and its answer: the proxy still works.
+fn still_serves(proxy: &Process, backend: &Backend) {
+    let mut client = Client::connect(proxy.port);
+    client.send(GET);
+    // A connection of the pool may be used, which nobody here reads: only fresh ones are accepted.
+    let mut server = backend.accept();
+    server.take_until(b"\r\n\r\n");
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    assert_eq!(status(&mut client), "200");
+    client.expect("ok");
+}
+
+/// A backend lost in mid-answer: the client sees that the answer is cut, by length, by chunks, gently or by a reset.
+#[test]
+fn a_backend_lost_in_mid_answer_is_seen_as_truncation() {
+    let backend = Backend::new();
+    let proxy = balancer(&[backend.port], &["backend.eject_after=1000"]);
+    for reset in [false, true] {
+        for (head, part, end) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", "x".repeat(100), None),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "a\r\n0123456789\r\n".into(), Some("0\r\n\r\n")),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "a\r\n01234".into(), Some("0\r\n\r\n")),
+        ] {
+            let mut client = Client::connect(proxy.port);
+            client.send(GET);
+            let mut server = backend.accept();
+            server.take_until(b"\r\n\r\n");
+            server.send(head).send(&part);
+            assert_eq!(status(&mut client), "200");
+            client.expect(&part);
+            if reset {
+                server.reset();
+            } else {
+                drop(server);
+            }
+            let rest = client.rest();
+            assert!(rest.len() < 900 && end.is_none_or(|e| !rest.ends_with(e.as_bytes())), "the cut is hidden: {}", show(&rest));
+        }
+    }
+    still_serves(&proxy, &backend);
+}
+
+#[test]
+fn a_refusing_backend_is_502_and_returns() {
+    let mut backend = Backend::refusing();
+    let proxy = balancer(&[backend.port], &["backend.eject_time=100ms"]);
+    for _ in 0..10 {
+        let mut client = Client::connect(proxy.port);
+        client.send(GET);
+        assert_eq!(status(&mut client), "502");
+    }
+    backend.listen();
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut client = Client::connect(proxy.port);
+        client.send(GET);
+        if let Some(mut server) = backend.accept_within(Duration::from_millis(100)) {
+            server.take_until(b"\r\n\r\n");
+            server.send("HTTP/1.1 204 No Content\r\n\r\n");
+            assert_eq!(status(&mut client), "204");
+            break;
+        }
+        assert!(Instant::now() < until, "the backend is back but not used");
+    }
+}
+
+/// With one of two backends gone, every new client is served by the other once the lost one is ejected.
+#[test]
+fn clients_move_away_from_a_lost_backend() {
+    let good = Process::nginx("location / { return 200 ok; }");
+    let gone = Backend::refusing();
+    let proxy = balancer(&[gone.port, good.port], &["backend.eject_after=2", "backend.eject_time=30s"]);
+    let mut codes = Vec::new();
+    for _ in 0..40 {
+        let mut client = Client::connect(proxy.port);
+        client.send(GET);
+        codes.push(status(&mut client));
+    }
+    let bad = codes.iter().filter(|c| *c != "200").count();
+    assert!(bad <= 4 && codes[20..].iter().all(|c| c == "200"), "{codes:?}");
+}
+
+#[test]
+fn a_silent_backend_is_504() {
+    let backend = Backend::new();
+    let proxy = balancer(&[backend.port], &["backend.call_timeout=200ms", "backend.eject_after=1000"]);
+    let mut client = Client::connect(proxy.port);
+    client.send(GET);
+    let mut server = backend.accept();
+    server.take_until(b"\r\n\r\n");
+    let start = Instant::now();
+    assert_eq!(status(&mut client), "504");
+    assert!((150..2000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
+    // The late answer must not be anyone's.
+    let mut next = Client::connect(proxy.port);
+    next.send(GET);
+    server.stream.set_nonblocking(false).ok();
+    let _ = std::io::Write::write_all(&mut server.stream, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate");
+    let mut fresh = backend.accept();
+    fresh.take_until(b"\r\n\r\n");
+    fresh.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfresh");
+    assert_eq!(status(&mut next), "200");
+    next.expect("fresh");
+}
+
+/// A backend that stops in mid-answer: the client is not left waiting for ever.
+#[test]
+fn a_backend_silent_in_mid_answer_ends_the_answer() {
+    let backend = Backend::new();
+    let proxy = balancer(&[backend.port], &["backend.call_timeout=200ms", "backend.eject_after=1000"]);
+    let mut client = Client::connect(proxy.port);
+    client.send(GET);
+    let mut server = backend.accept();
+    server.take_until(b"\r\n\r\n");
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nsome");
+    assert_eq!(status(&mut client), "200");
+    let rest = client.rest();
+    assert_eq!(show(&rest), show(b"some"));
+}
+
+/// Half-open: the kernel accepts, the process is stopped. And a full backlog: nobody accepts at all.
+#[test]
+fn a_stopped_backend_is_504() {
+    let nginx = Process::nginx("location / { return 200 ok; }");
+    let proxy = balancer(&[nginx.port], &["backend.call_timeout=200ms", "backend.eject_after=1000"]);
+    let mut client = Client::connect(proxy.port);
+    client.send(GET);
+    assert_eq!(status(&mut client), "200");
+    client.expect("ok");
+    // nginx has a worker besides its master.
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", nginx.child.id())).unwrap_or_default();
+    let workers: Vec<i32> = children.split_whitespace().filter_map(|p| p.parse().ok()).collect();
+    let signal = |s: i32| {
+        // SAFETY: signals to our own child's children.
+        workers.iter().for_each(|w| unsafe { libc::kill(*w, s); });
+    };
+    assert!(!workers.is_empty());
+    signal(libc::SIGSTOP);
+    for _ in 0..2 {
+        let mut late = Client::connect(proxy.port);
+        late.send(GET);
+        assert_eq!(status(&mut late), "504");
+    }
+    signal(libc::SIGCONT);
+    let mut again = Client::connect(proxy.port);
+    again.send(GET);
+    assert_eq!(status(&mut again), "200");
+    again.expect("ok");
+}
+
+#[test]
+fn a_slow_client_is_408() {
+    let backend = Backend::new();
+    let proxy = balancer(&[backend.port], &["client.read_timeout=300ms"]);
+    let mut client = Client::connect(proxy.port);
+    client.send("GET / HT");
+    let start = Instant::now();
+    assert_eq!(status(&mut client), "408");
+    assert!((200..3000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
+    client.rest();
+    // A byte now and then does not help.
+    let mut client = Client::connect(proxy.port);
+    let start = Instant::now();
+    for byte in GET.as_bytes().iter().cycle() {
+        if std::io::Write::write_all(&mut client.stream, &[*byte]).is_err() || start.elapsed() > Duration::from_secs(2) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        if *byte == b'a' {
+            break;
+        }
+    }
+    assert_eq!(status(&mut client), "408");
+    // A body that stops.
+    let mut client = Client::connect(proxy.port);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nsome");
+    let mut server = backend.accept();
+    server.take_until(b"\r\n\r\n");
+    let rest = client.rest();
+    assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408 "), "{}", show(&rest));
+    assert_eq!(server.rest(), b"some");
+    still_serves(&proxy, &backend);
+}
+
+/// A client gone in mid-body: the backend sees a broken request, not a complete one; the proxy goes on.
+#[test]
+fn a_client_gone_in_mid_body() {
+    let backend = Backend::new();
+    let proxy = balancer(&[backend.port], &[]);
+    for (head, part) in [("Content-Length: 100", "some"), ("Transfer-Encoding: chunked", "4\r\nsome\r\n")] {
+        for reset in [false, true] {
+            let mut client = Client::connect(proxy.port);
+            client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{head}\r\n\r\n{part}"));
+            let mut server = backend.accept();
+            server.take_until(b"\r\n\r\n");
+            server.expect(part);
+            if reset {
+                client.reset();
+            } else {
+                drop(client);
+            }
+            server.expect_closed();
+        }
+    }
+    still_serves(&proxy, &backend);
+}
+
+/// A client that goes while its request is with the backend: the late answer is not given to anyone else.
+#[test]
+fn a_client_gone_before_its_answer() {
+    let backend = Backend::new();
+    let proxy = balancer(&[backend.port], &[]);
+    let mut gone = Client::connect(proxy.port);
+    gone.send("GET /gone HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut first = backend.accept();
+    first.take_until(b"\r\n\r\n");
+    gone.reset();
+    std::thread::sleep(Duration::from_millis(30));
+    let _ = std::io::Write::write_all(&mut first.stream, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngone");
+    std::thread::sleep(Duration::from_millis(30));
+    let mut next = Client::connect(proxy.port);
+    next.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
+    // It may come over the first connection, once its answer was read to the end, or over a fresh one.
+    let mut server = backend.accept_within(Duration::from_millis(300)).unwrap_or(first);
+    assert!(show(&server.take_until(b"\r\n\r\n")).contains("/next"));
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext");
+    assert_eq!(status(&mut next), "200");
+    next.expect("next");
+}
+
+/// A client that has said all and closed its sending side still gets its answer.
+#[test]
+fn a_half_closed_client_gets_its_answer() {
+    let backend = Backend::new();
+    let proxy = balancer(&[backend.port], &[]);
+    let mut client = Client::connect(proxy.port);
+    client.send(GET).finish_sending();
+    let mut server = backend.accept();
+    server.take_until(b"\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(50));
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    assert_eq!(status(&mut client), "200");
+    client.expect("ok").expect_closed();
+}
+
+/// A pooled connection that the backend has closed in the meantime is no error for the next request.
+#[test]
+fn a_stale_pooled_connection_is_replaced() {
+    let backend = Backend::new();
+    let proxy = balancer(&[backend.port], &[]);
+    for _ in 0..5 {
+        let mut client = Client::connect(proxy.port);
+        client.send(GET);
+        let mut server = backend.accept();
+        server.take_until(b"\r\n\r\n");
+        server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        assert_eq!(status(&mut client), "200");
+        drop(server);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,284 @@
+//! Pressure: slow readers, clients that never read, thousands of idle connections, no descriptors left, and the drain.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use wireloom_tests::limits::{limit_descriptors, raise_descriptors};
+use wireloom_tests::memcached::Service;
+use wireloom_tests::{servers, Backend, Client, Process, Wireloom};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const MIB: u64 = 1024;
+
+/// A request at full speed; how long it took.
+fn timed_get(client: &mut Client, end: &[u8]) -> Duration {
+    let start = Instant::now();
+    client.send(GET).take_until(end);
+    start.elapsed()
+}
+
+/// Reads one byte a second of an answer of 200 MB; others are served at full speed, and memory stays flat.
+#[test]
+fn a_reader_at_one_byte_a_second() {
+    let nginx = Process::nginx("location = / { return 200 done; } location /big { }");
+    let folder = std::env::temp_dir().join(format!("wireloom-test-nginx-{}-{}", std::process::id(), nginx.port));
+    let file = std::fs::File::create(folder.join("big")).expect("the folder is there");
+    file.set_len(200 << 20).expect("a sparse file");
+    let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[nginx.port])]);
+    let mut quick = Client::connect(proxy.port);
+    timed_get(&mut quick, b"done");
+    let before = proxy.rss_kib();
+    let mut slow: Vec<Client> = (0..8).map(|_| Client::connect(proxy.port)).collect();
+    for c in &mut slow {
+        c.send("GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    let (mut worst, mut served) = (Duration::ZERO, 0);
+    for _ in 0..3 {
+        let second = Instant::now() + Duration::from_secs(1);
+        for c in &mut slow {
+            let mut byte = [0];
+            std::io::Read::read(&mut c.stream, &mut byte).ok();
+        }
+        while Instant::now() < second {
+            worst = worst.max(timed_get(&mut quick, b"done"));
+            served += 1;
+        }
+    }
+    let grown = proxy.rss_kib().saturating_sub(before);
+    assert!(served > 300 && worst < Duration::from_millis(500), "{served} served beside it, the worst took {worst:?}");
+    assert!(grown < 16 * MIB, "memory grew by {grown} KiB");
+    drop(slow);
+    timed_get(&mut quick, b"done");
+}
+
+/// Writes until the other side takes no more (or `most` bytes).
+fn fill(stream: &mut TcpStream, bytes: &[u8], most: usize) -> usize {
+    stream.set_nonblocking(true).expect("a socket");
+    let (mut sent, mut quiet_since) = (0, Instant::now());
+    while sent < most && quiet_since.elapsed() < Duration::from_millis(150) {
+        match stream.write(bytes) {
+            // Whole requests do not matter here: what follows is never answered.
+            Ok(n) => (sent, quiet_since) = (sent + n, Instant::now()),
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(5)),
+            Err(_) => break,
+        }
+    }
+    sent
+}
+
+/// Clients that pipeline without reading are stopped by backpressure; memory stays flat, others are served.
+#[test]
+fn pipelining_clients_that_do_not_read_static_web() {
+    let web = Wireloom::run("static_web", &["--set", &format!("body={}", "b".repeat(60_000))]);
+    let mut quick = Client::connect(web.port);
+    quick.send(GET).take_until(b"\r\n\r\n");
+    quick.expect("b".repeat(60_000));
+    let before = web.rss_kib();
+    let mut deaf: Vec<Client> = (0..20).map(|_| Client::connect(web.port)).collect();
+    let requests = GET.repeat(1000);
+    let sent: Vec<usize> = deaf.iter_mut().map(|c| fill(&mut c.stream, requests.as_bytes(), 50_000_000)).collect();
+    assert!(sent.iter().all(|n| *n < 50_000_000), "requests are taken without end: {sent:?}");
+    let grown = web.rss_kib().saturating_sub(before);
+    assert!(grown < 30 * MIB, "memory grew by {grown} KiB");
+    quick.send(GET).take_until(b"\r\n\r\n");
+    quick.expect("b".repeat(60_000));
+}
+
+#[test]
+fn pipelining_clients_that_do_not_read_memcached() {
+    let service = Service::proxy(2, &[]);
+    let mut quick = Client::connect(service.port);
+    let value = "v".repeat(100_000);
+    quick.send(format!("set big 0 0 100000\r\n{value}\r\n")).expect("STORED\r\n");
+    quick.send("set small 0 0 1\r\nx\r\n").expect("STORED\r\n");
+    let before = service.front.rss_kib();
+    let mut deaf: Vec<Client> = (0..20).map(|_| Client::connect(service.port)).collect();
+    let requests = "get big\r\n".repeat(2000);
+    for c in &mut deaf {
+        let sent = fill(&mut c.stream, requests.as_bytes(), 20_000_000);
+        assert!(sent < 20_000_000, "requests are taken without end");
+    }
+    let grown = service.front.rss_kib().saturating_sub(before);
+    assert!(grown < 60 * MIB, "memory grew by {grown} KiB");
+    let start = Instant::now();
+    for _ in 0..100 {
+        quick.send("get small\r\n").expect("VALUE small 0 1\r\nx\r\nEND\r\n");
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "others waited {:?}", start.elapsed());
+}
+
+/// 10,000 connections, each after one request, then idle: under 60 MiB in all, and still quick.
+#[test]
+fn ten_thousand_idle_connections() {
+    let n: usize = if raise_descriptors() > 10_500 { 10_000 } else { raise_descriptors() as usize - 500 };
+    if n < 10_000 {
+        eprintln!("only {n} connections: the descriptor limit allows no more");
+    }
+    let web = Wireloom::run("static_web", &["--set", "body=done"]);
+    let nginx = Process::nginx("location / { return 200 done; }");
+    for (name, front) in [("static_web", web), ("http_balancer", Wireloom::run("http_balancer", &["--set", &servers(&[nginx.port])]))] {
+        let mut idle = Vec::with_capacity(n);
+        for _ in 0..n {
+            let mut c = Client::connect(front.port);
+            c.send(GET).take_until(b"done");
+            c.seen = Vec::new();
+            idle.push(c);
+        }
+        let rss = front.rss_kib();
+        assert!(front.descriptors() > n, "{name} holds {} descriptors", front.descriptors());
+        assert!(rss < 60 * MIB, "{name}: {rss} KiB");
+        eprintln!("{name}: {n} idle connections in {rss} KiB");
+        for c in idle.iter_mut().step_by(1000) {
+            assert!(timed_get(c, b"done") < Duration::from_millis(500));
+        }
+        drop(idle);
+        let until = Instant::now() + Duration::from_secs(10);
+        while front.descriptors() > 100 {
+            assert!(Instant::now() < until, "{name} keeps {} descriptors", front.descriptors());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// With 64 descriptors: those who are in are served, the rest wait, nothing spins, and all is well when some leave.
+#[test]
+fn descriptors_exhausted() {
+    let nginx = Process::nginx("location / { return 200 done; }");
+    let list = servers(&[nginx.port]);
+    for (app, args) in [("static_web", vec!["--set", "body=done"]), ("http_balancer", vec!["--set", list.as_str()])] {
+        // Compiled before, so that the limit meets only the service.
+        drop(Wireloom::run(app, &args));
+        let front = Wireloom::run_with(app, &args, |c| limit_descriptors(c, 64));
+        let mut first = Client::connect(front.port);
+        timed_get(&mut first, b"done");
+        let mut crowd: Vec<Client> = (0..200).map(|_| Client::connect(front.port)).collect();
+        for c in &mut crowd {
+            c.send(GET);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        let (cpu, start) = (front.cpu_ms(), Instant::now());
+        std::thread::sleep(Duration::from_millis(1000));
+        let (used, time) = (front.cpu_ms() - cpu, start.elapsed().as_millis() as u64);
+        assert!(used < time / 2, "{app} is busy with nothing: {used} of {time} ms");
+        first.send(GET);
+        let answer = String::from_utf8_lossy(&first.take_until(b"\r\n")).into_owned();
+        assert!(answer.starts_with("HTTP/1.1 "), "{app}: {answer}");
+        drop(crowd);
+        drop(first);
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let mut c = Client::connect(front.port);
+            c.send(GET);
+            if c.take_until(b"\r\n").starts_with(b"HTTP/1.1 200 ") {
+                break;
+            }
+            assert!(Instant::now() < until, "{app} does not recover");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// SIGTERM: no new connections, what is under way is finished, exit code 0.
+#[test]
+fn sigterm_drains() {
+    let backend = Backend::new();
+    let mut proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
+    let mut idle = Client::connect(proxy.port);
+    let mut busy = Client::connect(proxy.port);
+    busy.send(GET);
+    let mut server = backend.accept();
+    server.take_until(b"\r\n\r\n");
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc");
+    busy.take_until(b"abc");
+    proxy.signal(libc::SIGTERM);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(proxy.exit_code(Duration::from_millis(1)).is_none(), "it did not wait for what is under way");
+    let refused = TcpStream::connect(("127.0.0.1", proxy.port)).map_or(true, |s| Client::over(s).rest().is_empty());
+    assert!(refused, "a new connection was served");
+    idle.expect_closed();
+    server.send("def");
+    busy.expect("def").expect_closed();
+    assert_eq!(proxy.exit_code(Duration::from_secs(5)), Some(0), "{}", proxy.output());
+}
+
+/// The drain has an end.
+#[test]
+fn the_drain_is_limited() {
+    let backend = Backend::new();
+    let mut proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port]), "--drain", "1"]);
+    let mut busy = Client::connect(proxy.port);
+    busy.send(GET);
+    let _server = backend.accept();
+    proxy.signal(libc::SIGTERM);
+    let start = Instant::now();
+    assert!(proxy.exit_code(Duration::from_secs(5)).is_some(), "it hangs");
+    assert!(start.elapsed() > Duration::from_millis(700), "after {:?} only", start.elapsed());
+}
+
+#[test]
+fn sigint_and_idle_services_end_at_once() {
+    for (app, signal) in [("static_web", libc::SIGINT), ("kv_server", libc::SIGTERM)] {
+        let mut process = Wireloom::run(app, &[]);
+        let mut idle = Client::connect(process.port);
+        process.signal(signal);
+        assert_eq!(process.exit_code(Duration::from_secs(3)), Some(0), "{app}: {}", process.output());
+        idle.expect_closed();
+    }
+}
+
+/// One connection with endless work does not starve the rest.
+#[test]
+fn a_busy_connection_does_not_starve_others() {
+    let web = Wireloom::run("static_web", &["--set", "body=done"]);
+    let address = ("127.0.0.1", web.port);
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (ended, mut writer) = (stop.clone(), TcpStream::connect(address).expect("the server accepts"));
+    let mut reader = writer.try_clone().expect("a descriptor");
+    let write = std::thread::spawn(move || {
+        let requests = GET.repeat(2000);
+        while !ended.load(std::sync::atomic::Ordering::Relaxed) && writer.write_all(requests.as_bytes()).is_ok() {}
+        writer.shutdown(std::net::Shutdown::Both).ok();
+    });
+    let read = std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while matches!(std::io::Read::read(&mut reader, &mut buffer), Ok(n) if n > 0) {}
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let mut quick = Client::connect(web.port);
+    let times: Vec<Duration> = (0..200).map(|_| timed_get(&mut quick, b"done")).collect();
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    write.join().expect("the writer ends");
+    read.join().expect("the reader ends");
+    let worst = times.iter().max().expect("200 requests");
+    assert!(*worst < Duration::from_millis(300), "the worst took {worst:?}");
+}
+
+/// Connections over the port's limit are turned away; the rest are served.
+#[test]
+fn the_connection_limit_holds() {
+    let web = Wireloom::run("static_web", &["--set", "body=done", "--set", "client.max_connections=10"]);
+    let mut inside = Vec::new();
+    let until = Instant::now() + Duration::from_secs(5);
+    while inside.len() < 10 && Instant::now() < until {
+        let mut c = Client::connect(web.port);
+        if std::io::Write::write_all(&mut c.stream, GET.as_bytes()).is_ok() && served(&mut c) {
+            inside.push(c);
+        }
+    }
+    assert_eq!(inside.len(), 10);
+    let mut outside = Client::connect(web.port);
+    assert!(std::io::Write::write_all(&mut outside.stream, GET.as_bytes()).is_err() || !served(&mut outside), "an eleventh is served");
+    for c in &mut inside {
+        timed_get(c, b"done");
+    }
+    drop(inside);
+    std::thread::sleep(Duration::from_millis(100));
+    timed_get(&mut Client::connect(web.port), b"done");
+}
+
+/// True if an answer comes within a moment.
+fn served(c: &mut Client) -> bool {
+    let mut buffer = [0; 4096];
+    c.stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
+    matches!(std::io::Read::read(&mut c.stream, &mut buffer), Ok(n) if n > 0)
+}
