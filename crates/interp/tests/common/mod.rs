@@ -1,0 +1,71 @@
+//! Modules built by hand, and a compiled twin of a module to compare the interpreter with.
+#![allow(dead_code)]
+
+#[path = "../../../codegen-c/tests/common/mod.rs"]
+mod fixtures;
+pub mod units;
+
+pub use fixtures::*;
+use std::sync::Arc;
+use wireloom_interp::differential::Pair;
+use wireloom_interp::{program, InterpProgram};
+use wireloom_ir::*;
+use wireloom_runtime::abi::{wl_program, ProgramFn};
+
+/// Annotates a module as the compiler does before its backends.
+pub fn annotated(mut m: Module) -> Module {
+    passes::run_all(&mut m);
+    m
+}
+
+/// The module compiled to C and loaded; None where there is no C compiler.
+pub fn compiled(m: &Module) -> Option<*const wl_program> {
+    use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
+    let options = CompileOptions { cache_dir: std::env::temp_dir().join("wireloom-interp-test"), opt: 1, ..CompileOptions::default() };
+    let so = match compile(&emit(m, &Options::default()), &options) {
+        Ok(so) => so,
+        Err(CompileError::NoCompiler { .. }) => {
+            eprintln!("SKIPPED: no C compiler, so nothing to compare with");
+            return None;
+        }
+        Err(e) => panic!("{e}"),
+    };
+    let name = std::ffi::CString::new(so.to_str().unwrap()).unwrap();
+    // SAFETY: our own shared object; it stays loaded to the end of the process.
+    unsafe {
+        let lib = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        assert!(!lib.is_null(), "cannot load {}", so.display());
+        let symbol = libc::dlsym(lib, c"wireloom_program".as_ptr());
+        assert!(!symbol.is_null());
+        Some(std::mem::transmute::<*mut libc::c_void, ProgramFn>(symbol)())
+    }
+}
+
+pub fn interpreted(m: &Module) -> InterpProgram {
+    program(Arc::new(m.clone()))
+}
+
+/// Random streams of a unit through the interpreter in pieces, and through compiled C in pieces.
+pub fn compare_unit(m: &Module, unit: UnitId, ctx: u64, rounds: usize) {
+    let interp = interpreted(m);
+    let c = compiled(m).unwrap_or(interp.table());
+    let pair = Pair { module: interp.module(), a: interp.table(), b: c, unit, ctx };
+    let mut errors = Vec::new();
+    for seed in 1..=4 {
+        // SAFETY: both tables live.
+        match unsafe { pair.compare_random(seed, rounds) } {
+            Ok(s) => {
+                eprintln!("{}: {s:?}", m.unit(unit).name);
+                assert!(s.messages * 2 > rounds, "{}: the generator makes too few messages: {s:?}", m.unit(unit).name);
+            }
+            Err(e) => errors.push(e),
+        }
+    }
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+    no_internal_errors();
+}
+
+pub fn no_internal_errors() {
+    let (n, last) = wireloom_interp::internal_errors();
+    assert_eq!(n, 0, "internal error: {last:?}");
+}

@@ -1,0 +1,84 @@
+//! Parsing: hand-made units, any fragmentation, and compiled C beside it.
+mod common;
+use common::*;
+use wireloom_interp::{parse_message, Parsed};
+use wireloom_ir::*;
+
+fn module() -> (Module, UnitId, UnitId) {
+    let mut b = Build::new();
+    let text = text_unit(&mut b);
+    let stream = stream_unit(&mut b);
+    b.m.protocols.push(protocol("t", text, None));
+    b.m.protocols.push(protocol("s", stream, None));
+    (b.m, text, stream)
+}
+
+/// Result, used bytes and fault as one line.
+fn outcome(m: &Module, unit: UnitId, bytes: &[u8], eof: bool) -> String {
+    match parse_message(m, unit, bytes, 0, eof) {
+        Parsed::Message { head, used, .. } => format!("{head}/{used}"),
+        Parsed::More => "more".into(),
+        Parsed::Bad { kind, in_step: true, used, .. } => format!("fault {} then {used}", kind.0),
+        Parsed::Bad { kind, .. } => format!("fault {}", kind.0),
+    }
+}
+
+#[test]
+fn text_messages() {
+    let (m, unit, _) = module();
+    let long = [b"get ".as_slice(), &[b'k'; 250], b"\r\n"].concat();
+    let longer = [b"get ".as_slice(), &[b'k'; 251], b"\r\nnext"].concat();
+    let cases: &[(&[u8], bool, &str)] = &[
+        (b"get a bb  ccc\r\nrest", false, "15/15"),
+        (b"gets a\n", false, "7/7"),
+        (b"get a b c d e\r\nx", false, "fault 2 then 15"),
+        (&long, false, "256/256"),
+        (&longer, false, "fault 2 then 257"),
+        (b"set k 7 5 noreply\r\nhello\r\nnext", false, "19/26"),
+        (b"set k 7 0\r\n\r\n", false, "13/13"),
+        (b"set k 70001 1\r\nx\r\n", false, "fault 1 then 15"),
+        (b"set k 7 5\r\nhelloXXnext", false, "fault 32 then 18"),
+        (b"set k 7 100001\r\nhel", false, "more"),
+        (b"set k 7 5\r\nhel", true, "fault 3"),
+        (b"HTTP/1.1\r\nhost: example \r\nx-y:\r\n\r\n\x81\x01\x07\x09\xab\xcd", false, "40/40"),
+        (b"HTTP/1.1\r\nno: example\r\n\r\n\x01\x01\xab\xcd", false, "fault 1 then 10"),
+        (b"bad x", false, "0/0"),
+        (b"something else\nx", false, "15/15"),
+        (b"", true, "fault 3"),
+        (b"ge", false, "more"),
+    ];
+    for (bytes, eof, want) in cases {
+        assert_eq!(outcome(&m, unit, bytes, *eof), *want, "{}", bytes.escape_ascii());
+    }
+}
+
+#[test]
+fn streams() {
+    let (m, _, unit) = module();
+    let cases: &[(&[u8], bool, &str)] = &[
+        (b"c5\r\nhello\r\n10\r\n0123456789abcdef\r\n0\r\n\r\nnext", false, "1/38"),
+        (b"c5\r\nhelloXX", false, "fault 1"),
+        (b"c5\r\nhel", true, "fault 3"),
+        (b"cfffffffffffffffff\r\n", false, "fault 2"),
+        (b"l5\nhello", false, "3/8"),
+        (b"l0\n", false, "3/3"),
+        (b"l18446744073709551616\nabc", false, "fault 1"),
+        (b"efghij", true, "1/6"),
+        (b"x", false, "1/1"),
+    ];
+    for (bytes, eof, want) in cases {
+        assert_eq!(outcome(&m, unit, bytes, *eof), *want, "{}", bytes.escape_ascii());
+    }
+}
+
+#[test]
+fn text_as_compiled() {
+    let (m, unit, _) = module();
+    compare_unit(&m, unit, 0, 150);
+}
+
+#[test]
+fn streams_as_compiled() {
+    let (m, _, unit) = module();
+    compare_unit(&m, unit, 0, 150);
+}
