@@ -23,6 +23,9 @@ pub const WL_M_NO_REPLY: u32 = 8;
 pub const WL_M_UNTIL_EOF: u32 = 16;
 pub const WL_M_IN_STEP: u32 = 32;
 
+/// Bit 63 of `ctx`: the message is a response.
+pub const WL_CTX_RESPONSE: u64 = 1 << 63;
+
 // Where the tail of an outgoing message comes from.
 pub const WL_TAIL_NONE: u32 = 0;
 pub const WL_TAIL_REQ: u32 = 1;
@@ -47,6 +50,9 @@ pub const WL_F_FULL: u32 = 14;
 pub const WL_F_CANCELLED: u32 = 15;
 pub const WL_F_NO_REPLY: u32 = 16;
 pub const WL_F_USER: u32 = 32;
+
+/// Flag of `wl_fault::side`: the faulty message was skipped, the stream is in step.
+pub const WL_SIDE_IN_STEP: u32 = 1;
 
 /// `wl_msg::status` of a reply that is there.
 pub const WL_S_OK: u32 = 0;

@@ -64,6 +64,7 @@ unsafe extern "C" fn tail(_: *mut c_void, _: u32, v: *mut wl_parser, _: *const u
     match v.left {
         0 if v.flags & WL_M_IN_STEP != 0 => WL_BAD,
         0 => WL_WHOLE,
+        _ if eof != 0 && v.flags & WL_M_UNTIL_EOF != 0 => WL_WHOLE,
         _ if eof != 0 => WL_BAD,
         _ => WL_MORE,
     }

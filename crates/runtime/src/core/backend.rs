@@ -79,7 +79,7 @@ impl Core {
             Some(t) => k.flags & WL_C_HOLD != 0 || t.parts.len() > 1,
             None => false,
         };
-        let ctx = k.ctx;
+        let ctx = k.ctx | WL_CTX_RESPONSE;
         self.conns[id].set(flag::ANSWERING);
         match self.parse(id, unit, ctx, rest, hold) {
             Parsed::More => None,

@@ -190,7 +190,7 @@ impl Core {
         let slot = self.push_slot(id);
         self.slots[slot].silent = v.flags & WL_M_NO_REPLY != 0;
         let kind = if v.fault == 0 { WL_F_MALFORMED } else { u32::from(v.fault) };
-        self.slot_fault(slot, kind, v.place, None);
+        self.slot_fault(slot, kind, v.place, WL_SIDE_IN_STEP as u16);
     }
 
     /// A place at the end of the reply order.
@@ -341,7 +341,7 @@ impl Core {
         }
         let slot = self.push_slot(id);
         self.slots[slot].close = true;
-        self.slot_fault(slot, kind, place, None);
+        self.slot_fault(slot, kind, place, 0);
     }
 
     /// All bytes of a client that has ended its direction are worked off.

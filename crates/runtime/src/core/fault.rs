@@ -53,7 +53,7 @@ impl Core {
                 s.answered = true;
                 self.slot_done(slot);
             } else if !s.answered {
-                self.answer_fault(slot, kind, place, Some(id));
+                self.answer_fault(slot, kind, place, WL_SIDE_IN_STEP as u16, Some(id));
             } else if !s.done {
                 self.cut_off(slot);
             }
@@ -69,13 +69,13 @@ impl Core {
     }
 
     /// Counts a fault and answers a slot with it.
-    pub(super) fn slot_fault(&mut self, slot: Id, kind: u32, place: u32, task: Option<Id>) {
+    pub(super) fn slot_fault(&mut self, slot: Id, kind: u32, place: u32, side: u16) {
         let conn = self.slots[slot].conn;
         self.count_fault_at(conn, kind, place);
-        self.answer_fault(slot, kind, place, task);
+        self.answer_fault(slot, kind, place, side, None);
     }
 
-    fn answer_fault(&mut self, slot: Id, kind: u32, place: u32, task: Option<Id>) {
+    fn answer_fault(&mut self, slot: Id, kind: u32, place: u32, side: u16, task: Option<Id>) {
         let conn = self.slots[slot].conn;
         self.slots[slot].answered = true;
         if self.slots[slot].silent {
@@ -84,8 +84,10 @@ impl Core {
         }
         let c = &self.conns[conn];
         let a = c.app as usize;
+        // Where no further message is read, the answer may as well say so.
+        let side = if c.has(flag::LAST) { 0 } else { side };
         let proto = if c.proto == NO_PROTO { u32::from(self.apps[a].ports[c.port as usize].protos[0]) } else { u32::from(c.proto) };
-        let fault = wl_fault { kind: kind as u16, side: 0, place, port: u32::from(c.port) };
+        let fault = wl_fault { kind: kind as u16, side, place, port: u32::from(c.port) };
         let (table, req) = (*self.apps[a].app.program.table(), task.map(|t| self.tasks[t].c.req));
         let mut flags = 0;
         self.enter(a);
@@ -117,7 +119,7 @@ impl Core {
         }
         s.stored.clear(&mut self.pool);
         s.src = Id::NIL;
-        self.answer_fault(slot, kind, crate::stats::NO_PLACE, None);
+        self.answer_fault(slot, kind, crate::stats::NO_PLACE, WL_SIDE_IN_STEP as u16, None);
     }
 
     fn cut_off(&mut self, slot: Id) {

@@ -184,7 +184,9 @@ impl Core {
                 verdict => {
                     // SAFETY: the parser has set `head`.
                     let head = unsafe { (*view).head } as usize;
-                    if head == 0 || head > rest.n {
+                    // SAFETY: as above.
+                    let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
+                    if head == 0 && !in_step || head > rest.n {
                         return Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE };
                     }
                     if verdict == Verdict::Whole {
@@ -201,7 +203,7 @@ impl Core {
         match verdict {
             // A fault the grammar recovers from: its end has been reached, the next message follows.
             // SAFETY: as above.
-            Verdict::Bad if unsafe { (*view).flags } & WL_M_IN_STEP != 0 => Parsed::Message(Found { view, head, have, whole: true }),
+            Verdict::Bad if have > 0 && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => Parsed::Message(Found { view, head, have, whole: true }),
             Verdict::Bad => bad(view),
             Verdict::Whole => Parsed::Message(Found { view, head, have, whole: true }),
             _ => {
@@ -299,12 +301,9 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool) -
             let k = v.left.min((rest.n - off) as u64);
             v.left -= k;
             off += k as usize;
-            if v.left > 0 {
-                return match eof {
-                    true if v.flags & WL_M_UNTIL_EOF != 0 => (Verdict::Whole, off),
-                    true => truncated(v, off),
-                    false => (Verdict::More, off),
-                };
+            // At the end of the connection the parser says itself what a cut run means.
+            if v.left > 0 && !eof {
+                return (Verdict::More, off);
             }
         }
         let at = rest.from(off);
@@ -316,8 +315,11 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool) -
             _ => {
                 // SAFETY: as above.
                 let v = unsafe { &mut *view };
-                if v.left == 0 && (used == 0 || off == rest.n) {
-                    return if eof && used == 0 { truncated(v, off) } else if eof { continue } else { (Verdict::More, off) };
+                if eof && used == 0 {
+                    return truncated(v, off);
+                }
+                if !eof && v.left == 0 && (used == 0 || off == rest.n) {
+                    return (Verdict::More, off);
                 }
             }
         }

@@ -17,6 +17,7 @@ impl Core {
         }
         let eof = c.has(flag::EOF);
         let (a, proto, side) = (c.app as usize, c.proto as usize, c.side);
+        let dropped = side == Side::Client && c.owner.is_nil();
         let p = self.apps[a].protos[proto];
         let unit = if side == Side::Client { p.request } else { p.response.unwrap_or(p.request) };
         let view: *mut wl_parser = c.view.as_mut()?.as_mut_ptr().cast();
@@ -29,8 +30,8 @@ impl Core {
                 self.tail_done(id);
                 Some(used)
             }
-            // SAFETY: as below.
-            Verdict::Bad if unsafe { (*view).flags } & WL_M_IN_STEP != 0 && side == Side::Client => {
+            // The end of a message that was dropped from its head on. SAFETY: as below.
+            Verdict::Bad if dropped && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => {
                 let view: *const wl_parser = view;
                 self.conns[id].mode = Mode::Head;
                 self.in_step_fault(id, view);

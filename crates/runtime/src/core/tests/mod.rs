@@ -3,6 +3,7 @@
 mod basic;
 mod faults;
 mod flow;
+mod torture;
 
 use crate::engine::memory::Peer;
 use crate::line;

@@ -1,0 +1,233 @@
+//! A long random run with faults: nobody gets another's answer, none is lost without an error, none comes twice.
+
+use super::*;
+use crate::engine::memory::{Behaviour, Ending};
+use std::time::Duration;
+
+struct Rng(u64);
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        crate::core::mix(self.0) % n
+    }
+}
+
+/// A client and what it may still be told: each request's number, in order.
+struct Client {
+    peer: Peer,
+    name: u64,
+    asked: u64,
+    answered: u64,
+    input: Vec<u8>,
+    ended: bool,
+}
+
+/// A backend connection that answers what it reads, some of it later.
+struct Server {
+    peer: Peer,
+    input: Vec<u8>,
+    due: Vec<u8>,
+}
+
+impl Client {
+    /// Checks everything received so far: the next number, or an error in its place.
+    fn check(&mut self) -> u64 {
+        self.input.extend(self.peer.receive());
+        let before = self.answered;
+        loop {
+            let Some(end) = self.input.iter().position(|b| *b == b'\n') else { break };
+            let line = String::from_utf8_lossy(&self.input[..end]).into_owned();
+            let mut total = end + 1;
+            if !line.starts_with('!') {
+                let want = format!("{}.{}.", self.name, self.answered);
+                assert!(line.contains(&want) || line.starts_with('('), "client {} got {line:?}, wants {want}", self.name);
+                if line.starts_with("D:") && !line.contains('+') {
+                    let n: usize = line[2..].split(' ').next().unwrap().parse().unwrap();
+                    total += n;
+                    if self.input.len() < total {
+                        break;
+                    }
+                    let tail = &self.input[end + 1..total];
+                    let odd = tail.iter().position(|b| *b != b'v');
+                    assert!(odd.is_none(), "{line:?}: {:?} at {odd:?}", String::from_utf8_lossy(&tail[odd.unwrap_or(0)..]));
+                }
+            }
+            self.input.drain(..total);
+            self.answered += 1;
+        }
+        assert!(self.answered <= self.asked, "an answer too many");
+        self.answered - before
+    }
+}
+
+impl Server {
+    fn work(&mut self, rng: &mut Rng) {
+        self.input.extend(self.peer.receive());
+        while let Some(end) = self.input.iter().position(|b| *b == b'\n') {
+            let line = String::from_utf8_lossy(&self.input[..end]).into_owned();
+            let mut total = end + 1;
+            if let Some((_, n)) = line.split_once(':') {
+                total += n.split(' ').next().unwrap().parse::<usize>().unwrap();
+                if self.input.len() < total {
+                    break;
+                }
+            }
+            let id = line.split(' ').nth(1).unwrap_or("").to_string();
+            self.input.drain(..total);
+            if line.starts_with('q') {
+                continue;
+            }
+            match rng.below(4) {
+                0 => {
+                    let n = rng.below(3000) as usize;
+                    self.due.extend(format!("D:{n} {id}\n").as_bytes());
+                    self.due.extend(vec![b'v'; n]);
+                }
+                _ => self.due.extend(format!("r {id}\n").as_bytes()),
+            }
+        }
+        let n = rng.below(self.due.len() as u64 + 1).max(self.due.len() as u64 / 2) as usize;
+        let now: Vec<u8> = self.due.drain(..n).collect();
+        let mut rest = &now[..];
+        while !rest.is_empty() {
+            let k = (1 + rng.below(rest.len() as u64)) as usize;
+            self.peer.send(&rest[..k]);
+            rest = &rest[k..];
+        }
+    }
+}
+
+fn torture(exclusive: bool, seed: u64, rounds: u32) -> u64 {
+    let mut rng = Rng(seed << 32);
+    let mut s = sim(exclusive, &["backends.call=3s", "backends.max_connections=5", "backends.eject_time=100ms"]);
+    s.net.asynchronous(seed % 2 == 1);
+    let (mut clients, mut servers): (Vec<Client>, Vec<Server>) = (Vec::new(), Vec::new());
+    let (mut names, mut messages) = (0, 0);
+    for _ in 0..rounds {
+        if clients.len() < 8 {
+            names += 1;
+            let peer = s.client("client").unwrap();
+            clients.push(Client { peer, name: names, asked: 0, answered: 0, input: Vec::new(), ended: false });
+        }
+        for c in clients.iter_mut().filter(|c| !c.ended) {
+            let mut out = Vec::new();
+            let most = if c.asked - c.answered < 40 { 4 } else { 1 };
+            for _ in 0..rng.below(most) {
+                let (b, n) = (rng.below(2), rng.below(2000) as usize);
+                let id = format!("{}.{}.", c.name, c.asked);
+                match rng.below(12) {
+                    0..=3 => out.extend(format!("g{b} {id}\n").as_bytes()),
+                    4 => out.extend(format!("e {id}\n").as_bytes()),
+                    5 => out.extend(format!("w{b} {id}\n").as_bytes()),
+                    6 => out.extend(format!("a {id}\n").as_bytes()),
+                    7 => out.extend(format!("h{b} {id}\n").as_bytes()),
+                    8 => out.extend(format!("f {id}\n").as_bytes()),
+                    9 => {
+                        out.extend(format!("q{b} {id}\n").as_bytes());
+                        continue;
+                    }
+                    _ => {
+                        out.extend(format!("d{b}:{n} {id}\n").as_bytes());
+                        out.extend(vec![b'v'; n]);
+                    }
+                }
+                c.asked += 1;
+            }
+            let mut rest = &out[..];
+            while !rest.is_empty() {
+                let k = (1 + rng.below(rest.len() as u64)) as usize;
+                c.peer.send(&rest[..k]);
+                rest = &rest[k..];
+            }
+            match rng.below(40) {
+                0 => c.peer.window(Some(rng.below(5000) as usize)),
+                1 => c.peer.window(None),
+                _ => {}
+            }
+        }
+        s.settle();
+        for i in 0..2 {
+            while let Some(peer) = s.backend("backends", i) {
+                servers.push(Server { peer, input: Vec::new(), due: Vec::new() });
+            }
+        }
+        servers.retain(|v| v.peer.ending() == Ending::Open);
+        for v in &mut servers {
+            match rng.below(300) {
+                0 => v.peer.reset(),
+                1 => v.peer.finish(),
+                2 if v.due.is_empty() => v.peer.send(b"!garbage\n"),
+                3 => v.peer.window(Some(0)),
+                4..=20 => {}
+                21..=40 => v.peer.window(None),
+                _ => v.work(&mut rng),
+            }
+        }
+        if rng.below(50) == 0 {
+            let how = [Behaviour::Refuse, Behaviour::Silent, Behaviour::Accept, Behaviour::Accept][rng.below(4) as usize];
+            s.behave("backends", rng.below(2) as usize, how);
+        }
+        if rng.below(10) == 0 {
+            s.advance(Duration::from_millis(rng.below(400)));
+        }
+        s.settle();
+        for c in &mut clients {
+            messages += c.check();
+            if !c.ended && rng.below(200) == 0 {
+                c.ended = true;
+                match rng.below(2) {
+                    0 => c.peer.reset(),
+                    _ => c.peer.finish(),
+                }
+            }
+        }
+        clients.retain(|c| c.peer.ending() == Ending::Open && !(c.ended && rng.below(20) == 0));
+    }
+    // Everything heals: all that is still open gets its answers.
+    for i in 0..2 {
+        s.behave("backends", i, Behaviour::Accept);
+    }
+    for _ in 0..1500 {
+        for i in 0..2 {
+            while let Some(peer) = s.backend("backends", i) {
+                servers.push(Server { peer, input: Vec::new(), due: Vec::new() });
+            }
+        }
+        for v in &mut servers {
+            v.peer.window(None);
+            v.work(&mut rng);
+        }
+        for c in &mut clients {
+            c.peer.window(None);
+            messages += c.check();
+        }
+        s.advance(Duration::from_millis(20));
+    }
+    for c in &mut clients {
+        if c.peer.ending() == Ending::Open {
+            assert_eq!((c.answered, c.asked), (c.asked, c.asked), "client {} waits", c.name);
+        }
+    }
+    assert_clean(&mut s);
+    messages
+}
+
+#[test]
+fn no_answer_is_lost_doubled_or_swapped() {
+    let mut messages = 0;
+    for seed in 0..12 {
+        messages += torture(seed % 4 >= 2, seed, 400);
+    }
+    assert!(messages > 10_000, "{messages} messages");
+}
+
+/// `cargo test --release -p wireloom-runtime -- --ignored a_million`
+#[test]
+#[ignore = "takes a minute; run in CI"]
+fn a_million_messages_with_random_faults() {
+    let (mut messages, mut seed) = (0, 1000);
+    while messages < 1_000_000 {
+        messages += torture(seed % 4 >= 2, seed, 2000);
+        seed += 1;
+    }
+}
