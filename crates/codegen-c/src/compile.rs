@@ -111,7 +111,7 @@ pub fn compile(source: &CSource, options: &CompileOptions) -> Result<PathBuf, Co
     let c = options.cache_dir.join(format!("{}-{id}.c", source.name));
     write(&c, source.text.as_bytes())?;
     // Compiled beside the result, then renamed: a second process never loads half a file.
-    let part = options.cache_dir.join(format!("{}-{id}.{}.tmp", source.name, std::process::id()));
+    let part = options.cache_dir.join(format!("{}-{id}.{}.tmp", source.name, unique()));
     let mut command = Command::new(&cc);
     command.args(&flags).arg("-I").arg(&include).arg("-o").arg(&part).arg(&c).args(&externs);
     run(&mut command)?;
@@ -169,9 +169,16 @@ fn read(path: &Path) -> Result<Vec<u8>, CompileError> { fs::read(path).map_err(|
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), CompileError> {
     let io = |error| CompileError::Io { path: path.to_path_buf(), error };
-    let part = path.with_extension(format!("{}.part", std::process::id()));
+    let part = path.with_extension(format!("{}.part", unique()));
     fs::write(&part, bytes).map_err(io)?;
     fs::rename(&part, path).map_err(io)
+}
+
+/// For names of files that are being written.
+fn unique() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn run(command: &mut Command) -> Result<(), CompileError> {

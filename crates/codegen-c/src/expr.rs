@@ -33,7 +33,7 @@ pub(crate) enum Item {
 /// Where a path leads.
 #[derive(Clone)]
 pub(crate) enum At {
-    Unit(Inst, Option<String>),
+    Unit(Inst),
     Field(Inst, FieldId),
     /// An item of a list: lvalue of `at[i]`.
     Item(Inst, FieldId, String),
@@ -56,12 +56,12 @@ impl Gen<'_> {
     }
 
     fn root(&mut self, s: &Scope, root: Root) -> At {
-        let none = || At::Unit(Inst { unit: UnitId(0), at: "(*v)".into(), base: "p".into() }, None);
+        let none = || At::Unit(Inst { unit: UnitId(0), at: "(*v)".into(), base: "p".into() });
         match root {
-            Root::Local(l) => self.msg_inst(s, l).map_or_else(none, |i| At::Unit(i, None)),
-            Root::This => s.this.clone().map_or_else(none, |i| At::Unit(i, None)),
+            Root::Local(l) => self.msg_inst(s, l).map_or_else(none, |i| At::Unit(i)),
+            Root::This => s.this.clone().map_or_else(none, |i| At::Unit(i)),
             Root::Item => match &s.item {
-                Some(Item::Unit(i)) => At::Unit(i.clone(), None),
+                Some(Item::Unit(i)) => At::Unit(i.clone()),
                 Some(Item::Plain(i, f, at)) => At::Item(i.clone(), *f, at.clone()),
                 None => none(),
             },
@@ -93,7 +93,7 @@ impl Gen<'_> {
     /// The unit whose fields can be named at this position.
     fn inside(&self, at: &At) -> Option<Inst> {
         match at {
-            At::Unit(i, _) => Some(i.clone()),
+            At::Unit(i) => Some(i.clone()),
             At::Field(i, f) => match &self.m.unit(i.unit).fields[f.index()].kind {
                 FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => {
                     Some(Inst { unit: *unit, at: format!("{}.{}", i.at, names::field(self.m, i.unit, *f)), base: i.base.clone() })
@@ -178,7 +178,7 @@ impl Gen<'_> {
     /// The original bytes at a position.
     pub fn raw(&mut self, at: &At) -> String {
         match at {
-            At::Unit(i, _) => match i.at.strip_suffix(".f").or(i.at.strip_suffix("->f")) {
+            At::Unit(i) => match i.at.strip_suffix(".f").or(i.at.strip_suffix("->f")) {
                 // A whole message: what is held of it.
                 Some(_) if i.base.ends_with(".base") => {
                     let msg = i.base.trim_end_matches(".base");
@@ -344,7 +344,7 @@ impl Gen<'_> {
     }
 
     fn unit_param(&mut self, s: &Scope, root: Root, n: u32) -> String {
-        let At::Unit(i, _) = self.root(s, root) else { return "0".into() };
+        let At::Unit(i) = self.root(s, root) else { return "0".into() };
         match self.m.unit(i.unit).params.get(n as usize) {
             Some(p) => format!("{}.p_{}", i.at, names::ident(&p.name)),
             None => "0".into(),

@@ -90,8 +90,6 @@ impl<'m> Gen<'m> {
         format!("set_{id}")
     }
 
-    pub fn place(&self, p: PlaceId) -> String { p.0.to_string() }
-
     /// Whether a field's extent is kept in the view.
     pub fn has_extent(&self, u: UnitId, f: FieldId) -> bool {
         self.m.unit(u).fields[f.index()].extent_used || self.extents.contains(&(u.0, f.0))
