@@ -11,6 +11,7 @@
 pub mod desc;
 mod body;
 mod unit;
+pub mod verify;
 pub mod explain;
 pub mod grammar;
 pub mod graph;

@@ -9,7 +9,7 @@ pub mod liveness;
 pub mod steps;
 pub mod used;
 
-use crate::Module;
+use crate::{verify, Module};
 
 pub struct Pass {
     pub name: &'static str,
@@ -30,9 +30,13 @@ pub fn find(name: &str) -> Option<&'static Pass> {
     TABLE.iter().find(|p| p.name == name)
 }
 
-/// Runs all passes. In debug builds the verifier follows each; its first complaint is a bug of that pass.
+/// Runs all passes. In debug builds the verifier follows each: on a module that was sound before, its complaint is a bug of
+/// that pass.
 pub fn run_all(m: &mut Module) {
+    let sound = cfg!(debug_assertions) && verify::verify_lowered(m).is_empty();
     for pass in TABLE {
         (pass.run)(m);
+        debug_assert!(!sound || verify::verify_lowered(m).is_empty(), "pass {} breaks the module: {:?}", pass.name, verify::verify_lowered(m));
     }
+    debug_assert!(!sound || verify::verify(m).is_empty(), "after all passes: {:?}", verify::verify(m));
 }

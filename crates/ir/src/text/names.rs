@@ -19,7 +19,7 @@ pub const BUILTINS: &[(Builtin, &str)] = &[
     (Builtin::FindBytes, "find_bytes"), (Builtin::Slice, "slice"), (Builtin::ByteAt, "byte_at"), (Builtin::Concat, "concat"),
     (Builtin::ParseU64, "parse_u64"), (Builtin::TextU64, "text_u64"), (Builtin::TextIp, "text_ip"),
     (Builtin::EndpointIp, "endpoint_ip"), (Builtin::EndpointPort, "endpoint_port"), (Builtin::HasToken, "has_token"),
-    (Builtin::AllIn, "all_in"),
+    (Builtin::AllIn, "all_in"), (Builtin::Be32, "be32"), (Builtin::FromBe32, "from_be32"), (Builtin::UnixTime, "unix_time"),
 ];
 
 pub fn name_of<T: PartialEq + Copy>(table: &[(T, &'static str)], value: T) -> &'static str {

@@ -1,0 +1,365 @@
+//! Bodies: statements, what they set and read, and where control goes.
+
+use super::expr::Place;
+use super::Checker;
+use crate::walk::{At, Scope};
+use crate::*;
+use desc::PortKind;
+
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kind { Function, Message, Event, OnFault }
+
+/// What a body is part of.
+#[derive(Clone, Copy)]
+pub(super) struct Code {
+    pub kind: Kind,
+    /// A function's type.
+    pub ret: Option<TyId>,
+    /// So many locals are set when it begins.
+    pub preset: usize,
+    /// The unit it may answer with.
+    pub reply: Option<UnitId>,
+    pub conn: bool,
+}
+
+impl Checker<'_> {
+    pub fn body(&mut self, path: &str, body: &Body, code: Code) {
+        if body.locals.iter().any(|l| l.ty.index() >= self.m.types.len()) { return self.error(path, "a local's type does not exist") }
+        let set = (0..body.locals.len()).map(|l| l < code.preset).collect();
+        let mut flow = Flow { c: self, code, locals: &body.locals, inside: Inside::Handler, loops: Vec::new() };
+        let end = flow.block(path, "", &mut 0, &body.block, Some(State { set, calls: false, awaited: false }));
+        let Some(end) = end else { return };
+        let silent = code.ret.is_none_or(|t| *self.ty(t) == Ty::Unit);
+        self.need(silent, path, "a function does not return on every path");
+        self.need(!end.calls, path, "a call is not followed by an await");
+    }
+}
+
+/// What is known on every path to a point.
+#[derive(Clone)]
+struct State {
+    set: Vec<bool>,
+    /// Calls may be outstanding.
+    calls: bool,
+    /// A suspension may have been.
+    awaited: bool,
+}
+
+fn join(a: Option<State>, b: Option<State>) -> Option<State> {
+    match (a, b) {
+        (Some(mut a), Some(b)) => {
+            for (x, y) in a.set.iter_mut().zip(&b.set) { *x &= y }
+            a.calls |= b.calls;
+            a.awaited |= b.awaited;
+            Some(a)
+        }
+        (a, None) => a,
+        (None, b) => b,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Inside { Handler, Update, Message }
+
+struct Flow<'a, 'c, 'm> {
+    c: &'c mut Checker<'m>,
+    code: Code,
+    locals: &'a [Local],
+    inside: Inside,
+    /// Per loop around: what is known at its breaks.
+    loops: Vec<Option<State>>,
+}
+
+impl<'a> Flow<'a, '_, '_> {
+    /// `number`: statements counted so far among the blocks of the statement `at`.
+    fn block(&mut self, name: &str, at: &str, number: &mut u32, block: &Block, mut state: Option<State>) -> Option<State> {
+        for s in block {
+            *number += 1;
+            let at = if at.is_empty() { number.to_string() } else { format!("{at}.{number}") };
+            // What is never reached is still checked, as if everything were set.
+            let known = state.clone().unwrap_or_else(|| State { set: vec![true; self.locals.len()], calls: false, awaited: true });
+            let after = self.stmt(name, &at, &s.kind, known);
+            state = if state.is_some() { after } else { None };
+        }
+        state
+    }
+
+    fn place(&self) -> Place<'a> { Place { scope: Scope::locals(self.locals), acc: false, conn: self.code.conn } }
+
+    fn error(&mut self, path: &str, message: &str) { self.c.error(path, message) }
+
+    fn ty_of(&self, l: LocalId) -> Option<TyId> { self.locals.get(l.index()).map(|l| l.ty) }
+
+    fn unit_of(&self, l: LocalId) -> Option<UnitId> { match self.c.ty(self.ty_of(l)?) { Ty::Msg(u) => Some(*u), _ => None } }
+
+    /// The local gets a value of this type.
+    fn sets(&mut self, path: &str, l: LocalId, ty: &Ty, state: &mut State) {
+        match self.ty_of(l) {
+            None => return self.error(path, "a local does not exist"),
+            Some(t) if self.c.ty(t) != ty => { let message = format!("a local of type {} is given another", self.c.name(t)); self.c.error(path, message) }
+            _ => {}
+        }
+        state.set[l.index()] = true;
+    }
+
+    fn reads(&mut self, path: &str, s: &StmtKind, state: &State) {
+        let mut unset = Vec::new();
+        let bound = removed(s);
+        walk::stmt_locals_read(s, &mut |l| if state.set.get(l.index()) == Some(&false) && !bound.contains(&l) { unset.push(l) });
+        for l in unset {
+            let message = format!("local %{} ({}) may be read before it is set", l.0, self.locals[l.index()].name);
+            self.c.error(path, message);
+        }
+        let mut part = false;
+        walk::stmt_exprs(s, &mut |e| walk::expr(e, &mut |e| part |= matches!(*e.kind, ExprKind::PartStatus(_) | ExprKind::Parts)));
+        part |= matches!(s, StmtKind::BindPart { .. });
+        self.c.need(!part || state.awaited, path, "a part is looked at before any suspension");
+    }
+
+    fn stmt(&mut self, name: &str, at: &str, s: &StmtKind, mut state: State) -> Option<State> {
+        let path = &format!("{name}: stmt {at}");
+        let before = self.c.errors.len();
+        let place = self.place();
+        walk::stmt_exprs(s, &mut |e| self.c.expr(path, e, place));
+        if self.c.errors.len() == before { self.reads(path, s, &state) }
+        self.where_allowed(path, s);
+        let mut number = 0;
+        match s {
+            StmtKind::If { cond, then, other } => {
+                self.c.need(self.c.is_bool(cond.ty), path, "a condition is not a bool");
+                let a = self.block(name, at, &mut number, then, Some(state.clone()));
+                let b = self.block(name, at, &mut number, other, Some(state));
+                return join(a, b);
+            }
+            StmtKind::Switch { on, cases, default } => {
+                self.c.need(self.c.is_int(on.ty), path, "a switch on what is no integer");
+                let mut out = None;
+                for (_, b) in cases { out = join(out, self.block(name, at, &mut number, b, Some(state.clone()))) }
+                return join(out, self.block(name, at, &mut number, default, Some(state)));
+            }
+            StmtKind::For { var, from, to, max, body } => {
+                self.c.need(*max > 0, path, "a loop of 0 rounds");
+                let fits = self.ty_of(*var).is_some_and(|t| self.c.is_int(t) && self.c.same(from.ty, t) && self.c.same(to.ty, t));
+                if !fits { self.error(path, "a loop's variable and bounds are not integers of one type"); return Some(state) }
+                let mut inner = state.clone();
+                inner.set[var.index()] = true;
+                let end = self.looped(name, at, body, inner);
+                return join(Some(state), end);
+            }
+            StmtKind::Loop { max, body } => {
+                self.c.need(*max > 0, path, "a loop of 0 rounds");
+                return self.looped(name, at, body, state);
+            }
+            StmtKind::Break | StmtKind::Continue => {
+                match self.loops.last_mut() {
+                    Some(known) => if *s == StmtKind::Break { *known = join(known.take(), Some(state)) },
+                    None => self.error(path, "break or continue outside a loop"),
+                }
+                return None;
+            }
+            StmtKind::Return(value) => {
+                match (value, self.code.ret) {
+                    (Some(e), Some(t)) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the function's type"),
+                    (None, Some(t)) => self.c.need(*self.c.ty(t) == Ty::Unit, path, "a return without a value"),
+                    (Some(_), None) => self.error(path, "a handler returns a value"),
+                    (None, None) => {}
+                }
+                self.c.need(!state.calls, path, "a call is not followed by an await");
+                return None;
+            }
+            StmtKind::Fault { kind, place } => { self.c.fault(path, *kind, *place); return None }
+            StmtKind::TableUpdate { table, key, entry, body, place } => {
+                let Some(t) = self.table(path, *table, key) else { return Some(state) };
+                self.c.fault(path, FaultKind::FULL, *place);
+                let mut inner = state.clone();
+                let ty = self.c.ty(t.value).clone();
+                self.sets(path, *entry, &ty, &mut inner);
+                self.within(Inside::Update, |f| f.block(name, at, &mut number, body, Some(inner)));
+            }
+            _ => self.plain(name, path, at, s, &mut state),
+        }
+        Some(state)
+    }
+
+    /// Statements after which control goes on.
+    fn plain(&mut self, name: &str, path: &str, at: &str, s: &StmtKind, state: &mut State) {
+        let place = self.place();
+        match s {
+            StmtKind::Set(l, e) => match self.ty_of(*l) {
+                Some(t) => {
+                    self.c.need(!matches!(self.c.ty(t), Ty::Msg(_)), path, "a message local is set");
+                    self.c.into(path, e, t, place);
+                    state.set[l.index()] = true;
+                }
+                None => self.error(path, "a local does not exist"),
+            },
+            StmtKind::SetField(l, fields, e) => {
+                let start = self.ty_of(*l);
+                let end = fields.iter().try_fold(start.unwrap_or(TyId(u32::MAX)), |t, f| self.c.members(t)?.get(*f as usize).copied());
+                match end { Some(t) if !fields.is_empty() => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the member's type"), _ => self.error(path, "a member does not exist") }
+            }
+            StmtKind::SetState(v, e) => match self.c.m.states.get(v.index()).map(|s| s.ty) { Some(t) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the state's type"), None => self.error(path, "a state does not exist") },
+            StmtKind::SetSession(v, e) => {
+                self.c.need(self.code.conn, path, "there is no connection here");
+                match self.c.m.sessions.get(v.index()).map(|s| s.ty) { Some(t) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the session's type"), None => self.error(path, "a session does not exist") }
+            }
+            StmtKind::Count(v, e) => self.c.need(v.index() < self.c.m.counters.len() && self.c.is_uint_of(e.ty, 64), path, "a counter does not exist or is given no u64"),
+            StmtKind::Push(l, e) => match self.ty_of(*l).map(|t| self.c.ty(t).clone()) {
+                Some(Ty::List(t, _)) => self.c.need(self.c.fits(e.ty, t), path, "the value is not of the list's type"),
+                _ => self.error(path, "a push on what is no list"),
+            },
+            StmtKind::Require { cond, kind, place } => { self.c.need(self.c.is_bool(cond.ty), path, "a condition is not a bool"); self.c.fault(path, *kind, *place) }
+            StmtKind::TableGet { table, key, dst } => if let Some(t) = self.table(path, *table, key) {
+                let ok = self.ty_of(*dst).is_some_and(|d| matches!(self.c.ty(d), Ty::Option(v) if self.c.same(*v, t.value)));
+                self.c.need(ok, path, "the local is not an option of the table's value");
+                if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
+            },
+            StmtKind::TablePut { table, key, value, place } => if let Some(t) = self.table(path, *table, key) {
+                self.c.need(self.c.fits(value.ty, t.value), path, "the value is not of the table's type");
+                self.c.fault(path, FaultKind::FULL, *place);
+            },
+            StmtKind::TableRemove { table, key, dst } => { self.table(path, *table, key); if let Some(d) = dst { self.sets(path, *d, &Ty::Bool, state) } }
+            StmtKind::TableLen { table, dst } => { self.c.need(table.index() < self.c.m.tables.len(), path, "a table does not exist"); self.sets(path, *dst, &Ty::UInt(64), state) }
+            StmtKind::Call { port, index, msg, within, response_args } => {
+                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                if let Some(e) = within { self.c.need(self.c.is_uint_of(e.ty, 64), path, "a time is not a u64") }
+                if let Some(p) = self.connected(path, *port) {
+                    match p.response { Some(u) => self.c.arguments(path, u, response_args), None => self.error(path, "a call in a protocol without answers") }
+                    self.message(name, path, at, msg, p.request, state);
+                }
+                state.calls = true;
+            }
+            StmtKind::Send { port, index, msg } => {
+                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                if let Some(p) = self.connected(path, *port) { self.message(name, path, at, msg, p.request, state) }
+            }
+            StmtKind::Await { live, .. } => {
+                self.c.need(live.iter().all(|l| l.index() < self.locals.len()), path, "a local does not exist");
+                let kept = live.iter().filter_map(|l| self.locals.get(l.index())).all(|l| l.in_frame);
+                self.c.need(!self.c.passed || kept, path, "a live local is not in the frame");
+                state.calls = false;
+                state.awaited = true;
+            }
+            StmtKind::BindPart { dst, part } => {
+                self.c.need(self.c.is_uint(part.ty), path, "a part's index is not an unsigned integer");
+                self.c.need(self.unit_of(*dst).is_some(), path, "a part is bound to a local that is no message");
+                if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
+            }
+            StmtKind::Reply { msg, .. } => match self.code.reply {
+                Some(u) => self.message(name, path, at, msg, u, state),
+                None => self.c.need(*msg == Outgoing::Nothing, path, "an answer where none is due"),
+            },
+            StmtKind::Parse { unit, bytes, dst, ok } => {
+                self.c.need(self.c.is_bytes(bytes.ty), path, "what is parsed is not bytes");
+                self.sets(path, *dst, &Ty::Msg(*unit), state);
+                self.sets(path, *ok, &Ty::Bool, state);
+            }
+            StmtKind::Render { msg, dst } => {
+                let unit = match msg { Outgoing::Pass { msg, .. } => self.unit_of(*msg), Outgoing::Built { unit, .. } => Some(*unit), Outgoing::Nothing => None };
+                match unit { Some(u) if u.index() < self.c.m.units.len() => self.message(name, path, at, msg, u, state), _ => self.error(path, "nothing to render") }
+                self.c.need(self.ty_of(*dst).is_some_and(|t| self.c.is_bytes(t)), path, "a rendered message goes to a local that is no bytes");
+                if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
+            }
+            StmtKind::Emit(Emit::Bytes(e)) => self.c.need(self.c.is_bytes(e.ty), path, "bytes are emitted that are none"),
+            StmtKind::Emit(Emit::UInt { value: e, bytes, .. }) => self.c.need((self.c.is_int(e.ty) || self.c.is_bool(e.ty)) && (1..=16).contains(bytes), path, "an integer is emitted that is none"),
+            StmtKind::Emit(Emit::Number { value: e, radix, .. }) => self.c.need(self.c.is_int(e.ty) && (2..=36).contains(radix), path, "a number is emitted that is none"),
+            StmtKind::Emit(Emit::Varint(e)) => self.c.need(self.c.is_int(e.ty), path, "a number is emitted that is none"),
+            StmtKind::Close => self.c.need(self.code.conn || self.code.kind == Kind::OnFault, path, "there is no connection here"),
+            _ => {}
+        }
+    }
+
+    fn where_allowed(&mut self, path: &str, s: &StmtKind) {
+        let sends = walk::outgoing(s).is_some() && !matches!(s, StmtKind::Render { .. });
+        let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::BindPart { .. });
+        if self.inside != Inside::Handler {
+            self.c.need(walk::outgoing(s).is_none() && !suspends && !matches!(s, StmtKind::Return(_) | StmtKind::TableUpdate { .. }), path, "a table update or a message being built may not do this");
+        }
+        self.c.need((self.inside == Inside::Message) == matches!(s, StmtKind::Emit(_)) || !matches!(s, StmtKind::Emit(_)), path, "an emission outside a message");
+        match self.code.kind {
+            Kind::Function => {
+                let touches = sends || suspends || matches!(s, StmtKind::SetState(..) | StmtKind::SetSession(..) | StmtKind::Count(..) | StmtKind::Close
+                    | StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. });
+                self.c.need(!touches, path, "a function may not do this");
+            }
+            Kind::OnFault => self.c.need(!suspends && !matches!(s, StmtKind::Send { .. }), path, "`on fault` may not do this"),
+            Kind::Event => self.c.need(!matches!(s, StmtKind::Reply { .. }), path, "an answer where none is due"),
+            Kind::Message => {}
+        }
+    }
+
+    fn within<T>(&mut self, inside: Inside, f: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.inside, inside);
+        let loops = std::mem::take(&mut self.loops);
+        let out = f(self);
+        (self.inside, self.loops) = (outer, loops);
+        out
+    }
+
+    fn looped(&mut self, name: &str, at: &str, body: &Block, state: State) -> Option<State> {
+        self.loops.push(None);
+        let end = self.block(name, at, &mut 0, body, Some(state));
+        join(end, self.loops.pop().flatten())
+    }
+
+    fn table(&mut self, path: &str, t: TableId, key: &Expr) -> Option<Table> {
+        let table = self.c.m.tables.get(t.index()).cloned();
+        match &table {
+            Some(t) => self.c.need(self.c.fits(key.ty, t.key), path, "the key is not of the table's type"),
+            None => self.error(path, "a table does not exist"),
+        }
+        table
+    }
+
+    fn connected(&mut self, path: &str, p: PortId) -> Option<Protocol> {
+        let port = self.c.m.ports.get(p.index()).filter(|p| matches!(p.kind, PortKind::Connect(_)));
+        let protocol = port.and_then(|p| p.protocols.first()).and_then(|p| self.c.m.protocols.get(p.index())).cloned();
+        if protocol.is_none() { self.error(path, "what it is sent to is not a connect port") }
+        protocol
+    }
+
+    fn message(&mut self, name: &str, path: &str, at: &str, msg: &Outgoing, unit: UnitId, state: &State) {
+        let mut number = 0;
+        match msg {
+            Outgoing::Nothing => {}
+            Outgoing::Built { unit: u, body } => {
+                self.c.need(*u == unit, path, "the message is of another unit than its protocol's");
+                self.within(Inside::Message, |f| f.block(name, at, &mut number, body, Some(state.clone())));
+            }
+            Outgoing::Pass { msg, edits } => {
+                let Some(u) = self.unit_of(*msg) else { return self.error(path, "what is passed on is no message") };
+                self.c.need(u == unit, path, "the message is of another unit than its protocol's");
+                for e in edits {
+                    self.edit(path, *msg, e);
+                    if let Edit::Set { body, .. } | Edit::Append { body, .. } = e { self.within(Inside::Message, |f| f.block(name, at, &mut number, body, Some(state.clone()))); }
+                }
+                let sorted = !self.c.passed || passes::edits::sorted(self.c.m, u, edits);
+                self.c.need(sorted, path, "the edits are not in wire order");
+            }
+        }
+    }
+
+    fn edit(&mut self, path: &str, msg: LocalId, edit: &Edit) {
+        let way = grammar::edit_path(msg, edit);
+        let end = self.c.m.follow(&way, Scope::locals(self.locals), &mut |_, _| ());
+        let Some(At::Field(u, f)) = end else { return self.error(path, "an edit names no field") };
+        let is_list = matches!(self.c.m.unit(u).fields[f.index()].kind, FieldKind::List { .. });
+        match edit {
+            Edit::Set { cond, .. } => self.c.need(cond.as_ref().is_none_or(|c| self.c.is_bool(c.ty)), path, "a condition is not a bool"),
+            Edit::Append { cond, .. } => { self.c.need(is_list, path, "items are added to what is no list"); self.c.need(cond.as_ref().is_none_or(|c| self.c.is_bool(c.ty)), path, "a condition is not a bool") }
+            Edit::Remove { index, cond, .. } => {
+                self.c.need(is_list, path, "items are removed from what is no list");
+                self.c.need(self.c.is_bool(cond.ty), path, "a condition is not a bool");
+                self.c.need(self.ty_of(*index).is_some_and(|t| self.c.is_uint_of(t, 32)), path, "an item's index is not a u32 local");
+            }
+        }
+    }
+}
+
+/// Locals that a statement's removals set for their conditions.
+fn removed(s: &StmtKind) -> Vec<LocalId> {
+    match walk::outgoing(s) {
+        Some(Outgoing::Pass { edits, .. }) => edits.iter().filter_map(|e| if let Edit::Remove { index, .. } = e { Some(*index) } else { None }).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,135 @@
+//! The verifier: what every backend may rely on.
+//!
+//! In: a module, as lowered or after the passes. Out: every violation, with its path (`handler on_client: stmt 3.1: …`).
+//! Statements are numbered from 1 within their block; a nested block's statements follow the number of their statement, all
+//! blocks of one statement counted through.
+//!
+//! Invariants:
+//! - **Indices**: every id is in range; places and fault kinds exist; types are in range, nest at most 32 deep and are acyclic.
+//! - **Types**: every expression has the type its operands give it ([`expr`] has the table); bytes fit where the maximum is
+//!   not smaller, everything else is equal. Integers fit their width, constants their maximum. Conditions are bool.
+//! - **Roots**: `this` only in grammars and protocol clauses, `item` and the accumulator only where there is an item or a fold;
+//!   paths lead from unit to field to item; a value is read only of fields that have one.
+//! - **Locals** are set before they are read, on every path. Message locals are bound only by the event, a part or a parse.
+//! - **Control**: break and continue in loops; `For.max`, `Loop.max` > 0; functions do not recurse, directly or not, and
+//!   return on every path; no suspension, call or answer in functions, table updates and messages being built; emissions only there.
+//! - **Calls**: on every path a call is followed by an `Await` before the handler ends; `BindPart` and `PartStatus` have an
+//!   `Await` before them; calls and sends go to connect ports, a message is of the unit its port's protocol says; as many
+//!   response arguments as the response has parameters. `Reply` only in message handlers and `on_fault`, of the response's unit.
+//! - **Connections**: `ConnPeer` and the like only where there is one.
+//! - **Edits** name fields of the message; removals and additions name lists; after the passes they are in wire order.
+//! - **Tables**: keys and values are storable (no messages, no `Unit`); capacity > 0; locals have the entry's type.
+//! - **Units**: every field stands in exactly one place; integers fit their containers; grammar expressions read only what
+//!   comes before them; lengths are integers, guards bool; delimiters are not empty; arguments match parameters.
+//! - **Events**: the first locals of a handler and of `on_fault` have the types of what is given to them; handlers of
+//!   tests come after all others.
+//! - After the passes: live locals are in the frame.
+
+mod body;
+mod expr;
+mod module;
+mod units;
+
+use crate::*;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error { pub path: String, pub message: String }
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result { write!(f, "{}: {}", self.path, self.message) }
+}
+
+/// Checks a module after all passes.
+pub fn verify(m: &Module) -> Vec<Error> { run(m, true) }
+
+/// Checks a module as it was lowered: edits may be in any order, nothing is annotated.
+pub fn verify_lowered(m: &Module) -> Vec<Error> { run(m, false) }
+
+/// More would not help anybody.
+const MAX_ERRORS: usize = 100;
+
+fn run(m: &Module, passed: bool) -> Vec<Error> {
+    let mut c = Checker { m, passed, errors: Vec::new() };
+    // What is checked later follows ids and types without looking.
+    c.types();
+    if c.errors.is_empty() { c.units() }
+    if c.errors.is_empty() { c.declarations() }
+    c.errors.truncate(MAX_ERRORS);
+    c.errors
+}
+
+struct Checker<'a> { m: &'a Module, passed: bool, errors: Vec<Error> }
+
+impl Checker<'_> {
+    fn error(&mut self, path: &str, message: impl Into<String>) {
+        if self.errors.len() < MAX_ERRORS { self.errors.push(Error { path: path.into(), message: message.into() }) }
+    }
+
+    fn need(&mut self, ok: bool, path: &str, message: &str) { if !ok { self.error(path, message) } }
+
+    fn name(&self, ty: TyId) -> String { text::print_type(self.m, ty) }
+
+    fn ty(&self, ty: TyId) -> &Ty { self.m.types.get(ty.index()).unwrap_or(&Ty::Unit) }
+
+    /// Whether two types are one, whatever their numbers.
+    fn same(&self, a: TyId, b: TyId) -> bool {
+        if a == b { return true }
+        match (self.ty(a), self.ty(b)) {
+            (Ty::Option(x), Ty::Option(y)) => self.same(*x, *y),
+            (Ty::List(x, n), Ty::List(y, k)) => n == k && self.same(*x, *y),
+            (Ty::Tuple(x), Ty::Tuple(y)) => x.len() == y.len() && x.iter().zip(y).all(|(x, y)| self.same(*x, *y)),
+            (x, y) => x == y,
+        }
+    }
+
+    /// Whether a value of type `from` may be stored where `to` is wanted.
+    fn fits(&self, from: TyId, to: TyId) -> bool {
+        match (self.ty(from), self.ty(to)) { (Ty::Bytes(n), Ty::Bytes(k)) => n <= k, _ => self.same(from, to) }
+    }
+
+    fn is_bool(&self, t: TyId) -> bool { *self.ty(t) == Ty::Bool }
+    fn is_bytes(&self, t: TyId) -> bool { matches!(self.ty(t), Ty::Bytes(_)) }
+    fn is_uint(&self, t: TyId) -> bool { matches!(self.ty(t), Ty::UInt(_)) }
+    fn is_int(&self, t: TyId) -> bool { matches!(self.ty(t), Ty::UInt(_) | Ty::Int(_)) }
+    fn is_uint_of(&self, t: TyId, bits: u8) -> bool { *self.ty(t) == Ty::UInt(bits) }
+
+    fn fault(&mut self, path: &str, kind: FaultKind, place: PlaceId) {
+        self.fault_kind(path, kind);
+        self.need(place.index() < self.m.places.len(), path, "a fault's place does not exist");
+    }
+
+    fn fault_kind(&mut self, path: &str, kind: FaultKind) {
+        let user = kind.0.checked_sub(FaultKind::USER).is_some_and(|n| (n as usize) < self.m.faults.len());
+        self.need(user || (1..=FaultKind::EXPECT.0).contains(&kind.0), path, "a fault kind does not exist");
+    }
+
+    fn types(&mut self) {
+        for n in 0..self.m.types.len() {
+            if let Err(why) = self.depth(TyId(n as u32), 0) { self.error(&format!("type t{n}"), why) }
+        }
+    }
+
+    fn depth(&self, ty: TyId, depth: u32) -> Result<(), &'static str> {
+        if depth > layout::MAX_DEPTH { return Err("nests too deep or contains itself") }
+        let m = self.m;
+        match m.types.get(ty.index()).ok_or("a type does not exist")? {
+            Ty::Option(t) | Ty::List(t, _) => self.depth(*t, depth + 1),
+            Ty::Tuple(list) => list.iter().try_for_each(|t| self.depth(*t, depth + 1)),
+            Ty::Record(r) => m.records.get(r.index()).ok_or("a record does not exist")?.fields.iter().try_for_each(|(_, t)| self.depth(*t, depth + 1)),
+            Ty::Msg(u) => m.units.get(u.index()).map(|_| ()).ok_or("a unit does not exist"),
+            Ty::UInt(n) | Ty::Int(n) if !(1..=64).contains(n) && *n != 128 => Err("integers have 1 to 64 or 128 bits"),
+            _ => Ok(()),
+        }
+    }
+
+    /// A value that can be kept.
+    fn storable(&self, ty: TyId) -> bool {
+        match self.ty(ty) {
+            Ty::Unit | Ty::Msg(_) => false,
+            Ty::Option(t) | Ty::List(t, _) => self.storable(*t),
+            Ty::Tuple(list) => list.iter().all(|t| self.storable(*t)),
+            Ty::Record(r) => self.m.records.get(r.index()).is_some_and(|r| r.fields.iter().all(|(_, t)| self.storable(*t))),
+            _ => true,
+        }
+    }
+}

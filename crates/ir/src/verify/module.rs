@@ -1,0 +1,172 @@
+//! Declarations: protocols, ports, state, tables, functions, handlers, merges, tests.
+
+use super::body::{Code, Kind};
+use super::expr::Place;
+use super::Checker;
+use crate::walk::Scope;
+use crate::*;
+use desc::{PortKind, Value};
+
+impl Checker<'_> {
+    pub fn declarations(&mut self) {
+        let m = self.m;
+        for p in &m.params { self.need(p.value_ty.index() < m.types.len(), &format!("param {}", p.name), "its type does not exist") }
+        for p in &m.protocols { self.protocol(p) }
+        for p in &m.ports { self.port_declaration(p) }
+        self.storage();
+        if !self.errors.is_empty() { return }
+        self.recursion();
+        for f in &m.funcs { self.func(f) }
+        self.handlers();
+        for g in &m.merges { self.merge(g) }
+        self.tests();
+    }
+
+    fn protocol(&mut self, p: &Protocol) {
+        let path = format!("protocol {}", p.name);
+        let units = self.m.units.len();
+        if p.request.index() >= units || p.response.is_some_and(|u| u.index() >= units) { return self.error(&path, "a message's unit does not exist") }
+        let request = Place::scope(Scope::this(p.request));
+        for e in [&p.close_request, &p.no_reply].into_iter().flatten() { self.condition(&path, e, request) }
+        let response = Place::scope(Scope { this: p.response, ..Scope::NONE });
+        for e in [&p.close_response, &p.interim, &p.tunnel].into_iter().flatten() { self.condition(&path, e, response) }
+        for e in &p.response_args { self.expr(&path, e, request) }
+        match p.response {
+            Some(u) => self.arguments(&path, u, &p.response_args),
+            None => self.need(p.response_args.is_empty(), &path, "arguments of a response that is not there"),
+        }
+        if let Some(f) = p.order_by { self.need(f.index() < self.m.unit(p.request).fields.len(), &path, "the field it is ordered by does not exist") }
+        if let Some(b) = &p.on_fault {
+            let path = format!("{path}: on_fault");
+            let ok = matches!(&b.locals[..], [k, s, r, ..] if self.is_uint_of(k.ty, 16) && self.is_bool(s.ty) && *self.ty(r.ty) == Ty::Msg(p.request));
+            self.need(ok, &path, "locals 0 to 2 are not the fault's kind (u16), in_step (bool) and the request");
+            let code = Code { kind: Kind::OnFault, ret: None, preset: 3, reply: p.response, conn: false };
+            self.body(&path, b, code);
+        }
+    }
+
+    fn port_declaration(&mut self, p: &Port) {
+        let path = format!("port {}", p.name);
+        self.need(!p.protocols.is_empty() && p.protocols.iter().all(|q| q.index() < self.m.protocols.len()), &path, "no protocol, or one that does not exist");
+        let (PortKind::Listen(v) | PortKind::Connect(v)) = &p.kind;
+        if let Value::Param(n) = v { self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist") }
+        if let PortKind::Connect(_) = p.kind { self.need(p.protocols.len() == 1, &path, "a connect port has exactly one protocol") }
+    }
+
+    fn storage(&mut self) {
+        let m = self.m;
+        for t in &m.tables {
+            let path = format!("table {}", t.name);
+            let there = t.key.index() < m.types.len() && t.value.index() < m.types.len();
+            self.need(there && self.storable(t.key) && self.storable(t.value), &path, "a key or value cannot be stored");
+            self.need(t.capacity > 0, &path, "a capacity of 0");
+        }
+        for s in &m.states {
+            let path = format!("state {}", s.name);
+            self.need(s.ty.index() < m.types.len() && self.storable(s.ty), &path, "it cannot be stored");
+            if let Some(e) = &s.init { self.into(&path, e, s.ty, Place::scope(Scope::NONE)) }
+        }
+        for s in &m.sessions { self.need(s.ty.index() < m.types.len() && self.storable(s.ty), &format!("session {}", s.name), "it cannot be stored") }
+    }
+
+    fn recursion(&mut self) {
+        let n = self.m.funcs.len();
+        let mut state = vec![0u8; n];
+        for f in 0..n { if state[f] == 0 { self.calls(f, &mut state, 0) } }
+    }
+
+    fn calls(&mut self, f: usize, state: &mut [u8], depth: u32) {
+        let func = &self.m.funcs[f];
+        let path = format!("fn {}", func.name);
+        if depth > 500 { return self.error(&path, "calls nest too deep") }
+        state[f] = 1;
+        let mut called = Vec::new();
+        if let FuncBody::Body(b) = &func.body {
+            walk::block_exprs(&b.block, &mut |e| if let ExprKind::Call(g, _) = &*e.kind { called.push(g.index()) });
+        }
+        for g in called {
+            match state.get(g) {
+                Some(0) => self.calls(g, state, depth + 1),
+                Some(1) => { let name = self.m.funcs[g].name.clone(); self.error(&path, format!("it calls `{name}`, which calls it")) }
+                _ => {}
+            }
+        }
+        state[f] = 2;
+    }
+
+    fn func(&mut self, f: &Func) {
+        let path = format!("fn {}", f.name);
+        self.need(f.ret.index() < self.m.types.len(), &path, "its type does not exist");
+        if let FuncBody::Body(b) = &f.body {
+            self.need(f.params as usize <= b.locals.len(), &path, "more parameters than locals");
+            let code = Code { kind: Kind::Function, ret: Some(f.ret), preset: f.params as usize, reply: None, conn: true };
+            self.body(&path, b, code);
+        }
+    }
+
+    fn handlers(&mut self) {
+        let m = self.m;
+        let mut tests = false;
+        for h in &m.handlers {
+            let path = format!("handler {}", h.name);
+            let is_test = matches!(h.on, On::Test(_));
+            self.need(is_test || !tests, &path, "it comes after handlers of tests");
+            tests |= is_test;
+            let given: Vec<Ty> = match h.on {
+                On::Message { port, protocol } => {
+                    let listens = m.ports.get(port.index()).is_some_and(|p| p.protocols.contains(&protocol) && matches!(p.kind, PortKind::Listen(_)));
+                    if !listens { self.error(&path, "its port does not listen with its protocol"); continue }
+                    vec![Ty::Msg(m.protocols[protocol.index()].request)]
+                }
+                On::Opened(p) | On::Closed(p) => { self.need(p.index() < m.ports.len(), &path, "its port does not exist"); vec![Ty::UInt(32)] }
+                On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],
+                On::Test(n) => { self.need((n as usize) < m.tests.len(), &path, "its test does not exist"); Vec::new() }
+                On::Start | On::Every(_) => Vec::new(),
+            };
+            let ok = given.len() <= h.body.locals.len() && given.iter().zip(&h.body.locals).all(|(t, l)| self.ty(l.ty) == t);
+            self.need(ok, &path, "its first locals are not what the event gives");
+            let (reply, conn) = match h.on {
+                On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
+                On::Opened(_) | On::Closed(_) | On::Fault => (None, true),
+                _ => (None, false),
+            };
+            let message = matches!(h.on, On::Message { .. });
+            let code = Code { kind: if message { Kind::Message } else { Kind::Event }, ret: None, preset: given.len(), reply, conn };
+            self.body(&path, &h.body, code);
+        }
+    }
+
+    fn merge(&mut self, g: &Merge) {
+        let path = format!("merge {}", g.name);
+        let m = self.m;
+        let ports = |p: PortId| p.index() < m.ports.len();
+        if !ports(g.from) || !ports(g.to) || g.unit.index() >= m.units.len() { return self.error(&path, "a port or the unit does not exist") }
+        let unit = m.unit(g.unit);
+        self.need(g.inputs > 0, &path, "no inputs");
+        self.need(unit.fields.get(g.key.index()).is_some_and(|f| self.is_bytes(f.ty) || self.is_int(f.ty)), &path, "the key is not a field of bytes or an integer");
+        for v in &g.values {
+            let Some(field) = unit.fields.get(v.field.index()) else { self.error(&path, "a field does not exist"); continue };
+            let local = |l: LocalId| g.locals.get(l.index()).is_some_and(|l| self.same(l.ty, field.ty));
+            self.need(local(v.a) && local(v.b), &path, "a value's locals are not of its field's type");
+            self.into(&path, &v.combined, field.ty, Place::scope(Scope::locals(&g.locals)));
+        }
+    }
+
+    fn tests(&mut self) {
+        let m = self.m;
+        for (n, t) in m.tests.iter().enumerate() {
+            let path = format!("test {}", t.name);
+            match &t.kind {
+                TestKind::Code(h) => self.need(m.handlers.get(h.index()).is_some_and(|h| h.on == On::Test(n as u32)), &path, "its handler is not its own"),
+                TestKind::Sim { steps, .. } => for (_, s) in steps {
+                    let port = match s {
+                        SimStep::Send(p, _) | SimStep::See(p, _) | SimStep::SeeClosed(p) | SimStep::SeeNothing(p) | SimStep::Close(p) | SimStep::Reset(p)
+                        | SimStep::Refuse(p) | SimStep::Accept(p) => p.port.index(),
+                        SimStep::Wait(_) => continue,
+                    };
+                    self.need(port < m.ports.len(), &path, "a port does not exist");
+                },
+            }
+        }
+    }
+}

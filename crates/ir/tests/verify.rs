@@ -1,0 +1,164 @@
+//! Each invariant of the verifier, broken once: the sample with a few words changed.
+
+use wireloom_ir::{grammar, passes, text, verify, Module};
+
+const SAMPLE: &str = include_str!("sample.ir");
+
+fn errors(from: &str, to: &str) -> Vec<verify::Error> {
+    assert!(SAMPLE.contains(from), "not in the sample: {from}");
+    let m = text::parse(&SAMPLE.replace(from, to)).unwrap_or_else(|e| panic!("{e}"));
+    verify::verify_lowered(&m)
+}
+
+/// Replacing `from` by `to` must be found, with this message, at this path.
+#[track_caller]
+fn wrong(from: &str, to: &str, path: &str, message: &str) {
+    let found = errors(from, to);
+    assert!(found.iter().any(|e| e.path.starts_with(path) && e.message.contains(message)), "{path}: {message}: not among {found:#?}");
+}
+
+#[track_caller]
+fn fine(from: &str, to: &str) { assert_eq!(errors(from, to), []) }
+
+const POST: &str = "table_len stats#0 -> %n#1;";
+const HTTP: &str = "\n  close;\n}";
+
+#[test]
+fn indices() {
+    wrong("param port#1", "param port#7", "port client", "parameter does not exist");
+    wrong("request Request#2", "request Request#9", "protocol http", "unit does not exist");
+    wrong("count requests#0", "count requests#3", "handler on client: stmt 1", "counter does not exist");
+    wrong("fault 8 at 0", "fault 8 at 5", "handler on client: stmt 6.1", "place does not exist");
+    wrong("fault 8 at 0", "fault 900 at 0", "handler on client: stmt 6.1", "fault kind does not exist");
+    wrong("set_session chosen#0", "set_session chosen#1", "handler on client: stmt 10", "session does not exist");
+    wrong("table_get stats#0", "table_get stats#1", "handler on client: stmt 8", "table does not exist");
+    wrong("call pick#0(%key", "call pick#9(%key", "handler on client: stmt 3", "function does not exist");
+    wrong(".key#5):bytes<250>;", ".key#50):bytes<250>;", "handler on client: stmt 2", "leads nowhere");
+    wrong("local %1: u32 \"i\"", "local %1: t999 \"i\"", "handler on client http", "type does not exist");
+}
+
+#[test]
+fn types_of_expressions() {
+    let at = "handler on client";
+    wrong("count requests#0 1:u64", "count requests#0 1:u8", at, "no u64");
+    wrong("count requests#0 1:u64", "count requests#0 add(1:u64, 1:u8):u64", at, "differ in type");
+    wrong("count requests#0 1:u64", "count requests#0 cast(b\"\":bytes<0>):u64", at, "unrelated types");
+    wrong("count requests#0 1:u64", "count requests#0 shl(1:u64, 1:u64):u64", at, "by a u32");
+    wrong("count requests#0 1:u64", "count requests#0 unwrap(1:u64):u64", at, "no option");
+    wrong("count requests#0 1:u64", "count requests#0 hash():u64", at, "number of operands");
+    wrong("count requests#0 1:u64", "count requests#0 len_bytes(1:u8):u64", at, "not bytes");
+    wrong("count requests#0 1:u64", "count requests#0 items(%req#0.key#5):u32", at, "not lead to a list");
+    wrong("count requests#0 1:u64", "count requests#0 list_len(1:u64):u64", at, "no list");
+    wrong("count requests#0 1:u64", "count requests#0 acc:u64", at, "outside a fold");
+    wrong("count requests#0 1:u64", "count requests#0 read(this.#0):u8", at, "leads nowhere");
+    wrong("count requests#0 1:u64", "count requests#0 if(1:u8, 1:u64, 2:u64):u64", at, "not a bool");
+    wrong("count requests#0 1:u64", "count requests#0 case(%req#0.key#5, 0):bool", at, "not lead to a switch");
+    wrong("count requests#0 1:u64", "count requests#0 maglev(backends#1, 1:u64):u32", at, "not marked for Maglev");
+    wrong("count requests#0 1:u64", "count requests#0 300:u8", at, "does not fit");
+    wrong("emit bytes b\"error\":bytes<5>", "emit bytes b\"error\":bytes<4>", "protocol memcached.binary: on_fault: stmt 1.1.5", "longer than its type");
+    wrong("call pick#0(%key#1:bytes<250>, ", "call pick#0(", at, "number of arguments");
+    wrong("some(%b#2:u32)", "some(%key#1:bytes<250>)", at, "`some` of another type");
+    wrong("if ne(%status#6:u16, 0:u16):bool", "if %status#6:u16", at, "not a bool");
+    wrong("get(%entry#5:record<Stat#0>, 0)", "get(%entry#5:record<Stat#0>, 5)", at, "member does not exist");
+}
+
+#[test]
+fn locals() {
+    wrong("set %key#1 = read(%req#0.key#5):bytes<250>;", "", "handler on client: stmt 2", "before it is set");
+    wrong("bind %rep#3 = part 0:u32;", "", "handler on client", "before it is set");
+    wrong("set %b#2 = call", "set %req#0 = call", "handler on client: stmt 3", "message local is set");
+    wrong("set %b#2 = call", "set %key#1 = call", "handler on client: stmt 3", "wanted");
+    // Set on one branch only, then on both.
+    let branch = |other: &str| format!("{POST} if eq(now:u64, 0:u64):bool {{ set %more#2 = 1:u64; }} else {{ {other} }} set %n#1 = %more#2:u64;");
+    let local = |s: &str| SAMPLE.replace("local %1: u64 \"n\";", "local %1: u64 \"n\"; local %2: u64 \"more\";").replace(POST, s);
+    let check = |s: String| verify::verify_lowered(&text::parse(&s).unwrap());
+    assert!(check(local(&branch(""))).iter().any(|e| e.message.contains("before it is set")));
+    assert_eq!(check(local(&branch("set %more#2 = 2:u64;"))), []);
+    assert_eq!(check(local(&branch("return;"))), []);
+}
+
+#[test]
+fn control() {
+    wrong(HTTP, "\n  break;\n}", "handler on client http", "outside a loop");
+    wrong("max 20 {", "max 0 {", "handler on client http", "0 rounds");
+    wrong("loop 3", "loop 0", "handler every", "0 rounds");
+    wrong("hash(%key#0:bytes<250>):u64", "cast(call pick#0(%key#0:bytes<250>, 1:u32):u32):u64", "fn pick", "calls `pick`");
+    wrong("return cast(rem(hash(%key#0:bytes<250>):u64, cast(%n#1:u32):u64):u64):u32;", "", "fn pick", "return on every path");
+    wrong("require ne(%n#1:u32, 0:u32):bool else 6 at 0;", "set_state turn#0 = 1:u32;", "fn pick", "may not do this");
+    wrong("set_field %entry#5 [0] =", "await live (); set_field %entry#5 [0] =", "handler on client: stmt 9.1", "may not do this");
+    wrong(HTTP, "\n  emit varint 1:u64;\n}", "handler on client http", "outside a message");
+    wrong(HTTP, "\n  return 1:u8;\n}", "handler on client http", "returns a value");
+}
+
+#[test]
+fn calls_and_answers() {
+    wrong("  await live ();\n", "", "handler on client: stmt 5", "before any suspension");
+    wrong(POST, "call backends#1 [0:u32] args () nothing;", "handler every", "not followed by an await");
+    fine(POST, "table_len stats#0 -> %n#1; call backends#1 [0:u32] args () nothing; await live ();");
+    wrong("call backends#1 [%b#2:u32]", "call client#0 [%b#2:u32]", "handler on client: stmt 4", "not a connect port");
+    wrong("call backends#1 [%b#2:u32] args ()", "call sink#2 [%b#2:u32] args ()", "handler on client: stmt 4", "without answers");
+    wrong("call backends#1 [%b#2:u32] args ()", "call backends#1 [%b#2:u32] args (1:u8)", "handler on client: stmt 4", "unit's parameters");
+    wrong("send sink#2 [0:u32] pass", "send backends#1 [0:u32] pass", "handler on client http", "of another unit");
+    wrong(POST, "reply nothing;", "handler every", "an answer where none is due");
+    wrong(HTTP, "\n  reply pass %req#0;\n}", "handler on client http", "none is due");
+    wrong(POST, "log (conn_peer:endpoint);", "handler every", "no connection");
+    wrong("close;\n    }\n  }\n}", "await live ();\n    }\n  }\n}", "protocol memcached.binary: on_fault", "may not do this");
+}
+
+#[test]
+fn edits() {
+    wrong("set .opaque#4", "set .opaque#44", "handler on client", "names no field");
+    wrong("append .headers#1", "append .method#0", "handler on client http", "no list");
+    let mut m = text::parse(SAMPLE).unwrap();
+    assert_eq!(grammar::analyze(&mut m), []);
+    let unsorted = m.clone();
+    passes::run_all(&mut m);
+    assert_eq!(verify::verify(&m), []);
+    assert!(verify::verify(&unsorted).iter().any(|e| e.message.contains("wire order")));
+}
+
+#[test]
+fn tables() {
+    wrong("table \"stats\": bytes<250> ->", "table \"stats\": msg<#0> ->", "table stats", "cannot be stored");
+    wrong("capacity 1000", "capacity 0", "table stats", "capacity of 0");
+    wrong("table_get stats#0 [%key#1:bytes<250>]", "table_get stats#0 [1:u8]", "handler on client: stmt 8", "key is not");
+    wrong("local %4: option<record<Stat#0>>", "local %4: option<u8>", "handler on client: stmt 8", "option of the table's value");
+    wrong("as %entry#5 at", "as %b#2 at", "handler on client: stmt 9", "given another");
+}
+
+#[test]
+fn units() {
+    wrong("body (#0, #1, #3, #4);", "body (#0, #1, #3);", "unit Request", "exactly one place");
+    wrong("body (#0, #1, #3, #4);", "body (#0, #1, #3, #4, #4);", "unit Request", "exactly one place");
+    wrong("list #2 max 20", "list #1 max 20", "unit Request", "exactly one place");
+    wrong("bytes 1 shift 0 bits 8 big advance;\n  field #1", "bytes 1 shift 1 bits 8 big advance;\n  field #1", "unit Command: field magic", "its container");
+    wrong("length read(this.key_len#2):u16", "length len_bytes(read(this.value#6):bytes<1048576>):u32", "unit Command: field key", "not before it");
+    wrong("when unit_param(this, 0):bool", "when 1:u8", "unit Request", "guard is not a bool");
+    wrong("unit Header#1 ();", "unit Header#1 (1:u8);", "unit Request", "unit's parameters");
+    wrong("bytes 1..16 class", "bytes 17..16 class", "unit Request: field method", "above the largest");
+    wrong("until (b\":\")", "until (b\"\")", "unit Header", "delimiter without bytes");
+}
+
+#[test]
+fn events() {
+    wrong("on message client#0 http#1", "on message backends#1 memcached_binary#0", "handler on client http", "does not listen");
+    wrong("  local %0: msg<Request#2> \"req\";\n  local %1: u32 \"i\";", "  local %0: u8 \"req\";\n  local %1: u32 \"i\";", "handler on client http", "");
+    wrong("on every 1000000000", "on test 0", "handler", "");
+    wrong("local %2: msg<Command#0> \"request\"", "local %2: u8 \"request\"", "protocol memcached.binary: on_fault", "locals 0 to 2");
+    wrong("code #3", "code #0", "test pick", "not its own");
+}
+
+#[test]
+fn cyclic_types() {
+    let m: Module = text::parse("app \"a\"\ntype t0 = option<t1>\ntype t1 = option<t0>").unwrap();
+    assert!(verify::verify(&m).iter().any(|e| e.message.contains("contains itself")));
+}
+
+#[test]
+fn frames() {
+    let mut m = text::parse(SAMPLE).unwrap();
+    grammar::analyze(&mut m);
+    passes::run_all(&mut m);
+    for l in &mut m.handlers[0].body.locals { l.in_frame = false }
+    assert!(verify::verify(&m).iter().any(|e| e.message.contains("not in the frame")));
+}
