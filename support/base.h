@@ -211,7 +211,7 @@ static inline uint32_t wl_digits_of(uint8_t b[64], uint64_t v, unsigned radix) {
 /* Room for n bytes in core->out, or NULL and a fault. */
 static inline uint8_t *wl_room(wl_fx *x, uint32_t n) {
     wl_out *o = &x->core->out;
-    if (WL_UNLIKELY((size_t)(o->end - o->p) < n)) {
+    if (WL_UNLIKELY(!o->p || (size_t)(o->end - o->p) < n)) {
         if (!x->core->host->grow(x->core, n) || (size_t)(o->end - o->p) < n) { wl_fail(x, WL_F_OVERLOAD, 0); return NULL; }
     }
     uint8_t *d = o->p;
@@ -219,6 +219,7 @@ static inline uint8_t *wl_room(wl_fx *x, uint32_t n) {
     return d;
 }
 static inline void wl_put(wl_fx *x, wl_bytes b) {
+    if (!b.n) return;
     uint8_t *d = wl_room(x, b.n);
     if (WL_LIKELY(d != NULL)) wl_copy(d, b.p, b.n);
 }
