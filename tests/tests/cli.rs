@@ -1,0 +1,260 @@
+//! The command line: what is refused and how, help, building, running several apps, without a C compiler.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use wireloom_tests::{finish, free_port, root, Client, Output, Process, Wireloom};
+
+fn loom_files(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(folder)).expect("the folder is there");
+    let mut files: Vec<String> = entries
+        .flatten()
+        .map(|e| format!("{folder}/{}", e.file_name().to_string_lossy()))
+        .filter(|n| n.ends_with(".loom"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("wireloom-test-cli-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+    folder
+}
+
+/// Ends with an error that names all of these, without a panic.
+fn refused(out: &Output, names: &[&str]) {
+    assert!(out.code.is_some_and(|c| c != 0), "it succeeded or hung ({:?}): {}", out.code, out.text);
+    assert!(!out.text.contains("panicked"), "{}", out.text);
+    for name in names {
+        assert!(out.text.contains(name), "the message does not name {name}: {}", out.text);
+    }
+}
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[test]
+fn help_teaches() {
+    let help = Wireloom::command(&["--help"]);
+    assert_eq!(help.code, Some(0));
+    for command in ["run", "check", "build", "test", "fmt", "emit", "graph", "explain", "fuzz"] {
+        assert!(help.out.contains(command), "{}", help.out);
+        let own = Wireloom::command(&[command, "--help"]);
+        assert!(own.code == Some(0) && own.out.contains("Usage:") && own.out.len() > 100, "{command}: {}", own.text);
+    }
+    assert!(Wireloom::command(&["run", "--help"]).out.contains("--set"));
+    assert_eq!(Wireloom::command(&["--version"]).code, Some(0));
+    refused(&Wireloom::command(&[]), &["Usage"]);
+    refused(&Wireloom::command(&["nonsense"]), &["nonsense"]);
+    refused(&Wireloom::command(&["run"]), &["FILE"]);
+}
+
+#[test]
+fn wrong_parameters_are_named() {
+    let web = |set: &str| Wireloom::command(&["run", "apps/static_web.loom", "--set", set]);
+    refused(&web("prot=80"), &["prot", "port"]);
+    refused(&web("port=x"), &["port", "x"]);
+    refused(&web("port=70000"), &["port", "65535"]);
+    refused(&web("port=-1"), &["port"]);
+    refused(&web("port"), &["NAME=VALUE"]);
+    refused(&web("client.nonsense=1"), &["nonsense"]);
+    refused(&web("client.idle_timeout=soon"), &["idle_timeout", "duration"]);
+    refused(&web("nobody.idle_timeout=1s"), &["nobody", "client"]);
+    refused(&web(&format!("content_type={}", "x".repeat(200))), &["content_type", "128"]);
+    let proxy = |args: &[&str]| Wireloom::command(&[&["run", "apps/memcached_proxy.loom"], args].concat());
+    refused(&proxy(&[]), &["servers"]);
+    refused(&proxy(&["--set", "servers="]), &["servers"]);
+    refused(&proxy(&["--set", "servers=nonsense"]), &["servers"]);
+    refused(&proxy(&["--set", "servers=127.0.0.1"]), &["servers"]);
+    refused(&Wireloom::command(&["run", "apps/static_web.loom", "--nonsense"]), &["--nonsense"]);
+    refused(&Wireloom::command(&["run", "apps/static_web.loom", "--engine", "steam"]), &["steam"]);
+    refused(&Wireloom::command(&["run", "apps/static_web.loom", "--admin", "nowhere"]), &["nowhere"]);
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    refused(&Wireloom::command(&["run", "apps/nothing.loom"]), &["nothing.loom"]);
+    refused(&Wireloom::command(&["check", "nothing.loom"]), &["nothing.loom"]);
+    refused(&Wireloom::command(&["fmt", "--check", "nothing.loom"]), &["nothing.loom"]);
+    refused(&Wireloom::command(&["fuzz", "std.http.Nothing", "--seconds", "1"]), &["Nothing"]);
+    refused(&Wireloom::command(&["explain", "E9999"]), &["E9999"]);
+    refused(&Wireloom::command(&["build", "apps/static_web.loom", "-o", "/nowhere/at/all"]), &["/nowhere/at/all"]);
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let listener = std::net::TcpListener::bind(("0.0.0.0", 0)).expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let out = Wireloom::command(&["run", "apps/static_web.loom", "--set", &format!("port={port}")]);
+    refused(&out, &[&port.to_string(), "in use"]);
+    let out = Wireloom::command(&["run", "apps/static_web.loom", "--set", &format!("port={}", free_port()), "--admin", &format!("127.0.0.1:{port}")]);
+    refused(&out, &[&port.to_string()]);
+}
+
+#[test]
+fn errors_in_a_source_are_shown_with_their_place() {
+    let folder = scratch("errors");
+    let file = folder.join("bad.loom");
+    std::fs::write(&file, "app bad {\n    param port: u16 = 80\n    port client = listen tcp(port) as nonsense\n    on client(req) { reply req }\n}\n")
+        .expect("the folder is writable");
+    let name = file.to_str().expect("a plain name");
+    for command in ["check", "run", "build", "test"] {
+        let out = Wireloom::command(&[command, name]);
+        refused(&out, &["bad.loom", "nonsense", "E0"]);
+    }
+    let json = Wireloom::command(&["check", "--json", name]);
+    refused(&json, &[]);
+    for line in json.out.lines() {
+        serde_json::from_str::<serde_json::Value>(line).expect("a diagnostic is JSON");
+    }
+    std::fs::write(&file, "app { } } unit \u{0} \"").expect("the folder is writable");
+    refused(&Wireloom::command(&["check", name]), &["bad.loom"]);
+    refused(&Wireloom::command(&["fmt", name]), &["bad.loom"]);
+    std::fs::write(&file, [0xff, 0xfe, 0]).expect("the folder is writable");
+    refused(&Wireloom::command(&["check", name]), &["bad.loom"]);
+    std::fs::remove_dir_all(folder).ok();
+}
+
+#[test]
+fn all_apps_check_and_all_sources_are_formatted() {
+    let apps = loom_files("apps");
+    for app in &apps {
+        let start = Instant::now();
+        let out = Wireloom::command(&["check", app]);
+        assert!(out.code == Some(0), "{app}: {}", out.text);
+        assert!(start.elapsed() < Duration::from_millis(500), "{app} took {:?}", start.elapsed());
+        for what in [&["explain"][..], &["emit", "ir"], &["emit", "c"], &["graph", "-o", "-"]] {
+            let out = Wireloom::command(&[what, &[app]].concat());
+            assert!(out.code == Some(0) && out.out.len() > 200, "{what:?} {app}: {}", out.text);
+        }
+    }
+    let sources = [loom_files("std"), apps].concat();
+    let args: Vec<&str> = ["fmt", "--check"].into_iter().chain(sources.iter().map(String::as_str)).collect();
+    let out = Wireloom::command(&args);
+    assert_eq!(out.code, Some(0), "{}", out.text);
+}
+
+#[test]
+fn build_gives_a_file_that_runs() {
+    let folder = scratch("build");
+    let file = folder.join("web");
+    let built = Wireloom::command(&["build", "apps/static_web.loom", "-o", file.to_str().expect("a plain name")]);
+    assert_eq!(built.code, Some(0), "{}", built.text);
+    let run = |args: &[&str]| finish(Command::new(&file).env("PATH", "").current_dir("/").args(args));
+    let help = run(&["--help"]);
+    assert!(help.code == Some(0) && help.out.contains("--set"), "{}", help.text);
+    refused(&run(&["--set", "prot=1"]), &["prot"]);
+    let port = free_port();
+    let mut process = Process::start(
+        "built",
+        Command::new(&file).env("PATH", "").current_dir("/").args(["--set", &format!("port={port}"), "--set", "body=from a file"]),
+        port,
+    );
+    Client::connect(port).send(GET).expect("HTTP/1.1 200 OK\r\n").take_until(b"from a file");
+    process.signal(libc::SIGTERM);
+    assert_eq!(process.exit_code(Duration::from_secs(5)), Some(0), "{}", process.output());
+    std::fs::remove_dir_all(folder).ok();
+}
+
+#[test]
+fn the_interpreter_serves_too() {
+    let web = Wireloom::run("static_web", &["--interpret", "--set", "body=slowly"]);
+    let mut c = Client::connect(web.port);
+    c.send(GET.repeat(20));
+    for _ in 0..20 {
+        c.expect("HTTP/1.1 200 OK\r\n").take_until(b"slowly");
+    }
+    let memcached = Process::memcached();
+    let proxy = Wireloom::run("memcached_proxy", &["--interpret", "--set", &format!("servers=127.0.0.1:{}", memcached.port)]);
+    let mut c = Client::connect(proxy.port);
+    c.send("set k 0 0 1\r\nx\r\nget k none k\r\n").expect("STORED\r\nVALUE k 0 1\r\nx\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
+}
+
+/// A PATH with nothing in it: the interpreter takes over and says so.
+#[test]
+fn without_a_compiler_the_interpreter_takes_over() {
+    let folder = scratch("no-compiler");
+    let bare = |c: &mut Command| {
+        c.env("PATH", &folder).env("XDG_CACHE_HOME", folder.join("cache")).env_remove("CC");
+    };
+    let web = Wireloom::run_with("static_web", &["--set", "body=bare"], |c| bare(c));
+    Client::connect(web.port).send(GET).expect("HTTP/1.1 200 OK\r\n").take_until(b"bare");
+    let said = web.output();
+    assert!(said.contains("interpreter") && said.contains("compiler"), "it does not say so: {said}");
+    let build = Wireloom::command_with(&["build", "apps/static_web.loom", "-o", folder.join("x").to_str().expect("a plain name")], |c| bare(c));
+    refused(&build, &["compiler"]);
+    std::fs::remove_dir_all(&folder).ok();
+}
+
+#[test]
+fn two_apps_in_one_process() {
+    let (web, kv) = (free_port(), free_port());
+    let mut command = Command::new(Wireloom::binary());
+    command.current_dir(root()).args(["run", "apps/static_web.loom", "apps/kv_server.loom"]);
+    command.args(["--set", &format!("static_web.port={web}"), "--set", &format!("kv_server.port={kv}"), "--set", "static_web.body=both"]);
+    let mut process = Process::start("two", &mut command, web);
+    Client::connect(web).send(GET).expect("HTTP/1.1 200 OK\r\n").take_until(b"both");
+    Client::connect(kv).send("set k 0 0 1\r\nx\r\nget k\r\n").expect("STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
+    process.signal(libc::SIGTERM);
+    assert_eq!(process.exit_code(Duration::from_secs(5)), Some(0), "{}", process.output());
+    // The same port twice cannot be.
+    let port = format!("port={}", free_port());
+    let out = Wireloom::command(&["run", "apps/static_web.loom", "apps/kv_server.loom", "--set", &format!("static_web.{port}"), "--set", &format!("kv_server.{port}")]);
+    refused(&out, &[]);
+}
+
+/// From the start to the first served request: warm under 100 ms, by either engine.
+#[test]
+fn a_warm_start_is_quick() {
+    drop(Wireloom::run("memcached_proxy", &["--set", "servers=127.0.0.1:1"]));
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        let start = Instant::now();
+        let proxy = Wireloom::run("memcached_proxy", &["--set", "servers=127.0.0.1:1"]);
+        Client::connect(proxy.port).send("version\r\n").take_until(b"\r\n");
+        best = best.min(start.elapsed());
+    }
+    assert!(best < Duration::from_millis(100), "{best:?}");
+}
+
+/// A cold start: nothing in the cache.
+#[test]
+fn a_cold_start_takes_less_than_three_seconds() {
+    let cache = scratch("cold");
+    let start = Instant::now();
+    let proxy = Wireloom::run_with("memcached_proxy", &["--set", "servers=127.0.0.1:1"], |c| {
+        c.env("XDG_CACHE_HOME", &cache);
+    });
+    Client::connect(proxy.port).send("version\r\n").take_until(b"\r\n");
+    let took = start.elapsed();
+    std::fs::remove_dir_all(&cache).ok();
+    // The aim is 3 s; other tests run beside this one.
+    assert!(took < Duration::from_secs(6), "{took:?}");
+}
+
+#[test]
+fn both_engines_serve() {
+    for engine in ["epoll", "uring"] {
+        let port = free_port();
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(root()).args(["run", "apps/static_web.loom", "--engine", engine, "--set", &format!("port={port}")]);
+        if engine == "uring" && !uring_allowed() {
+            eprintln!("SKIPPED: io_uring is not allowed here");
+            continue;
+        }
+        let _web = Process::start(engine, &mut command, port);
+        let mut c = Client::connect(port);
+        c.send(GET.repeat(100));
+        for _ in 0..100 {
+            c.take_until(b"Hello from Wireloom.\n");
+        }
+    }
+}
+
+fn uring_allowed() -> bool {
+    let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+    // SAFETY: a call that fails for its null argument, or for want of permission.
+    let denied = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null::<u8>()) };
+    let error = std::io::Error::last_os_error().raw_os_error();
+    denied == -1 && disabled.trim() != "2" && !matches!(error, Some(libc::ENOSYS | libc::EPERM)) && Path::new("/proc").exists()
+}

@@ -1,0 +1,264 @@
+//! Many messages with random faults, on real sockets: clients of both memcached protocols with values of their own through
+//! `memcached_proxy`, while its servers are killed, stopped and revived. No answer to the wrong client, none lost without an error,
+//! none twice. `SOAK=<messages>` sets the size (100,000 by default).
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wireloom_tests::memcached::binary::{op, Packet};
+use wireloom_tests::{servers, Client, Process, Wireloom};
+
+const CLIENTS: usize = 16;
+const KEYS: u64 = 40;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// Counts over all clients.
+#[derive(Default)]
+struct Tally {
+    answered: AtomicU64,
+    errors: AtomicU64,
+    hits: AtomicU64,
+}
+
+/// What a client asked and now expects the answer to.
+enum Asked {
+    Set,
+    Get(Vec<u64>),
+    Delete,
+    BinarySet(u32),
+    BinaryGet(u32, u64),
+}
+
+/// One client: a batch of requests in one write, then all their answers, again and again.
+struct Talker {
+    id: usize,
+    client: Client,
+    random: Random,
+    /// Values sent so far; each value is used once.
+    sequence: u64,
+    tally: Arc<Tally>,
+}
+
+impl Talker {
+    fn key(&self, n: u64) -> String {
+        format!("soak{}-{n}", self.id)
+    }
+
+    /// A value tells its client, its key and its number, and is of any size.
+    fn value(&mut self, key: u64) -> String {
+        self.sequence += 1;
+        let size = if self.random.below(50) == 0 { 20_000 } else { self.random.below(200) as usize };
+        format!("{}/{key}/{}/{}", self.id, self.sequence, "p".repeat(size))
+    }
+
+    fn check_value(&self, key: u64, value: &[u8]) {
+        let text = String::from_utf8_lossy(value);
+        let parts: Vec<&str> = text.splitn(4, '/').collect();
+        assert!(parts.len() == 4 && parts[3].bytes().all(|b| b == b'p'), "client {}: a broken value {text:.80}", self.id);
+        assert_eq!((parts[0], parts[1]), (self.id.to_string().as_str(), key.to_string().as_str()), "someone else's value");
+        assert!(parts[2].parse::<u64>().is_ok_and(|n| n <= self.sequence), "a value from the future: {text:.80}");
+    }
+
+    fn text_batch(&mut self) -> (Vec<u8>, Vec<Asked>) {
+        let (mut say, mut asked) = (Vec::new(), Vec::new());
+        for _ in 0..=self.random.below(15) {
+            let n = self.random.below(KEYS);
+            let key = self.key(n);
+            match self.random.below(10) {
+                0..4 => {
+                    let value = self.value(n);
+                    say.extend(format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()).bytes());
+                    asked.push(Asked::Set);
+                }
+                4..8 => {
+                    say.extend(format!("get {key}\r\n").bytes());
+                    asked.push(Asked::Get(vec![n]));
+                }
+                8 => {
+                    let keys: Vec<u64> = (0..5).map(|_| self.random.below(KEYS)).collect();
+                    let names: Vec<String> = keys.iter().map(|k| self.key(*k)).collect();
+                    say.extend(format!("get {}\r\n", names.join(" ")).bytes());
+                    asked.push(Asked::Get(keys));
+                }
+                _ => {
+                    say.extend(format!("delete {key}\r\n").bytes());
+                    asked.push(Asked::Delete);
+                }
+            }
+        }
+        (say, asked)
+    }
+
+    fn binary_batch(&mut self) -> (Vec<u8>, Vec<Asked>) {
+        let (mut say, mut asked) = (Vec::new(), Vec::new());
+        for _ in 0..=self.random.below(15) {
+            let n = self.random.below(KEYS);
+            let key = self.key(n);
+            let opaque = self.random.below(1 << 32) as u32;
+            if self.random.below(2) == 0 {
+                let value = self.value(n);
+                say.extend(Packet::store(op::SET, &key, value.as_bytes()).opaque(opaque).bytes());
+                asked.push(Asked::BinarySet(opaque));
+            } else {
+                say.extend(Packet::request(op::GETK, &key).opaque(opaque).bytes());
+                asked.push(Asked::BinaryGet(opaque, n));
+            }
+        }
+        (say, asked)
+    }
+
+    fn run(&mut self, left: &AtomicU64) {
+        loop {
+            let (say, asked) = if self.id % 2 == 0 { self.text_batch() } else { self.binary_batch() };
+            self.client.send(say);
+            for a in &asked {
+                self.hear(a);
+            }
+            self.tally.answered.fetch_add(asked.len() as u64, Relaxed);
+            let n = asked.len() as u64;
+            if left.fetch_update(Relaxed, Relaxed, |l| Some(l.saturating_sub(n))).is_ok_and(|l| l <= n) {
+                break;
+            }
+        }
+        // In step to the end, and nothing twice.
+        if self.id % 2 == 0 {
+            self.client.send("mn\r\n").expect("MN\r\n").expect_nothing_more();
+        } else {
+            self.client.in_step();
+            self.client.expect_nothing_more();
+        }
+    }
+
+    fn hear(&mut self, asked: &Asked) {
+        match asked {
+            Asked::Set => self.line(&["STORED"]),
+            Asked::Delete => self.line(&["DELETED", "NOT_FOUND"]),
+            Asked::Get(keys) => self.values(keys),
+            Asked::BinarySet(opaque) => {
+                let got = Packet::take(&mut self.client);
+                assert_eq!((got.opcode, got.opaque), (op::SET, *opaque), "client {}: another's answer {got:?}", self.id);
+                self.error_if(got.status != 0);
+            }
+            Asked::BinaryGet(opaque, key) => {
+                let got = Packet::take(&mut self.client);
+                assert_eq!((got.opcode, got.opaque), (op::GETK, *opaque), "client {}: another's answer {got:?}", self.id);
+                if got.status == 0 {
+                    assert_eq!(got.key, self.key(*key).into_bytes());
+                    self.check_value(*key, &got.value);
+                    self.tally.hits.fetch_add(1, Relaxed);
+                }
+                self.error_if(got.status > 1);
+            }
+        }
+    }
+
+    fn error_if(&self, error: bool) {
+        self.tally.errors.fetch_add(u64::from(error), Relaxed);
+    }
+
+    fn line(&mut self, good: &[&str]) {
+        let line = self.client.take_line();
+        let error = line.starts_with("SERVER_ERROR");
+        assert!(error || good.contains(&line.as_str()), "client {}: wanted {good:?}, got {line:.80}", self.id);
+        self.error_if(error);
+    }
+
+    /// The values of these keys, in this order, some missing; or an error.
+    fn values(&mut self, keys: &[u64]) {
+        let mut at = 0;
+        loop {
+            let line = self.client.take_line();
+            if line == "END" {
+                return;
+            }
+            if line.starts_with("SERVER_ERROR") && at == 0 {
+                return self.error_if(true);
+            }
+            let words: Vec<&str> = line.split(' ').collect();
+            let [_, key, _, size] = words[..] else { panic!("client {}: wanted a value, got {line:.80}", self.id) };
+            while at < keys.len() && self.key(keys[at]) != key {
+                at += 1;
+            }
+            assert!(at < keys.len(), "client {}: {key} was not asked, or not in this order", self.id);
+            let value = self.client.take(size.parse().expect("a size"));
+            self.client.expect("\r\n");
+            self.check_value(keys[at], &value);
+            self.tally.hits.fetch_add(1, Relaxed);
+            at += 1;
+        }
+    }
+}
+
+/// Kills, stops and revives servers until told to end; how many faults it made.
+fn faults(mut backends: Vec<Process>, end: &AtomicBool) -> u64 {
+    let (mut random, mut made) = (Random(0x5eed_1234_5678_9abc), 0);
+    while !end.load(Relaxed) {
+        let i = random.below(backends.len() as u64) as usize;
+        if random.below(3) == 0 {
+            backends[i].signal(libc::SIGSTOP);
+            std::thread::sleep(Duration::from_millis(random.below(500)));
+            backends[i].signal(libc::SIGCONT);
+        } else {
+            let port = backends[i].port;
+            backends[i].kill();
+            std::thread::sleep(Duration::from_millis(random.below(150)));
+            backends[i] = Process::memcached_on(port);
+        }
+        made += 1;
+        std::thread::sleep(Duration::from_millis(random.below(200)));
+    }
+    made
+}
+
+fn soak(options: &[&str]) {
+    let messages: u64 = std::env::var("SOAK").ok().and_then(|n| n.replace('_', "").parse().ok()).unwrap_or(100_000);
+    let backends: Vec<Process> = (0..4).map(|_| Process::memcached()).collect();
+    let list = servers(&backends.iter().map(|b| b.port).collect::<Vec<_>>());
+    let mut args = vec!["--set", list.as_str()];
+    for o in ["text.call_timeout=300ms", "binary.call_timeout=300ms", "text.eject_time=100ms", "binary.eject_time=100ms"] {
+        args.extend(["--set", o]);
+    }
+    args.extend(options);
+    let proxy = Wireloom::run("memcached_proxy", &args);
+    let (tally, left, end) = (Arc::new(Tally::default()), Arc::new(AtomicU64::new(messages)), Arc::new(AtomicBool::new(false)));
+    let ended = end.clone();
+    let injector = std::thread::spawn(move || faults(backends, &ended));
+    let start = Instant::now();
+    let talkers: Vec<_> = (0..CLIENTS)
+        .map(|id| {
+            let random = Random(0x9e37_79b9 * (id as u64 + 1));
+            let mut talker = Talker { id, client: Client::connect(proxy.port), random, sequence: 0, tally: tally.clone() };
+            let left = left.clone();
+            std::thread::spawn(move || talker.run(&left))
+        })
+        .collect();
+    let failed = talkers.into_iter().filter_map(|t| t.join().err()).count();
+    end.store(true, Relaxed);
+    let made = injector.join().expect("the injector ends");
+    let (answered, errors, hits) = (tally.answered.load(Relaxed), tally.errors.load(Relaxed), tally.hits.load(Relaxed));
+    eprintln!("{answered} messages in {:?}: {made} faults, {errors} errors, {hits} hits", start.elapsed());
+    assert_eq!(failed, 0, "{failed} clients saw something wrong");
+    assert!(answered >= messages && made > 3 && hits > messages / 20);
+    assert!(errors < answered / 2, "{errors} of {answered} are errors");
+    assert!(proxy.rss_kib() < 100 * 1024, "{} KiB", proxy.rss_kib());
+}
+
+#[test]
+fn no_answer_goes_astray() {
+    soak(&[]);
+}
+
+#[test]
+fn no_answer_goes_astray_on_two_cores() {
+    soak(&["--cores", "0-1"]);
+}
