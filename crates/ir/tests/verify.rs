@@ -28,10 +28,10 @@ fn indices() {
     wrong("param port#1", "param port#7", "port client", "parameter does not exist");
     wrong("request Request#2", "request Request#9", "protocol http", "unit does not exist");
     wrong("count requests#0", "count requests#3", "handler on client: stmt 1", "counter does not exist");
-    wrong("fault 8 at 0", "fault 8 at 5", "handler on client: stmt 6.1", "place does not exist");
-    wrong("fault 8 at 0", "fault 900 at 0", "handler on client: stmt 6.1", "fault kind does not exist");
-    wrong("set_session chosen#0", "set_session chosen#1", "handler on client: stmt 10", "session does not exist");
-    wrong("table_get stats#0", "table_get stats#1", "handler on client: stmt 8", "table does not exist");
+    wrong("fault 8 at 0", "fault 8 at 5", "handler on client: stmt 7.1", "place does not exist");
+    wrong("fault 8 at 0", "fault 900 at 0", "handler on client: stmt 7.1", "fault kind does not exist");
+    wrong("set_session chosen#0", "set_session chosen#1", "handler on client: stmt 11", "session does not exist");
+    wrong("table_get stats#0", "table_get stats#1", "handler on client: stmt 9", "table does not exist");
     wrong("call pick#0(%key", "call pick#9(%key", "handler on client: stmt 3", "function does not exist");
     wrong(".key#5):bytes<250>;", ".key#50):bytes<250>;", "handler on client: stmt 2", "leads nowhere");
     wrong("local %1: u32 \"i\"", "local %1: t999 \"i\"", "handler on client http", "type does not exist");
@@ -85,7 +85,7 @@ fn control() {
     wrong("hash(%key#0:bytes<250>):u64", "cast(call pick#0(%key#0:bytes<250>, 1:u32):u32):u64", "fn pick", "calls `pick`");
     wrong("return cast(rem(hash(%key#0:bytes<250>):u64, cast(%n#1:u32):u64):u64):u32;", "", "fn pick", "return on every path");
     wrong("require ne(%n#1:u32, 0:u32):bool else 6 at 0;", "set_state turn#0 = 1:u32;", "fn pick", "may not do this");
-    wrong("set_field %entry#5 [0] =", "await live (); set_field %entry#5 [0] =", "handler on client: stmt 9.1", "may not do this");
+    wrong("set_field %entry#5 [0] =", "await live (); set_field %entry#5 [0] =", "handler on client: stmt 10.1", "may not do this");
     wrong(HTTP, "\n  emit varint 1:u64;\n}", "handler on client http", "outside a message");
     wrong(HTTP, "\n  return 1:u8;\n}", "handler on client http", "returns a value");
 }
@@ -121,9 +121,9 @@ fn edits() {
 fn tables() {
     wrong("table \"stats\": bytes<250> ->", "table \"stats\": msg<#0> ->", "table stats", "cannot be stored");
     wrong("capacity 1000", "capacity 0", "table stats", "capacity of 0");
-    wrong("table_get stats#0 [%key#1:bytes<250>]", "table_get stats#0 [1:u8]", "handler on client: stmt 8", "key is not");
-    wrong("local %4: option<record<Stat#0>>", "local %4: option<u8>", "handler on client: stmt 8", "option of the table's value");
-    wrong("as %entry#5 at", "as %b#2 at", "handler on client: stmt 9", "given another");
+    wrong("table_get stats#0 [%key#1:bytes<250>]", "table_get stats#0 [1:u8]", "handler on client: stmt 9", "key is not");
+    wrong("local %4: option<record<Stat#0>>", "local %4: option<u8>", "handler on client: stmt 9", "option of the table's value");
+    wrong("as %entry#5 at", "as %b#2 at", "handler on client: stmt 10", "given another");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn units() {
 fn events() {
     wrong("on message client#0 http#1", "on message backends#1 memcached_binary#0", "handler on client http", "does not listen");
     wrong("  local %0: msg<Request#2> \"req\";\n  local %1: u32 \"i\";", "  local %0: u8 \"req\";\n  local %1: u32 \"i\";", "handler on client http", "");
-    wrong("on every 1000000000", "on test 0", "handler", "");
+    wrong("on message client#0 http#1", "on test 0", "handler every", "after handlers of tests");
     wrong("local %2: msg<Command#0> \"request\"", "local %2: u8 \"request\"", "protocol memcached.binary: on_fault", "locals 0 to 2");
     wrong("code #3", "code #0", "test pick", "not its own");
 }
