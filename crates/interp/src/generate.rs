@@ -224,7 +224,7 @@ impl<'a> Generator<'a> {
         }
         let v = match self.rng.below(10) {
             0 => self.rng.next(),
-            1 | 2 => self.rng.pick(&self.numbers).copied().unwrap_or(0),
+            1..=3 => self.rng.pick(&self.numbers).copied().unwrap_or(0),
             _ => self.rng.below(SMALL),
         };
         (v & top) as u128

@@ -82,3 +82,61 @@ fn streams_as_compiled() {
     let (m, _, unit) = module();
     compare_unit(&m, unit, 0, 150);
 }
+
+#[test]
+fn binary_as_compiled() {
+    let mut b = Build::new();
+    let unit = units::binary_unit(&mut b);
+    b.m.protocols.push(protocol("m", unit, Some(unit)));
+    compare_unit(&b.m, unit, 0, 150);
+}
+
+#[test]
+fn resp() {
+    let mut b = Build::new();
+    let unit = units::resp_unit(&mut b);
+    b.m.protocols.push(protocol("r", unit, Some(unit)));
+    let cases: &[(&[u8], &str)] = &[
+        (b"+OK\r\n", "0/5"),
+        (b"$5\r\nhello\r\n", "0/11"),
+        (b"$-1\r\n+next\r\n", "0/5"),
+        (b"*2\r\n*1\r\n:1\r\n$2\r\nhi\r\n:2\r\n", "0/20"),
+        (b"*0\r\n", "0/4"),
+        (b"*3\r\n:1\r\n:2\r\n", "more"),
+        (b"$-2\r\n", "fault 1"),
+        (b"$1048577\r\n", "fault 2"),
+        (b"*41\r\n", "more"),
+        (b"x", "fault 1"),
+    ];
+    for (bytes, want) in cases {
+        assert_eq!(outcome(&b.m, unit, bytes, false), *want, "{}", bytes.escape_ascii());
+    }
+    compare_unit(&b.m, unit, 0, 100);
+}
+
+#[test]
+fn http() {
+    let mut b = Build::new();
+    let unit = units::http_unit(&mut b);
+    let head = b"HTTP/1.1 200\r\nContent-Length: 5\r\nConnection: a, Close\r\n\r\n";
+    let response = 1 << 63;
+    let parse = |bytes: &[u8], ctx| parse_message(&b.m, unit, bytes, ctx, true);
+    let with_body = [&head[..], b"hello"].concat();
+    match parse(&with_body, response) {
+        Parsed::Message { head: h, used, flags, dump } => {
+            assert_eq!((h, used, flags), (head.len(), with_body.len(), 1));
+            assert!(dump.contains("value = \"a, Close\""), "{dump}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // The answer to HEAD has no body; an interim answer is marked.
+    assert!(matches!(parse(head, response | 1), Parsed::Message { used, .. } if used == head.len()));
+    assert!(matches!(parse(b"HTTP/1.1 100\r\n\r\n", response), Parsed::Message { flags, .. } if flags & 2 != 0));
+    let chunked = b"HTTP/1.1 200\r\ntransfer-encoding: gzip, chunked\r\n\r\n3;x=1\r\nabc\r\n0\r\nA: b\r\n\r\nnext";
+    assert!(matches!(parse(chunked, response), Parsed::Message { used, .. } if used == chunked.len() - 4));
+    let bad = b"HTTP/1.1 200\r\ncontent-length: 5x\r\n\r\nhello";
+    assert!(matches!(parse(bad, response), Parsed::Bad { in_step: false, .. }));
+    for ctx in [0, response, response | 1] {
+        compare_unit(&b.m, unit, ctx, 100);
+    }
+}
