@@ -176,3 +176,256 @@ pub fn http_unit(b: &mut Build) -> UnitId {
     b.m.protocols.push(p);
     id
 }
+
+/// Expressions and statements of a handler.
+pub struct Code<'a> {
+    pub b: &'a mut Build,
+    pub locals: Vec<Local>,
+}
+
+impl Code<'_> {
+    pub fn local(&mut self, name: &str, ty: TyId) -> LocalId {
+        self.locals.push(Local { name: name.into(), ty, in_frame: false });
+        LocalId(self.locals.len() as u32 - 1)
+    }
+
+    pub fn get(&self, l: LocalId) -> Expr {
+        Expr::new(self.locals[l.index()].ty, ExprKind::Local(l))
+    }
+
+    pub fn field(&self, msg: LocalId, f: FieldId, ty: TyId) -> Expr {
+        read(ty, Root::Local(msg), f)
+    }
+
+    pub fn text(&mut self, s: &[u8]) -> Expr {
+        let t = self.b.b(s.len() as u64);
+        Expr::new(t, ExprKind::Bytes(s.to_vec()))
+    }
+
+    pub fn call(&mut self, ty: Ty, f: Builtin, args: Vec<Expr>) -> Expr {
+        let t = self.b.ty(ty);
+        Expr::new(t, ExprKind::Builtin(f, args))
+    }
+}
+
+pub fn stmt(kind: StmtKind) -> Stmt {
+    Stmt { span: Span::default(), kind }
+}
+
+fn emit(e: Expr) -> Stmt {
+    stmt(StmtKind::Emit(Emit::Bytes(e)))
+}
+
+pub struct App {
+    pub m: Module,
+    pub line: UnitId,
+}
+
+/// One line with a key and a number, then so many bytes: requests and replies of the app's protocol.
+fn line_unit(b: &mut Build) -> (UnitId, [FieldId; 3]) {
+    let (u32t, none, b50, b8k) = (b.u(32), b.ty(Ty::Unit), b.b(50), b.b(8192));
+    let mut u = b.unit("q.Line");
+    u.add("", none, FieldKind::Recover { how: Recover::Until(until(&[b"\n"])) });
+    let word = ByteSet::range(0x21, 0x7e);
+    let key = u.add("key", b50, FieldKind::Bytes { min: 1, max: 50, class: Some(word), extent: Extent::Until(until(&[b" "])), trim: None, caseless: false });
+    let n = u.add("n", u32t, FieldKind::Number { radix: 10, digits: 6, exact: false, until: Some(until(&[b"\r\n"])) });
+    let length = u.b.this(u32t, n);
+    let length = u.b.cast(64, length);
+    let data = u.add("data", b8k, blob(8192, None, Extent::Length(length)));
+    u.add("", none, FieldKind::Literal { values: vec![bytes(b"\r\n")] });
+    u.f(n).computed = Some(Computed { lengths: vec![data], plus: 0 });
+    (u.done(Some(3), false), [key, n, data])
+}
+
+/// A proxy with state, a session, a counter, tables, edits, fan-out and fault replies.
+pub fn app() -> App {
+    let mut build = Build::new();
+    let (line, [key, n, data]) = line_unit(&mut build);
+    let b = &mut build;
+    let (u32t, u64t, u16t, boolt, b50, b8k) = (b.u(32), b.u(64), b.u(16), b.bool(), b.b(50), b.b(8192));
+    let msg = b.ty(Ty::Msg(line));
+    let opt = b.ty(Ty::Option(u32t));
+    b.m.faults = vec!["too_many".into()];
+    b.m.places = vec![Place { name: "none".into(), span: Span::default() }, Place { name: "place".into(), span: Span::default() }];
+    b.m.counters = vec![Counter { name: "requests".into(), doc: String::new() }];
+    let init = Some(Expr::new(u32t, ExprKind::Int(5)));
+    b.m.states = vec![State { name: "total".into(), ty: u32t, init }, State { name: "last".into(), ty: b50, init: None }];
+    b.m.sessions = vec![Session { name: "seen".into(), ty: opt }];
+    b.m.tables = vec![Table {
+        name: "sizes".into(), span: Span::default(), key: b50, value: u32t, capacity: 3, idle: 0, evict_lru: true, memory: 0,
+    }];
+    let mut p = protocol("q", line, Some(line));
+    p.on_fault = Some(on_fault(b, u16t, boolt, msg));
+    p.no_reply = Some(Expr::new(boolt, ExprKind::Binary(BinOp::Eq, read(b50, Root::This, key), Expr::new(b50, ExprKind::Bytes(bytes(b"quiet"))))));
+    b.m.protocols.push(p);
+    let port = |name: &str, kind| Port {
+        name: name.into(), span: Span::default(), kind, protocols: vec![ProtocolId(0)], options: desc::PortOptions::default(), ketama: true, maglev: true,
+    };
+    let endpoints = desc::Value::Const(desc::ParamValue::Endpoints(vec!["127.0.0.1:1".into()]));
+    b.m.ports = vec![port("client", desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(1)))), port("backends", desc::PortKind::Connect(endpoints))];
+
+    let body = forward(b, [key, n, data], msg, (u32t, u64t, u16t, b50, opt));
+    handler(b, "forward", body);
+    let body = join(b, [key, n, data], msg, (u32t, u64t, boolt, b50, b8k));
+    handler(b, "join", body);
+    build.m = super::annotated(build.m);
+    App { m: build.m, line }
+}
+
+fn handler(b: &mut Build, name: &str, body: Body) {
+    let on = On::Message { port: PortId(0), protocol: ProtocolId(0) };
+    b.m.handlers.push(Handler { name: name.into(), span: Span::default(), on, body, steps: 0 });
+}
+
+/// `ERROR <kind> <in step> <request's key>`, closing where out of step.
+fn on_fault(b: &mut Build, u16t: TyId, boolt: TyId, msg: TyId) -> Body {
+    let mut c = Code { b, locals: Vec::new() };
+    let kind = c.local("kind", u16t);
+    let in_step = c.local("in_step", boolt);
+    let request = c.local("request", msg);
+    let (error, there, absent) = (c.text(b"ERROR "), c.text(b" with request\r\n"), c.text(b" without\r\n"));
+    let has = Expr::new(boolt, ExprKind::HasMsg(request));
+    let text = vec![
+        emit(error),
+        stmt(StmtKind::Emit(Emit::Number { value: c.get(kind), radix: 10, width: 3 })),
+        stmt(StmtKind::If { cond: has, then: vec![emit(there)], other: vec![emit(absent)] }),
+    ];
+    let reply = |close| vec![stmt(StmtKind::Reply { msg: Outgoing::Built { unit: UnitId(0), body: text.clone() }, close })];
+    let block = vec![stmt(StmtKind::If { cond: c.get(in_step), then: reply(false), other: reply(true) })];
+    Body { locals: c.locals, block }
+}
+
+type Types = (TyId, TyId, TyId, TyId, TyId);
+
+/// Passes the request on, its key changed if it begins with `x`; notes sizes; the reply goes back with its number changed.
+fn forward(b: &mut Build, [key, n, _]: [FieldId; 3], msg: TyId, (u32t, u64t, u16t, b50, opt): Types) -> Body {
+    let boolt = b.bool();
+    let mut c = Code { b, locals: Vec::new() };
+    let req = c.local("req", msg);
+    let known = c.local("known", opt);
+    let i = c.local("i", u32t);
+    let rep = c.local("rep", msg);
+    let times = c.local("times", u32t);
+    let the_key = c.field(req, key, b50);
+    let one = Expr::new(u64t, ExprKind::Int(1));
+    let hash = c.call(Ty::UInt(64), Builtin::Hash, vec![the_key.clone()]);
+    let len = Expr::new(u32t, ExprKind::PortLen(PortId(1)));
+    let len64 = Expr::new(u64t, ExprKind::Cast(len));
+    let index = Expr::new(u32t, ExprKind::Cast(Expr::new(u64t, ExprKind::Binary(BinOp::Rem, hash, len64))));
+    let x = c.text(b"x");
+    let starts = c.call(Ty::Bool, Builtin::StartsWith, vec![the_key.clone(), x]);
+    let upper = c.call(Ty::Bytes(50), Builtin::Upper, vec![the_key.clone()]);
+    let full = Expr::new(boolt, ExprKind::Binary(BinOp::Le, c.field(req, n, u32t), Expr::new(u32t, ExprKind::Int(5000))));
+    let seen = Expr::new(opt, ExprKind::Session(SessionId(0)));
+    let before = Expr::new(u32t, ExprKind::If(
+        Expr::new(boolt, ExprKind::IsSome(seen.clone())),
+        Expr::new(u32t, ExprKind::Unwrap(seen.clone())),
+        Expr::new(u32t, ExprKind::Int(0)),
+    ));
+    let next = Expr::new(u32t, ExprKind::Binary(BinOp::Add, before, Expr::new(u32t, ExprKind::Int(1))));
+    let total = Expr::new(u32t, ExprKind::State(StateId(0)));
+    let sum = Expr::new(u32t, ExprKind::Binary(BinOp::Add, total.clone(), c.field(req, n, u32t)));
+    let failed = Expr::new(boolt, ExprKind::Binary(
+        BinOp::Ne,
+        Expr::new(u16t, ExprKind::PartStatus(Expr::new(u32t, ExprKind::Int(0)))),
+        Expr::new(u16t, ExprKind::Int(0)),
+    ));
+    let known_size = Expr::new(u32t, ExprKind::If(
+        Expr::new(boolt, ExprKind::IsSome(c.get(known))),
+        Expr::new(u32t, ExprKind::Unwrap(c.get(known))),
+        Expr::new(u32t, ExprKind::Int(7)),
+    ));
+    let number = |e: Expr| stmt(StmtKind::Emit(Emit::Number { value: e, radix: 10, width: 1 }));
+    let (sorry, space, end) = (c.text(b"sorry "), c.text(b" "), c.text(b"\r\n\r\n"));
+    let lost = Outgoing::Built {
+        unit: UnitId(0),
+        body: vec![emit(sorry), number(known_size), emit(space.clone()), number(total), emit(space.clone()), number(seen_or_zero(&seen, u32t, boolt)), emit(end)],
+    };
+    let set_key = Edit::Set { field: vec![key], cond: Some(starts), body: vec![emit(upper)] };
+    let rep_key = c.field(rep, key, b50);
+    let twice = vec![emit(rep_key.clone()), emit(rep_key)];
+    let back = Edit::Set { field: vec![key], cond: None, body: twice };
+    let looped = vec![
+        stmt(StmtKind::Set(times, Expr::new(u32t, ExprKind::Binary(BinOp::Add, c.get(times), Expr::new(u32t, ExprKind::Int(1)))))),
+        stmt(StmtKind::If {
+            cond: Expr::new(boolt, ExprKind::Binary(BinOp::Gt, c.get(times), Expr::new(u32t, ExprKind::Int(3)))),
+            then: vec![stmt(StmtKind::Break)],
+            other: vec![],
+        }),
+    ];
+    let block = vec![
+        stmt(StmtKind::Count(CounterId(0), one)),
+        stmt(StmtKind::Require { cond: full, kind: FaultKind(FaultKind::USER), place: PlaceId(1) }),
+        stmt(StmtKind::SetSession(SessionId(0), Expr::new(opt, ExprKind::Some(next)))),
+        stmt(StmtKind::SetState(StateId(0), sum)),
+        stmt(StmtKind::SetState(StateId(1), the_key.clone())),
+        stmt(StmtKind::TableGet { table: TableId(0), key: the_key.clone(), dst: known }),
+        stmt(StmtKind::TablePut { table: TableId(0), key: the_key, value: c.field(req, n, u32t), place: PlaceId(1) }),
+        stmt(StmtKind::Loop { max: 10, body: looped }),
+        stmt(StmtKind::Set(i, index)),
+        stmt(StmtKind::Call {
+            port: PortId(1),
+            index: c.get(i),
+            msg: Outgoing::Pass { msg: req, edits: vec![set_key] },
+            within: Some(Expr::new(u64t, ExprKind::Int(50_000_000))),
+            response_args: vec![],
+        }),
+        stmt(StmtKind::Await { hold: false, hold_req: false, live: vec![] }),
+        stmt(StmtKind::If {
+            cond: failed,
+            then: vec![stmt(StmtKind::Reply { msg: lost, close: true }), stmt(StmtKind::Return(None))],
+            other: vec![],
+        }),
+        stmt(StmtKind::BindPart { dst: rep, part: Expr::new(u32t, ExprKind::Int(0)) }),
+        stmt(StmtKind::Reply { msg: Outgoing::Pass { msg: rep, edits: vec![back] }, close: false }),
+    ];
+    Body { locals: c.locals, block }
+}
+
+fn seen_or_zero(seen: &Expr, u32t: TyId, boolt: TyId) -> Expr {
+    Expr::new(u32t, ExprKind::If(
+        Expr::new(boolt, ExprKind::IsSome(seen.clone())),
+        Expr::new(u32t, ExprKind::Unwrap(seen.clone())),
+        Expr::new(u32t, ExprKind::Int(0)),
+    ))
+}
+
+/// Asks all backends and joins the data of their answers.
+fn join(b: &mut Build, [key, n, data]: [FieldId; 3], msg: TyId, (u32t, u64t, boolt, b50, b8k): Types) -> Body {
+    let u16t = b.u(16);
+    let mut c = Code { b, locals: Vec::new() };
+    let req = c.local("req", msg);
+    let i = c.local("i", u32t);
+    let rep = c.local("rep", msg);
+    let size = c.local("size", u32t);
+    let count = Expr::new(u32t, ExprKind::PortLen(PortId(1)));
+    let zero = Expr::new(u32t, ExprKind::Int(0));
+    let call = stmt(StmtKind::Call {
+        port: PortId(1),
+        index: c.get(i),
+        msg: Outgoing::Pass { msg: req, edits: vec![] },
+        within: None,
+        response_args: vec![],
+    });
+    let ok = Expr::new(boolt, ExprKind::Binary(
+        BinOp::Eq,
+        Expr::new(u16t, ExprKind::PartStatus(c.get(i))),
+        Expr::new(u16t, ExprKind::Int(0)),
+    ));
+    let bind = stmt(StmtKind::BindPart { dst: rep, part: c.get(i) });
+    let add = stmt(StmtKind::Set(size, Expr::new(u32t, ExprKind::Binary(BinOp::Add, c.get(size), c.field(rep, n, u32t)))));
+    let each = |body| stmt(StmtKind::For { var: i, from: zero.clone(), to: count.clone(), max: 64, body });
+    let (space, line, end) = (c.text(b" "), c.text(b"\r\n"), c.text(b"\r\n"));
+    let sizes = each(vec![stmt(StmtKind::Require { cond: ok, kind: FaultKind::LOST, place: PlaceId(1) }), bind.clone(), add]);
+    let parts = each(vec![bind, emit(c.field(rep, data, b8k))]);
+    let number = stmt(StmtKind::Emit(Emit::Number { value: c.get(size), radix: 10, width: 1 }));
+    let body = vec![emit(c.field(req, key, b50)), emit(space), number, emit(line), parts, emit(end)];
+    let block = vec![
+        each(vec![call]),
+        stmt(StmtKind::Await { hold: true, hold_req: true, live: vec![] }),
+        sizes,
+        stmt(StmtKind::Reply { msg: Outgoing::Built { unit: UnitId(0), body }, close: false }),
+    ];
+    let _ = u64t;
+    Body { locals: c.locals, block }
+}

@@ -1,0 +1,83 @@
+//! Handlers: what the interpreter does, and that compiled C does the same.
+mod common;
+use common::*;
+use wireloom_interp::differential::{Act, Answer, Mock};
+use wireloom_interp::generate::{Generator, Rng};
+
+const FORWARD: u32 = 0;
+const JOIN: u32 = 1;
+
+fn line(key: &str, data: &[u8]) -> Vec<u8> {
+    [format!("{key} {}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat()
+}
+
+fn text(b: &[u8]) -> String {
+    b.escape_ascii().to_string()
+}
+
+#[test]
+fn forwards_with_edits() {
+    let app = units::app();
+    let program = interpreted(&app.m);
+    // SAFETY: the table lives as long as the mock.
+    let mut mock = unsafe { Mock::new(program.table(), program.module(), &[]) };
+    let answers = [Answer::Bytes(line("yes", b"hello"))];
+    let acts = mock.run_message(FORWARD, &line("xyz", b"ab"), &answers);
+    let [Act::Call { port: 1, bytes, timeout: 50_000_000, .. }, Act::Reply { bytes: back, flags: 0 }, Act::Done] = &acts[..] else { panic!("{acts:?}") };
+    assert_eq!((text(bytes), text(back)), (text(&line("XYZ", b"ab")), text(&line("yesyes", b"hello"))));
+    // Not begun with x: as it came. Its size is known now, and the session has seen two requests.
+    let acts = mock.run_message(FORWARD, &line("abc", b"123"), &answers);
+    assert!(matches!(&acts[0], Act::Call { bytes, .. } if *bytes == line("abc", b"123")), "{acts:?}");
+    let acts = mock.run_message(FORWARD, &line("abc", b"1"), &[Answer::Fault(8)]);
+    let [_, Act::Reply { bytes, flags: 1 }, Act::Done] = &acts[..] else { panic!("{acts:?}") };
+    assert_eq!(text(bytes), "sorry 3 11 3\\r\\n\\r\\n");
+    let acts = mock.run_message(FORWARD, &line("abc", &[b'y'; 5001]), &answers);
+    let [Act::Fault { kind: 32, place: 1 }, Act::FaultReply { bytes, flags: 0 }] = &acts[..] else { panic!("{acts:?}") };
+    assert_eq!(text(bytes), "ERROR 032 with request\\r\\n");
+    no_internal_errors();
+}
+
+#[test]
+fn joins_all_answers() {
+    let app = units::app();
+    let program = interpreted(&app.m);
+    // SAFETY: the table lives as long as the mock.
+    let mut mock = unsafe { Mock::new(program.table(), program.module(), &[]) };
+    let answers = [Answer::Bytes(line("a", b"one")), Answer::Bytes(line("b", b"")), Answer::Bytes(line("c", &[b'z'; 5000]))];
+    let acts = mock.run_message(JOIN, &line("k", b"q"), &answers);
+    let want = line("k", &[b"one".as_slice(), &[b'z'; 5000]].concat());
+    assert_eq!(acts.len(), 5, "{acts:?}");
+    assert_eq!(acts[3], Act::Reply { bytes: want, flags: 0 });
+    let acts = mock.run_message(JOIN, &line("k", b"q"), &[answers[0].clone(), Answer::Fault(10)]);
+    assert!(matches!(&acts[3..], [Act::Fault { kind: 8, place: 1 }, Act::FaultReply { .. }]), "{acts:?}");
+    no_internal_errors();
+}
+
+/// The same requests and answers to the interpreter and to compiled C: the same acts.
+#[test]
+fn as_compiled() {
+    let app = units::app();
+    let Some(c) = compiled(&app.m) else { return };
+    let program = interpreted(&app.m);
+    let mut made = Generator::new(&app.m, 11);
+    let mut rng = Rng(5);
+    // SAFETY: both tables live as long as the mocks.
+    let (mut a, mut b) = unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
+    let mut replies = 0;
+    for round in 0..400 {
+        let Some(request) = made.message(app.line, &[]) else { continue };
+        let answers: Vec<Answer> = (0..3)
+            .map(|_| match (rng.below(4), made.message(app.line, &[])) {
+                (1.., Some(m)) => Answer::Bytes(m),
+                _ => Answer::Fault(8 + rng.below(4) as u32),
+            })
+            .collect();
+        for handler in [FORWARD, JOIN] {
+            let (x, y) = (a.run_message(handler, &request, &answers), b.run_message(handler, &request, &answers));
+            assert_eq!(x, y, "round {round}, handler {handler}, request {}", text(&request));
+            replies += x.iter().filter(|a| matches!(a, Act::Reply { .. })).count();
+        }
+    }
+    assert!(replies > 300, "{replies}");
+    no_internal_errors();
+}
