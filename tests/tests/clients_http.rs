@@ -125,12 +125,15 @@ fn wrk_and_ab_through_the_balancer() {
     wrk(port, "/", &["-c", "16", "-H", "Connection: close"]);
     ab(port, "/", 5000, &["-k"]);
     ab(port, "/", 2000, &[]);
-    ab(port, "/nothing", 2000, &["-k"]);
+    // Without -k: ab waits for the close after an answer without a length, as 204 is.
+    ab(port, "/nothing", 1000, &[]);
     ab(port, "/", 1000, &["-k", "-i"]);
     let file = temporary("ab-body", &[b'x'; 20_000]);
     let p = before_python();
-    ab(p.front.port, "/", 400, &["-k", "-T", "text/plain", "-p", file.to_str().expect("a plain name")]);
-    ab(p.front.port, "/size/100000", 400, &["-k"]);
+    // Python keeps HTTP/1.0 connections without saying so, which ab does not understand; the balancer says so.
+    let keep: &[&str] = if plain() { &[] } else { &["-k"] };
+    ab(p.front.port, "/", 400, &[keep, &["-T", "text/plain", "-p", file.to_str().expect("a plain name")]].concat());
+    ab(p.front.port, "/size/100000", 400, keep);
     std::fs::remove_file(file).ok();
 }
 
@@ -188,7 +191,7 @@ fn a_backend_dies_under_wrk() {
     if !require_tool("wrk") {
         return;
     }
-    let mut backends = vec![Process::nginx("location / { return 200 ok; }"), Process::nginx("location / { return 200 ok; }")];
+    let mut backends = [Process::nginx("location / { return 200 ok; }"), Process::nginx("location / { return 200 ok; }")];
     let ports: Vec<u16> = backends.iter().map(|b| b.port).collect();
     let front = Wireloom::run("http_balancer", &["--set", &servers(&ports)]);
     let url = format!("http://127.0.0.1:{}/", front.port);
