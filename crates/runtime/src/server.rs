@@ -34,8 +34,11 @@ pub struct ServeOptions {
     /// Asks the service to end from within the process.
     pub stop: Stop,
     /// Called once, when all ports are open.
-    pub ready: Option<Box<dyn FnOnce(&Ready) + Send>>,
+    pub ready: Option<ReadyFn>,
 }
+
+/// Told once that the service is up.
+pub type ReadyFn = Box<dyn FnOnce(&Ready) + Send>;
 
 impl Default for ServeOptions {
     fn default() -> Self {
@@ -203,7 +206,11 @@ fn wait(signals: &Signals, stop: &Stop, wakers: &[Waker], threads: &[std::thread
 
 fn join(threads: Vec<std::thread::JoinHandle<bool>>) -> bool {
     // A panic of a core is reported by its thread; the rest of the process goes on to end in order.
-    threads.into_iter().map(|t| t.join().unwrap_or(false)).fold(true, |a, b| a && b)
+    let mut clean = true;
+    for t in threads {
+        clean &= t.join().unwrap_or(false);
+    }
+    clean
 }
 
 fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {

@@ -150,7 +150,12 @@ impl Core {
                 None => rest.p,
             };
             let msg = wl_msg { view: m.view, base, head: m.head as u32, status: WL_S_OK };
-            self.complete_part(task, part, WL_S_OK, Some((msg, m.have as u32, hold)));
+            if hold && !m.whole {
+                // It has streams and cannot be held; half of it must not pass for the whole.
+                self.complete_part(task, part, WL_F_OVERLOAD, None);
+            } else {
+                self.complete_part(task, part, WL_S_OK, Some((msg, m.have as u32, hold)));
+            }
         }
         let Some(c) = self.conns.get_mut(id) else { return };
         if !m.whole {
@@ -277,6 +282,12 @@ impl Core {
         c.last = Id::NIL;
         c.count = 0;
         let retry = c.has(flag::REUSED) && !c.has(flag::ANSWERING);
+        if !self.apps[at.a].ports[at.p].closed.is_empty() && !self.conns[id].has(flag::CONNECTING) {
+            self.conns[id].set(flag::CLOSING);
+            for h in self.apps[at.a].ports[at.p].closed.clone() {
+                self.run_event(at.a, h, id, None);
+            }
+        }
         self.remove_conn(id, front != WL_F_LOST);
         let mut status = front;
         if mode == Mode::Tail && self.calls.alive(call) {

@@ -144,7 +144,8 @@ impl Core {
         self.my_stats().apps[a].ports[p].requests.add(1);
         let slot = self.push_slot(id);
         self.slots[slot].close = flags & WL_M_CLOSE != 0;
-        self.slots[slot].silent = flags & WL_M_NO_REPLY != 0;
+        let one_way = self.apps[a].protos[self.conns[id].proto as usize].response.is_none();
+        self.slots[slot].silent = one_way || flags & WL_M_NO_REPLY != 0;
         if !m.whole {
             let c = &mut self.conns[id];
             c.mode = Mode::Tail;
@@ -286,7 +287,7 @@ impl Core {
             return;
         }
         s.started = true;
-        let mut stored = std::mem::replace(&mut s.stored, Queue::new());
+        let mut stored = std::mem::take(&mut s.stored);
         let src = s.src;
         let now = self.now;
         let c = &mut self.conns[conn];
@@ -297,7 +298,7 @@ impl Core {
             self.doom(conn, WL_F_OVERLOAD);
         }
         if let Some(s) = self.conns.get(src) {
-            if s.has(flag::FLOW) && self.conns[conn].out.len() <= HIGH {
+            if s.has(flag::FLOW) && s.sink == Sink::Slot(slot) && self.conns[conn].out.len() <= HIGH {
                 self.conns[conn].paused_src = src;
                 self.resume_source(conn);
             }
@@ -372,16 +373,16 @@ impl Core {
                 self.tasks[task].slot = Id::NIL;
                 self.cancel_task(task);
             }
-            self.abandon_source(src);
+            self.abandon_source(src, slot);
             slot = next;
         }
     }
 
     /// Nobody wants the rest of an answer: a shared connection reads on, an exclusive one is closed.
-    fn abandon_source(&mut self, src: Id) {
+    fn abandon_source(&mut self, src: Id, slot: Id) {
         let Some(s) = self.conns.get_mut(src) else { return };
-        if !matches!(s.sink, Sink::Slot(_)) {
-            return;
+        if s.sink != Sink::Slot(slot) {
+            return; // it has long been streaming to someone else
         }
         s.sink = Sink::Discard;
         if self.can_close_alone(src) {

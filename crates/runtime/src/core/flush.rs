@@ -224,6 +224,9 @@ impl Core {
         let c = &mut self.conns[id];
         let (token, side, a, p, i) = (c.token, c.side, c.app as usize, c.port as usize, c.endpoint() as usize);
         self.wheel.cancel(c.timer);
+        // Whoever was paused for this connection goes on; its bytes are dropped now.
+        self.resume_source(id);
+        let c = &mut self.conns[id];
         self.engine.close(token, reset);
         if c.has(flag::IN_FLIGHT) && self.engine.pending_close(token) {
             self.graveyard.push((token, std::mem::take(&mut c.out)));

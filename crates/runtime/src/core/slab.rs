@@ -39,6 +39,12 @@ pub struct Slab<T> {
     len: usize,
 }
 
+impl<T: Default> Default for Slab<T> {
+    fn default() -> Self {
+        Slab::new()
+    }
+}
+
 impl<T: Default> Slab<T> {
     pub fn new() -> Slab<T> {
         Slab { chunks: Vec::new(), free: Vec::new(), len: 0 }
@@ -46,6 +52,10 @@ impl<T: Default> Slab<T> {
 
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Takes an entry: a new one, or one as its last user left it.

@@ -248,3 +248,24 @@ fn asynchronous_writes() {
         assert_clean(&mut s);
     }
 }
+
+#[test]
+fn an_upload_paused_for_a_backend_that_dies_goes_on_to_its_end() {
+    let mut s = sim(true, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"d:500000 up\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    x.window(Some(0));
+    for _ in 0..50 {
+        c.send(&[b'z'; 10_000]);
+    }
+    c.send(b"e next\n");
+    s.settle();
+    assert!(c.unread() > 0);
+    x.reset();
+    s.settle();
+    s.settle();
+    assert_eq!(text(&c), "!8\ne next\n");
+    assert_clean(&mut s);
+}
