@@ -234,3 +234,12 @@ fn description() {
     assert_eq!((d.counters[0].offset, d.tables[0].offset), (0, 0));
     assert_eq!((d.places[0].file.as_str(), d.places[0].line), ("sample.loom", 1));
 }
+
+#[test]
+fn units_nested_many_times_are_looked_at_once() {
+    let mut text = unit("M", "", &["a: unit = unit N#1 ()", "b: unit = unit N#1 ()"], &[]);
+    for n in 2..60 { text += &unit("N", "", &[&format!("a: unit = unit N#{n} ()"), &format!("b: unit = unit N#{n} ()")], &[]) }
+    text += &unit("N", "", &["n: unit = nothing", "x: bool = flag b\"x\""], &[]);
+    let found = findings(&protocol(&text));
+    assert!(found.iter().any(|f| f.code == "E0405"));
+}

@@ -43,9 +43,7 @@ fn field(m: &Module, facts: &Facts, unit: UnitId, id: FieldId, out: &mut Vec<Fin
             if *max == u32::MAX { no_maximum(m, unit, field, out) }
             list(m, facts, unit, field, *element, extent, out);
         }
-        FieldKind::StreamUnit { unit: item, until: Some(_), .. } => {
-            if facts.unit(*item).min == 0 { empty_item(m, unit, field, field.span, out) }
-        }
+        FieldKind::StreamUnit { unit: item, until: Some(_), .. } if facts.unit(*item).min == 0 => empty_item(m, unit, field, field.span, out),
         FieldKind::Switch { cases } => switch(m, unit, field, cases, out),
         _ => {}
     }

@@ -48,16 +48,20 @@ pub fn begins(m: &Module, rule: Rule, unit: UnitId, field: FieldId) -> bool {
 }
 
 /// Whether the tail may begin at or inside this field.
-pub fn contains(m: &Module, rule: Rule, unit: UnitId, field: FieldId) -> bool { contains_at(m, rule, unit, field, 0) }
+pub fn contains(m: &Module, rule: Rule, unit: UnitId, field: FieldId) -> bool {
+    rule != Rule::Whole && reaches(m, rule, unit, field, &mut vec![false; m.units.len()])
+}
 
-fn contains_at(m: &Module, rule: Rule, unit: UnitId, field: FieldId, depth: u32) -> bool {
-    if rule == Rule::Whole || depth > layout::MAX_DEPTH { return false }
+/// Each nested unit is looked into once, however often it is nested.
+fn reaches(m: &Module, rule: Rule, unit: UnitId, field: FieldId, seen: &mut [bool]) -> bool {
     let Some(f) = m.units.get(unit.index()).and_then(|u| u.fields.get(field.index())) else { return false };
-    let inner = |u: UnitId, f: &FieldId| contains_at(m, rule, u, *f, depth + 1);
     match &f.kind {
-        FieldKind::Switch { cases } => cases.iter().flat_map(|c| &c.fields).any(|f| inner(unit, f)),
-        FieldKind::Unit { unit, .. } => m.units.get(unit.index()).is_some_and(|u| u.body.iter().any(|f| inner(*unit, f))),
-        FieldKind::List { element, .. } => inner(unit, element),
+        FieldKind::Switch { cases } => cases.iter().flat_map(|c| &c.fields).any(|f| reaches(m, rule, unit, *f, seen)),
+        FieldKind::List { element, .. } => reaches(m, rule, unit, *element, seen),
+        FieldKind::Unit { unit, .. } => match (m.units.get(unit.index()), seen.get_mut(unit.index())) {
+            (Some(u), Some(seen_it @ false)) => { *seen_it = true; u.body.iter().any(|f| reaches(m, rule, *unit, *f, seen)) }
+            _ => false,
+        },
         _ => begins(m, rule, unit, field),
     }
 }
@@ -137,11 +141,12 @@ pub fn tail_position(m: &Module, rule: Rule, unit: UnitId) -> u32 {
 
 /// The largest head, and the top-level field that has the largest part in it.
 pub fn head_max(m: &Module, facts: &super::measure::Facts, rule: Rule, unit: UnitId) -> (u64, Option<FieldId>) {
+    let mut heads = Heads { m, facts, rule, units: vec![None; m.units.len()] };
     let mut largest = (0, None);
     let (mut through, mut ended) = (Some(0u64), 0u64);
     for &f in &m.unit(unit).body {
         let Some(so_far) = through else { break };
-        let part = field_head(m, facts, rule, unit, f, 0);
+        let part = heads.field(unit, f);
         let most = part.through.unwrap_or(0).max(part.ended);
         if most > largest.0 { largest = (most, Some(f)) }
         ended = ended.max(so_far.saturating_add(part.ended));
@@ -151,29 +156,40 @@ pub fn head_max(m: &Module, facts: &super::measure::Facts, rule: Rule, unit: Uni
 }
 
 /// Largest number of head bytes in a field: when the head goes on behind it (None: it never does) and when it ends inside.
+#[derive(Clone, Copy)]
 struct Part { through: Option<u64>, ended: u64 }
 
-fn field_head(m: &Module, facts: &super::measure::Facts, rule: Rule, unit: UnitId, field: FieldId, depth: u32) -> Part {
-    if depth > layout::MAX_DEPTH || begins(m, rule, unit, field) { return Part { through: None, ended: 0 } }
-    let all = |n| Part { through: Some(n), ended: 0 };
-    match &m.unit(unit).fields[field.index()].kind {
-        FieldKind::Unit { unit, .. } => sequence_head(m, facts, rule, *unit, &m.unit(*unit).body, depth),
-        FieldKind::Switch { cases } => cases.iter().fold(Part { through: None, ended: 0 }, |a, c| {
-            let guard = super::measure::guard_max(&c.guard);
-            let part = sequence_head(m, facts, rule, unit, &c.fields, depth);
-            Part { through: a.through.max(part.through.map(|n| n.saturating_add(guard))), ended: a.ended.max(part.ended.saturating_add(guard)) }
-        }),
-        _ => all(facts.field(m, unit, field).max),
-    }
-}
+/// Head bytes of nested units, each computed once.
+struct Heads<'a> { m: &'a Module, facts: &'a super::measure::Facts, rule: Rule, units: Vec<Option<Part>> }
 
-fn sequence_head(m: &Module, facts: &super::measure::Facts, rule: Rule, unit: UnitId, fields: &[FieldId], depth: u32) -> Part {
-    let mut sum = Part { through: Some(0), ended: 0 };
-    for &f in fields {
-        let Some(so_far) = sum.through else { break };
-        let part = field_head(m, facts, rule, unit, f, depth + 1);
-        sum.ended = sum.ended.max(so_far.saturating_add(part.ended));
-        sum.through = part.through.map(|n| so_far.saturating_add(n));
+impl Heads<'_> {
+    fn field(&mut self, unit: UnitId, field: FieldId) -> Part {
+        let m = self.m;
+        if begins(m, self.rule, unit, field) { return Part { through: None, ended: 0 } }
+        match &m.unit(unit).fields[field.index()].kind {
+            FieldKind::Unit { unit, .. } => {
+                if let Some(part) = self.units[unit.index()] { return part }
+                let part = self.sequence(*unit, &m.unit(*unit).body);
+                self.units[unit.index()] = Some(part);
+                part
+            }
+            FieldKind::Switch { cases } => cases.iter().fold(Part { through: None, ended: 0 }, |a, c| {
+                let guard = super::measure::guard_max(&c.guard);
+                let part = self.sequence(unit, &c.fields);
+                Part { through: a.through.max(part.through.map(|n| n.saturating_add(guard))), ended: a.ended.max(part.ended.saturating_add(guard)) }
+            }),
+            _ => Part { through: Some(self.facts.field(m, unit, field).max), ended: 0 },
+        }
     }
-    sum
+
+    fn sequence(&mut self, unit: UnitId, fields: &[FieldId]) -> Part {
+        let mut sum = Part { through: Some(0), ended: 0 };
+        for &f in fields {
+            let Some(so_far) = sum.through else { break };
+            let part = self.field(unit, f);
+            sum.ended = sum.ended.max(so_far.saturating_add(part.ended));
+            sum.through = part.through.map(|n| so_far.saturating_add(n));
+        }
+        sum
+    }
 }

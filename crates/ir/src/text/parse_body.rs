@@ -35,7 +35,7 @@ impl Parser {
 
     fn place(&mut self) -> Res<PlaceId> { self.word("at")?; self.num().map(PlaceId) }
     fn key(&mut self) -> Res<Expr> { self.sign('[')?; let e = self.expr()?; self.sign(']')?; Ok(e) }
-    fn into_local(&mut self) -> Res<LocalId> { self.sign(ARROW)?; self.local() }
+    fn target(&mut self) -> Res<LocalId> { self.sign(ARROW)?; self.local() }
     fn table(&mut self) -> Res<TableId> { self.index().map(TableId) }
 
     fn stmt(&mut self) -> Res<Stmt> {
@@ -88,7 +88,7 @@ impl Parser {
                 Ok(Stmt { kind: StmtKind::Send { port, index, msg }, span })
             }
             "render" => {
-                let dst = self.into_local()?;
+                let dst = self.target()?;
                 let (msg, span) = self.message()?;
                 Ok(Stmt { kind: StmtKind::Render { msg, dst }, span })
             }
@@ -137,10 +137,10 @@ impl Parser {
                 StmtKind::Require { cond, kind: FaultKind(self.num()?), place: self.place()? }
             }
             "fault" => StmtKind::Fault { kind: FaultKind(self.num()?), place: self.place()? },
-            "table_get" => StmtKind::TableGet { table: self.table()?, key: self.key()?, dst: self.into_local()? },
+            "table_get" => StmtKind::TableGet { table: self.table()?, key: self.key()?, dst: self.target()? },
             "table_put" => { let (table, key) = (self.table()?, self.key()?); StmtKind::TablePut { table, key, value: equals(self)?, place: self.place()? } }
-            "table_remove" => StmtKind::TableRemove { table: self.table()?, key: self.key()?, dst: if self.is(ARROW) { Some(self.into_local()?) } else { None } },
-            "table_len" => StmtKind::TableLen { table: self.table()?, dst: self.into_local()? },
+            "table_remove" => StmtKind::TableRemove { table: self.table()?, key: self.key()?, dst: if self.is(ARROW) { Some(self.target()?) } else { None } },
+            "table_len" => StmtKind::TableLen { table: self.table()?, dst: self.target()? },
             "await" => {
                 let (hold, hold_req) = (self.eat_word("hold"), self.eat_word("hold_req"));
                 self.word("live")?;
@@ -156,7 +156,7 @@ impl Parser {
             "log" => StmtKind::Log(self.list(Self::expr)?),
             "emit" => StmtKind::Emit(self.emit()?),
             "parse" => {
-                let (unit, bytes, dst) = (UnitId(self.index()?), self.expr()?, self.into_local()?);
+                let (unit, bytes, dst) = (UnitId(self.index()?), self.expr()?, self.target()?);
                 self.word("ok")?;
                 StmtKind::Parse { unit, bytes, dst, ok: self.local()? }
             }

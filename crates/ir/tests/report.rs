@@ -1,0 +1,64 @@
+//! `explain` and `graph` on the sample.
+
+use wireloom_ir::{explain, grammar, graph, passes, text, Module};
+
+fn sample() -> Module {
+    let mut m = text::parse(include_str!("sample.ir")).unwrap();
+    assert_eq!(grammar::analyze(&mut m), []);
+    passes::run_all(&mut m);
+    m
+}
+
+#[test]
+fn report_names_what_there_is() {
+    let report = explain::report(&sample());
+    if std::env::var_os("SHOW").is_some() { println!("{report}") }
+    for part in ["app sample", "listen tcp(port = 11211)", "at most 100 connections", "answers matched by `opaque`", "on client:", "suspension 1 carries",
+        "the request's head", "key: bytes<250> (254 B)", "table stats", "shared by the cores", "evicts the least recently used", "entries expire after 1m",
+        "session chosen", "per client connection", "the tail begins at or in `value`", "head at most", "Memory at the declared limits"] {
+        assert!(report.contains(part), "{part} is not in\n{report}");
+    }
+    assert!(report.lines().all(|l| l.trim_end() == l));
+}
+
+#[test]
+fn an_empty_module_has_a_report_and_a_picture() {
+    let m = Module::default();
+    assert!(explain::report(&m).contains("nothing besides"));
+    assert!(graph::svg(&m).ends_with("</svg>\n"));
+}
+
+#[test]
+fn sizes_read_well() {
+    assert_eq!([explain::bytes(1023), explain::bytes(1024), explain::bytes(1536), explain::bytes(u64::MAX)], ["1023 B", "1 KiB", "1.5 KiB", "unbounded"]);
+    assert_eq!([explain::count(7), explain::count(1234567)], ["7", "1 234 567"]);
+}
+
+/// A small check that tags nest and text is escaped; not a whole XML parser.
+fn well_formed(xml: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = xml;
+    while let Some(at) = rest.find('<') {
+        assert!(!rest[..at].contains('>'), "a bare > in {}", &rest[..at]);
+        let end = at + rest[at..].find('>').expect("a tag ends");
+        let tag = &rest[at + 1..end];
+        if let Some(name) = tag.strip_prefix('/') { assert_eq!(open.pop(), Some(name)) } else if !tag.ends_with('/') { open.push(tag.split_whitespace().next().unwrap_or("")) }
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        rest = &rest[end + 1..];
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn picture() {
+    let mut m = sample();
+    m.app = "<script>&\"\u{1}".into();
+    m.ports[0].name = "a<b".into();
+    let svg = graph::svg(&m);
+    well_formed(&svg);
+    assert!(svg.contains("&lt;script&gt;&amp;") && !svg.contains("<script>") && !svg.contains('\u{1}'));
+    for class in ["box port", "box handler", "box table", "box event", "edge reply", "edge uses"] { assert!(svg.contains(class), "{class}") }
+    assert_eq!(svg.matches("class=\"box ").count(), 3 + 3 + 1 + 1, "ports, handlers, table, timer; no tests");
+    assert_eq!(graph::svg(&m), svg);
+    if let Some(path) = std::env::var_os("SHOW") { std::fs::write(path, graph::svg(&sample())).unwrap() }
+}
