@@ -3,8 +3,7 @@
 //! stays on loopback.
 //!
 //! In: nothing but the built binary (`target/release/wireloom`, or `$WIRELOOM`). A tool that is not installed makes a test skip loudly,
-//! unless `CI` is set: then it fails. With `PLAIN=1` the tests that can talk to a real memcached or redis in place of ours: that
-//! checks the tests' own expectations.
+//! unless `CI` is set: then it fails. With `PLAIN=1` real servers stand in for ours, which checks the tests' own expectations.
 
 pub mod admin;
 pub mod client;
@@ -15,6 +14,7 @@ pub mod process;
 pub mod python;
 pub mod redis;
 pub mod script;
+mod stand_in;
 
 pub use client::Client;
 pub use dialogue::{tag, Dialogue};

@@ -1,6 +1,6 @@
 //! Child processes: ours and real servers. All are killed when dropped.
 
-use crate::root;
+use crate::{plain, root, stand_in};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -139,6 +139,9 @@ impl Wireloom {
 
     /// The same, with a last word on the command (limits, environment).
     pub fn run_with(app: &str, extra: &[&str], adjust: impl FnOnce(&mut Command)) -> Process {
+        if plain() {
+            return stand_in::start(app, extra, adjust);
+        }
         let port = free_port();
         let mut command = Command::new(Self::binary());
         command.current_dir(root()).arg("run").arg(format!("apps/{app}.loom")).arg("--set").arg(format!("port={port}")).args(extra);
@@ -236,17 +239,29 @@ impl Process {
 
     /// nginx with these lines in its `server` block.
     pub fn nginx(server: &str) -> Process {
+        Self::nginx_with(server, |_| {})
+    }
+
+    /// Where nginx with this port has its files.
+    pub fn nginx_folder(port: u16) -> PathBuf {
+        std::env::temp_dir().join(format!("wireloom-test-nginx-{}-{port}", std::process::id()))
+    }
+
+    pub fn nginx_with(server: &str, adjust: impl FnOnce(&mut Command)) -> Process {
         let port = free_port();
-        let folder = std::env::temp_dir().join(format!("wireloom-test-nginx-{}-{port}", std::process::id()));
+        let folder = Self::nginx_folder(port);
         std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
         let d = folder.display();
         let text = format!(
-            "worker_processes 1; daemon off; pid {d}/pid; error_log {d}/err warn; events {{ worker_connections 4096; }}\n\
+            "worker_processes 1; daemon off; pid {d}/pid; error_log {d}/err warn; events {{ worker_connections 16384; }}\n\
              http {{ access_log off; client_body_temp_path {d}/a; proxy_temp_path {d}/b; fastcgi_temp_path {d}/c; uwsgi_temp_path {d}/e; \
              scgi_temp_path {d}/f; client_max_body_size 0; keepalive_requests 1000000; server {{ listen 127.0.0.1:{port}; root {d}; {server} }} }}\n"
         );
         let conf = folder.join("nginx.conf");
         std::fs::write(&conf, text).expect("the temporary folder is writable");
-        Process::start("nginx", Command::new("/usr/sbin/nginx").arg("-p").arg(&folder).arg("-c").arg(&conf), port)
+        let mut command = Command::new("/usr/sbin/nginx");
+        command.arg("-p").arg(&folder).arg("-c").arg(&conf);
+        adjust(&mut command);
+        Process::start("nginx", &mut command, port)
     }
 }

@@ -47,7 +47,7 @@ fn a_backend_lost_in_mid_answer_is_seen_as_truncation() {
             server.take_until(b"\r\n\r\n");
             server.send(head).send(&part);
             assert_eq!(status(&mut client), "200");
-            client.expect(&part);
+            client.take_until(part.rsplit('\n').find(|p| !p.is_empty()).unwrap_or(&part).trim_end().as_bytes());
             if reset {
                 server.reset();
             } else {

@@ -21,8 +21,7 @@ fn timed_get(client: &mut Client, end: &[u8]) -> Duration {
 #[test]
 fn a_reader_at_one_byte_a_second() {
     let nginx = Process::nginx("location = / { return 200 done; } location /big { }");
-    let folder = std::env::temp_dir().join(format!("wireloom-test-nginx-{}-{}", std::process::id(), nginx.port));
-    let file = std::fs::File::create(folder.join("big")).expect("the folder is there");
+    let file = std::fs::File::create(Process::nginx_folder(nginx.port).join("big")).expect("the folder is there");
     file.set_len(200 << 20).expect("a sparse file");
     let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[nginx.port])]);
     let mut quick = Client::connect(proxy.port);

@@ -37,7 +37,7 @@ impl Service {
 
     /// `kv_server`; a plain memcached with `PLAIN=1`.
     pub fn kv() -> Service {
-        let front = if plain() { Process::memcached() } else { Wireloom::run("kv_server", &[]) };
+        let front = Wireloom::run("kv_server", &[]);
         Service { port: front.port, front, backends: Vec::new() }
     }
 }
