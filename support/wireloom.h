@@ -216,4 +216,32 @@ typedef struct wl_program {
 
 /* The one symbol a compiled program exports. */
 const wl_program *wireloom_program(void);
+
+/* ---- merge nodes ---------------------------------------------------------------------------- */
+
+/* A merge combines sorted streams of messages into one (FLICK's foldt). It is a plain function over byte windows, so a merge of
+ * many inputs may be run as a tree of smaller ones, each on any core: the output of one is an input of the next. */
+
+/* Bytes of one input: buf[pos..n] are not yet used; eof: no more follow n. Between calls the runtime may add bytes, move the
+ * buffer and drop bytes before pos, as long as pos still names the same byte. A window must be able to hold message_max bytes. */
+typedef struct wl_window { const uint8_t *buf; uint32_t pos, n, eof, _pad; } wl_window;
+
+enum { WL_G_DRY = 0,    /* input `at->input` needs more bytes (or its end); all of its message is still in the window */
+       WL_G_FULL = 1,   /* the output has no room for one more message (message_max bytes are always enough)          */
+       WL_G_DONE = 2,   /* all inputs have ended and all is written                                                   */
+       WL_G_BAD = 3 };  /* `at`: input, fault, place (malformed, truncated, or a key below the one before it)         */
+
+typedef struct wl_merge_at { uint32_t input, fault, place, used /* bytes written to out by this call */; } wl_merge_at;
+
+typedef struct wl_merge {
+    uint64_t state_size;        /* bytes of state, zeroed before the first call */
+    uint32_t inputs;            /* most inputs of one call */
+    uint32_t message_max;       /* largest message, in and out */
+    /* Consumes the inputs (advancing their pos) until one runs dry or the output (cap bytes) is full. The same `inputs` in
+     * every call of one merge. */
+    int (*run)(void *self, void *state, wl_window *in, uint32_t inputs, uint8_t *out, uint32_t cap, wl_merge_at *at);
+} wl_merge;
+
+/* Exported beside wireloom_program by programs that have merge nodes: one entry per Desc::merges. */
+const wl_merge *wireloom_merges(uint32_t *count);
 #endif

@@ -21,6 +21,8 @@ pub(crate) struct Gen<'m> {
     pub lines: bool,
     /// Forced by edits: extents that must be in the view.
     pub extents: BTreeSet<(u32, u32)>,
+    /// Forced by merges: values that must be in the view.
+    pub values: BTreeSet<(u32, u32)>,
     /// List fields whose items must be in the view.
     pub items: BTreeSet<(u32, u32)>,
 }
@@ -38,6 +40,7 @@ impl<'m> Gen<'m> {
             externs: BTreeSet::new(),
             lines: false,
             extents: BTreeSet::new(),
+            values: BTreeSet::new(),
             items: BTreeSet::new(),
         }
     }

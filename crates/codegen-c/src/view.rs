@@ -19,7 +19,7 @@ impl Gen<'_> {
         let field = &self.m.unit(u).fields[f.index()];
         match &field.kind {
             FieldKind::UInt { .. } | FieldKind::Number { .. } | FieldKind::Varint { .. } | FieldKind::Flag { .. } | FieldKind::Bytes { .. } => {
-                field.value_used
+                field.value_used || self.values.contains(&(u.0, f.0))
             }
             FieldKind::Let { .. } => field.value_used && (!layout::has_bytes(self.m, field.ty) || matches!(self.let_form(u, f), crate::expr::LetForm::Stored)),
             _ => false,
