@@ -296,15 +296,21 @@ fn pin(cpu: usize) {
     }
 }
 
-/// Connections need descriptors: take what the system allows.
-pub(crate) fn raise_descriptor_limit() {
+/// Connections need descriptors: take what the system allows, and say how many that are.
+pub(crate) fn raise_descriptor_limit() -> u64 {
     // SAFETY: plain system calls.
     unsafe {
         let mut l: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut l) == 0 && l.rlim_cur < l.rlim_max {
-            l.rlim_cur = l.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &l);
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut l) != 0 {
+            return 0;
         }
+        if l.rlim_cur < l.rlim_max {
+            let wanted = libc::rlimit { rlim_cur: l.rlim_max, ..l };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) == 0 {
+                return wanted.rlim_cur;
+            }
+        }
+        l.rlim_cur
     }
 }
 

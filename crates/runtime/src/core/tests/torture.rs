@@ -34,8 +34,7 @@ impl Client {
     fn check(&mut self) -> u64 {
         self.input.extend(self.peer.receive());
         let before = self.answered;
-        loop {
-            let Some(end) = self.input.iter().position(|b| *b == b'\n') else { break };
+        while let Some(end) = self.input.iter().position(|b| *b == b'\n') {
             let line = String::from_utf8_lossy(&self.input[..end]).into_owned();
             let mut total = end + 1;
             if !line.starts_with('!') {
