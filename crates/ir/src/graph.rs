@@ -8,10 +8,10 @@ use crate::*;
 use desc::{PortKind, Value};
 use std::fmt::Write;
 
-const WIDTH: i64 = 230;
+const WIDTH: i64 = 280;
 const HEIGHT: i64 = 54;
 const GAP: i64 = 26;
-const COLUMN: i64 = 350;
+const COLUMN: i64 = 410;
 const TOP: i64 = 74;
 const LEFT: i64 = 30;
 
@@ -172,8 +172,8 @@ fn node(n: &Node, out: &mut String) {
     let (x, y) = (x(n.column), n.y);
     let _ = writeln!(out, r#"<g><title>{}</title><rect class="box {class}" x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="{radius}"/>"#, escape(&format!("{} {}", n.title, n.sub)));
     let title_y = if n.sub.is_empty() { y + 32 } else { y + 23 };
-    let _ = writeln!(out, r#"<text class="title" x="{}" y="{title_y}">{}</text>"#, x + 14, escape(&short(&n.title, 26)));
-    if !n.sub.is_empty() { let _ = writeln!(out, r#"<text class="sub" x="{}" y="{}">{}</text>"#, x + 14, y + 41, escape(&short(&n.sub, 32))); }
+    let _ = writeln!(out, r#"<text class="title" x="{}" y="{title_y}">{}</text>"#, x + 14, escape(&short(&n.title, 31)));
+    if !n.sub.is_empty() { let _ = writeln!(out, r#"<text class="sub" x="{}" y="{}">{}</text>"#, x + 14, y + 41, escape(&short(&n.sub, 38))); }
     out.push_str("</g>\n");
 }
 
