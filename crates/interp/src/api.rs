@@ -8,7 +8,7 @@ use crate::value::Value;
 use std::fmt::Write;
 use std::sync::Arc;
 use wireloom_ir::*;
-use wireloom_runtime::abi::{wl_parser, WL_T_DONE};
+use wireloom_runtime::abi::{wl_parser, WL_M_IN_STEP, WL_T_DONE};
 
 /// What became of some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +44,8 @@ pub fn parse_with(g: &Grammar, unit: UnitId, bytes: &[u8], ctx: u64, eof: bool) 
         Answer::Bad | Answer::Head => Parsed::Bad {
             kind: FaultKind(v.parser.fault),
             place: PlaceId(v.parser.place),
-            in_step: v.parser.flags & crate::grammar::IN_STEP != 0,
-            used: if v.parser.flags & crate::grammar::IN_STEP != 0 { used } else { 0 },
+            in_step: v.parser.flags & WL_M_IN_STEP != 0,
+            used: if v.parser.flags & WL_M_IN_STEP != 0 { used } else { 0 },
         },
         Answer::Whole => {
             let whole = &bytes[..used.min(bytes.len())];

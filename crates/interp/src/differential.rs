@@ -438,6 +438,12 @@ impl<'a> Mock<'a> {
         mock
     }
 
+    /// Entries, hits, misses, inserts, evictions, expired and rejected of a table.
+    pub fn table_stats(&self, t: TableId) -> [u64; 7] {
+        let at = layout::table_stats_offset(t) as usize / 8;
+        std::array::from_fn(|i| self._shared[at + i])
+    }
+
     pub fn set_now(&mut self, now: u64) {
         self.core.now = now;
     }

@@ -274,7 +274,6 @@ unsafe fn activation<'a>(inner: &'a Inner, core: *mut wl_core, task: *mut wl_tas
         own: Default::default(),
         seen: Default::default(),
         collect: None,
-        updating: Default::default(),
     }
 }
 
@@ -404,7 +403,7 @@ unsafe extern "C" fn fault_reply(this: *mut c_void, core: *mut wl_core, proto: u
             let collected = RefCell::new(Collected::default());
             let mut act = activation(inner, core, std::ptr::null_mut());
             (act.request, act.collect) = (req, Some(&collected));
-            let mut locals = vec![Value::Int((*fault).kind as u128), Value::Bool((*fault).side != 0), Value::Msg(MsgRef::Absent)];
+            let mut locals = vec![Value::Int((*fault).kind as u128), Value::Bool((*fault).side as u32 & WL_SIDE_IN_STEP != 0), Value::Msg(MsgRef::Absent)];
             if !req.is_null() {
                 locals[2] = Value::Msg(MsgRef::Request(p.request));
             }

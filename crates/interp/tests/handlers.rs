@@ -3,6 +3,7 @@ mod common;
 use common::*;
 use wireloom_interp::differential::{Act, Answer, Mock};
 use wireloom_interp::generate::{Generator, Rng};
+use wireloom_ir::TableId;
 
 const FORWARD: u32 = 0;
 const JOIN: u32 = 1;
@@ -65,6 +66,9 @@ fn as_compiled() {
     let (mut a, mut b) = unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
     let mut replies = 0;
     for round in 0..400 {
+        let now = 1_000_000_000 + round * 3;
+        a.set_now(now);
+        b.set_now(now);
         let Some(request) = made.message(app.line, &[]) else { continue };
         let answers: Vec<Answer> = (0..3)
             .map(|_| match (rng.below(4), made.message(app.line, &[])) {
@@ -75,6 +79,7 @@ fn as_compiled() {
         for handler in [FORWARD, JOIN] {
             let (x, y) = (a.run_message(handler, &request, &answers), b.run_message(handler, &request, &answers));
             assert_eq!(x, y, "round {round}, handler {handler}, request {}", text(&request));
+            assert_eq!(a.table_stats(TableId(0)), b.table_stats(TableId(0)), "round {round}");
             replies += x.iter().filter(|a| matches!(a, Act::Reply { .. })).count();
         }
     }

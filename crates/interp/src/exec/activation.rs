@@ -11,7 +11,7 @@ use crate::grammar::tree::Node;
 use crate::grammar::view::{Extra, FIXED};
 use crate::grammar::{self, Grammar, PC_DONE};
 use crate::value::{canonical, fixed_size, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use wireloom_ir::*;
@@ -68,8 +68,6 @@ pub struct Activation<'a> {
     pub own: RefCell<Vec<Arc<Message>>>,
     pub seen: RefCell<HashMap<MsgRef, Arc<Message>>>,
     pub collect: Option<&'a RefCell<Collected>>,
-    /// The table that is being updated: it cannot be used meanwhile.
-    pub updating: Cell<Option<TableId>>,
 }
 
 /// A connect or listen port.
@@ -346,9 +344,6 @@ impl<'a> Activation<'a> {
     }
 
     fn table(&self, t: TableId) -> Res<MutexGuard<'_, Table>> {
-        if self.updating.get() == Some(t) {
-            return internal("a table is used inside its own update");
-        }
         match self.tables.get(t.index()) {
             Some(table) => Ok(table.lock().unwrap_or_else(|e| e.into_inner())),
             None => internal("no such table"),
@@ -446,7 +441,11 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
                 locals[dst.index()] = Value::Bool(was);
             }
         }
-        StmtKind::TableLen { table, dst } => locals[dst.index()] = Value::Int(a.table(*table)?.len() as u128),
+        StmtKind::TableLen { table, dst } => {
+            let mut t = a.table(*table)?;
+            locals[dst.index()] = Value::Int(t.len(a.now()) as u128);
+            a.done(*table, t);
+        }
         StmtKind::Close => {
             if let Some(c) = a.collect {
                 c.borrow_mut().flags |= WL_R_CLOSE;
@@ -517,18 +516,29 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             locals[dst.index()] = Value::bytes(ready.bytes.as_slice());
             Ok(())
         }
-        Op::Update { table, key, entry, body, place } => {
+        Op::Update { table, key, entry, body, place, nested } => {
             let key = a.key(&Env { locals, ..*env }, key)?;
-            let mut t = a.table(*table)?;
-            let old = t.get(&key, a.now());
-            locals[entry.index()] = old.unwrap_or_else(|| Value::zero(env.module, env.module.tables[table.index()].value));
-            let outer = a.updating.replace(Some(*table));
-            let flow = super::run(env, body, locals, &mut 0, &mut Vec::new());
-            a.updating.set(outer);
-            let value = locals[entry.index()].clone();
-            let result = flow.and_then(|_| a.put(*table, &mut t, &key, value, *place));
-            a.done(*table, t);
-            result
+            let zero = Value::zero(env.module, env.module.tables[table.index()].value);
+            // A body that uses tables runs without the lock, and again if the table was written to meanwhile.
+            for attempt in 0.. {
+                let mut t = a.table(*table)?;
+                locals[entry.index()] = t.peek(&key, a.now()).unwrap_or_else(|| zero.clone());
+                let version = t.version;
+                if *nested {
+                    drop(t);
+                    super::run(env, body, locals, &mut 0, &mut Vec::new())?;
+                    t = a.table(*table)?;
+                    if t.version != version && attempt < 7 {
+                        continue;
+                    }
+                } else {
+                    super::run(env, body, locals, &mut 0, &mut Vec::new())?;
+                }
+                let result = a.put(*table, &mut t, &key, locals[entry.index()].clone(), *place);
+                a.done(*table, t);
+                return result;
+            }
+            Ok(())
         }
         _ => internal("an operation the interpreter does not know"),
     }

@@ -1,4 +1,7 @@
 //! Tables: exact match, bounded, shared by the cores. Their statistics lie in the shared memory as `ir::layout` says.
+//!
+//! The same as `support/table.h` for a table with one stripe (fewer than 1024 entries); larger compiled tables evict the
+//! oldest of a part of the table only. `memory` and the statistic `bytes` count keys and values here, blocks there.
 
 use crate::value::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -46,66 +49,99 @@ pub struct Table {
     /// Keys by turn: the first is the least recently used.
     order: BTreeMap<u64, Vec<u8>>,
     turn: u64,
+    /// Counts changes.
+    pub version: u64,
     pub stats: Stats,
 }
 
 impl Table {
     pub fn new(limits: Limits) -> Table {
-        Table { limits, entries: HashMap::new(), order: BTreeMap::new(), turn: 0, stats: Stats::default() }
+        Table { limits, entries: HashMap::new(), order: BTreeMap::new(), turn: 0, version: 0, stats: Stats::default() }
     }
 
-    fn idle_too_long(&self, e: &Entry, now: u64) -> bool {
-        self.limits.idle != 0 && now.saturating_sub(e.touched) >= self.limits.idle
+    fn is_over(&self, e: &Entry, now: u64) -> bool {
+        self.limits.idle != 0 && e.touched.saturating_add(self.limits.idle) < now
     }
 
-    /// Drops the entry if its time is over.
-    fn expire(&mut self, key: &[u8], now: u64) {
-        if self.entries.get(key).is_some_and(|e| self.idle_too_long(e, now)) {
-            self.take(key);
+    fn oldest(&self, keep: &[u8]) -> Option<Vec<u8>> {
+        self.order.values().find(|k| &k[..] != keep).cloned()
+    }
+
+    /// Drops up to `most` entries whose time is over, the longest unused first. Every operation drops a few.
+    fn expire(&mut self, now: u64, most: usize) -> bool {
+        for done in 0..most {
+            let Some(key) = self.order.values().next() else { return done > 0 };
+            if !self.entries.get(key).is_some_and(|e| self.is_over(e, now)) {
+                return done > 0;
+            }
+            let key = key.clone();
+            self.take(&key);
             self.stats.expired += 1;
+        }
+        true
+    }
+
+    /// Makes sure that an entry whose time is over is not found.
+    fn seek(&mut self, key: &[u8], now: u64) -> bool {
+        self.expire(now, 4);
+        match self.entries.get(key) {
+            Some(e) if self.is_over(e, now) => {
+                self.take(key);
+                self.stats.expired += 1;
+                false
+            }
+            found => found.is_some(),
         }
     }
 
     fn take(&mut self, key: &[u8]) -> bool {
         let Some(e) = self.entries.remove(key) else { return false };
         self.order.remove(&e.turn);
+        self.version += 1;
         self.stats.bytes -= e.size;
         self.stats.entries = self.entries.len() as u64;
         true
     }
 
-    fn touch(&mut self, key: &[u8], now: u64) {
-        self.turn += 1;
-        if let Some(e) = self.entries.get_mut(key) {
-            self.order.remove(&e.turn);
-            (e.turn, e.touched) = (self.turn, now);
-            self.order.insert(self.turn, key.to_vec());
-        }
-    }
-
+    /// Looks an entry up; that counts as a use of it.
     pub fn get(&mut self, key: &[u8], now: u64) -> Option<Value> {
-        self.expire(key, now);
-        self.touch(key, now);
-        let found = self.entries.get(key).map(|e| e.value.clone());
-        *(if found.is_some() { &mut self.stats.hits } else { &mut self.stats.misses }) += 1;
-        found
+        if !self.seek(key, now) {
+            self.stats.misses += 1;
+            return None;
+        }
+        self.stats.hits += 1;
+        self.turn += 1;
+        let e = self.entries.get_mut(key)?;
+        self.order.remove(&e.turn);
+        (e.turn, e.touched) = (self.turn, now);
+        self.order.insert(self.turn, key.to_vec());
+        Some(e.value.clone())
     }
 
-    /// False: the table is full.
+    /// The entry that an update begins with; its use is counted when it is written.
+    pub fn peek(&mut self, key: &[u8], now: u64) -> Option<Value> {
+        if self.seek(key, now) { self.entries.get(key).map(|e| e.value.clone()) } else { None }
+    }
+
+    /// False: the table is full; an entry that has no room for its new value is lost.
     pub fn put(&mut self, key: &[u8], value: Value, size: u64, now: u64) -> bool {
-        self.expire(key, now);
-        let old = self.entries.get(key).map(|e| e.size);
-        while !self.fits(old, size) {
-            if !self.make_room(key, now) {
+        let old = self.seek(key, now);
+        while !old && self.entries.len() as u64 >= self.limits.capacity {
+            if !self.expire(now, 16) && !self.evict(key) {
                 self.stats.rejected += 1;
                 return false;
             }
         }
-        if old.is_some() {
-            self.take(key);
+        self.take(key);
+        while self.limits.memory != 0 && self.stats.bytes + size > self.limits.memory {
+            if size > self.limits.memory || !(self.expire(now, 16) || self.evict(key)) {
+                self.stats.rejected += 1;
+                return false;
+            }
         }
-        self.stats.inserts += old.is_none() as u64;
+        self.stats.inserts += !old as u64;
         self.turn += 1;
+        self.version += 1;
         self.order.insert(self.turn, key.to_vec());
         self.entries.insert(key.to_vec(), Entry { value, size, touched: now, turn: self.turn });
         self.stats.bytes += size;
@@ -113,35 +149,22 @@ impl Table {
         true
     }
 
-    fn fits(&self, old: Option<u64>, size: u64) -> bool {
-        let entries = self.entries.len() as u64 + old.is_none() as u64;
-        let bytes = self.stats.bytes - old.unwrap_or(0).min(self.stats.bytes) + size;
-        entries <= self.limits.capacity && (self.limits.memory == 0 || bytes <= self.limits.memory)
-    }
-
-    /// Drops the least recently used entry but `keep`: one whose time is over, or any if the table evicts.
-    fn make_room(&mut self, keep: &[u8], now: u64) -> bool {
-        let Some(key) = self.order.values().find(|k| &k[..] != keep).cloned() else { return false };
-        let over = self.entries.get(&key).is_some_and(|e| self.idle_too_long(e, now));
-        if !over && !self.limits.evict_lru {
-            return false;
-        }
+    /// Drops the least recently used entry but `keep`, if the table may.
+    fn evict(&mut self, keep: &[u8]) -> bool {
+        let Some(key) = self.oldest(keep).filter(|_| self.limits.evict_lru) else { return false };
         self.take(&key);
-        *(if over { &mut self.stats.expired } else { &mut self.stats.evictions }) += 1;
+        self.stats.evictions += 1;
         true
     }
 
     pub fn remove(&mut self, key: &[u8], now: u64) -> bool {
-        self.expire(key, now);
-        self.take(key)
+        self.seek(key, now) && self.take(key)
     }
 
-    pub fn len(&self) -> u64 {
+    /// Entries that have not expired.
+    pub fn len(&mut self, now: u64) -> u64 {
+        self.expire(now, usize::MAX);
         self.entries.len() as u64
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 }
 
@@ -161,7 +184,7 @@ mod tests {
         }
         assert_eq!(t.get(b"a", 1), Some(Value::Int(1)));
         assert!(t.put(b"c", Value::Int(3), 1, 2));
-        assert_eq!((t.get(b"b", 3), t.len(), t.stats.evictions), (None, 2, 1));
+        assert_eq!((t.get(b"b", 3), t.len(3), t.stats.evictions), (None, 2, 1));
     }
 
     #[test]
@@ -169,8 +192,9 @@ mod tests {
         let mut t = table(1, 10, false);
         assert!(t.put(b"a", Value::Int(1), 1, 0));
         assert!(!t.put(b"b", Value::Int(2), 1, 5));
-        assert!(t.put(b"b", Value::Int(2), 1, 10));
-        assert_eq!((t.get(b"a", 10), t.get(b"b", 19), t.get(b"b", 29)), (None, Some(Value::Int(2)), None));
-        assert_eq!((t.stats.rejected, t.stats.expired), (1, 2));
+        assert!(!t.put(b"b", Value::Int(2), 1, 10));
+        assert!(t.put(b"b", Value::Int(2), 1, 11));
+        assert_eq!((t.get(b"a", 11), t.get(b"b", 21), t.get(b"b", 32)), (None, Some(Value::Int(2)), None));
+        assert_eq!((t.stats.rejected, t.stats.expired), (2, 2));
     }
 }

@@ -23,11 +23,6 @@ use wireloom_ir::grammar::tail as split;
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 
-/// Set in `flags` where a fault leaves the stream in step.
-pub const IN_STEP: u32 = 32;
-/// Set in `ctx` of responses.
-pub const RESPONSE: u64 = 1 << 63;
-
 const PC_HEAD: u16 = 0;
 const PC_TAIL: u16 = 1;
 const PC_RECOVER_UNTIL: u16 = 2;
@@ -171,7 +166,7 @@ impl Grammar {
     /// From here on `tail` skips, from position `from` on.
     fn begin_recovery(&self, v: &mut View, kind: FaultKind, place: PlaceId, from: u64) {
         self.bad(v, kind, place);
-        v.parser.flags |= IN_STEP;
+        v.parser.flags |= WL_M_IN_STEP;
         v.parser.pc = if v.extra.recover == 1 { PC_RECOVER_LENGTH } else { PC_RECOVER_UNTIL };
         v.parser.left = if v.extra.recover == 1 { v.extra.recover_at.saturating_sub(from) } else { 0 };
     }
@@ -208,7 +203,7 @@ impl Grammar {
 
     /// `WL_M_*` by the clauses of the protocols that the message belongs to.
     fn facts(&self, unit: UnitId, node: &Node, buf: &[u8], ctx: u64) -> Result<u32, String> {
-        let response = ctx & RESPONSE != 0;
+        let response = ctx & WL_CTX_RESPONSE != 0;
         let own = |p: &&Protocol| if response { p.response == Some(unit) } else { p.request == unit };
         let env = Env::grammar(&self.module, Seen { node, buf });
         let mut flags = 0;
@@ -259,7 +254,7 @@ impl Grammar {
 
     /// The connection ended before the stream was back in step.
     fn lost_step(&self, v: &mut View, used: usize) -> (Answer, usize) {
-        v.parser.flags &= !IN_STEP;
+        v.parser.flags &= !WL_M_IN_STEP;
         v.parser.left = 0;
         (Answer::Bad, used)
     }
@@ -318,5 +313,5 @@ fn unpack(m: &Module, p: &UnitParam, ctx: u64) -> Value {
 /// The context with which a response to a request is parsed.
 pub fn pack(params: &[UnitParam], args: &[Value]) -> u64 {
     let bits = |(p, v): (&UnitParam, &Value)| ((v.as_int().unwrap_or(0) & mask(p.bits)) as u64) << p.shift.min(63);
-    params.iter().zip(args).map(bits).fold(RESPONSE, |a, b| a | b)
+    params.iter().zip(args).map(bits).fold(WL_CTX_RESPONSE, |a, b| a | b)
 }
