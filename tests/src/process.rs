@@ -42,6 +42,19 @@ pub struct Process {
 impl Process {
     /// Starts a command whose output goes to a log, and waits until the port accepts.
     pub fn start(name: &str, command: &mut Command, port: u16) -> Process {
+        let mut process = Self::spawn(name, command, port);
+        process.wait("opens its port", |p| TcpStream::connect(("127.0.0.1", p.port)).is_ok());
+        process
+    }
+
+    /// Starts one of ours, and waits until it says that it is ready: a connection made to find that out would be its first client.
+    pub fn start_ours(name: &str, command: &mut Command, port: u16) -> Process {
+        let mut process = Self::spawn(name, command, port);
+        process.wait("says that it is ready", |p| p.output().contains("wireloom: ready "));
+        process
+    }
+
+    fn spawn(name: &str, command: &mut Command, port: u16) -> Process {
         let log = std::env::temp_dir().join(format!("wireloom-test-{}-{name}-{port}.log", std::process::id()));
         let file = std::fs::File::create(&log).expect("the temporary folder is writable");
         let child = command
@@ -50,18 +63,16 @@ impl Process {
             .stderr(file)
             .spawn()
             .unwrap_or_else(|e| panic!("{name} does not start: {e}"));
-        let mut process = Process { child, port, log };
-        process.wait_for_port();
-        process
+        Process { child, port, log }
     }
 
-    fn wait_for_port(&mut self) {
+    fn wait(&mut self, what: &str, ready: impl Fn(&Process) -> bool) {
         let until = Instant::now() + Duration::from_secs(30);
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        while !ready(self) {
             if let Some(status) = self.child.try_wait().expect("the child is ours") {
-                panic!("exited with {status} before it listened:\n{}", self.output());
+                panic!("exited with {status} before it {what}:\n{}", self.output());
             }
-            assert!(Instant::now() < until, "port {} does not open:\n{}", self.port, self.output());
+            assert!(Instant::now() < until, "after 30 s it still has not done what is waited for, {what}:\n{}", self.output());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -146,7 +157,7 @@ impl Wireloom {
         let mut command = Command::new(Self::binary());
         command.current_dir(root()).arg("run").arg(format!("apps/{app}.loom")).arg("--set").arg(format!("port={port}")).args(extra);
         adjust(&mut command);
-        Process::start(app, &mut command, port)
+        Process::start_ours(app, &mut command, port)
     }
 }
 

@@ -145,7 +145,7 @@ fn build_gives_a_file_that_runs() {
     assert!(help.code == Some(0) && help.out.contains("--set"), "{}", help.text);
     refused(&run(&["--set", "prot=1"]), &["prot"]);
     let port = free_port();
-    let mut process = Process::start(
+    let mut process = Process::start_ours(
         "built",
         Command::new(&file).env("PATH", "").current_dir("/").args(["--set", &format!("port={port}"), "--set", "body=from a file"]),
         port,
@@ -192,7 +192,7 @@ fn two_apps_in_one_process() {
     let mut command = Command::new(Wireloom::binary());
     command.current_dir(root()).args(["run", "apps/static_web.loom", "apps/kv_server.loom"]);
     command.args(["--set", &format!("static_web.port={web}"), "--set", &format!("kv_server.port={kv}"), "--set", "static_web.body=both"]);
-    let mut process = Process::start("two", &mut command, web);
+    let mut process = Process::start_ours("two", &mut command, web);
     Client::connect(web).send(GET).expect("HTTP/1.1 200 OK\r\n").take_until(b"both");
     Client::connect(kv).send("set k 0 0 1\r\nx\r\nget k\r\n").expect("STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
     process.signal(libc::SIGTERM);
@@ -242,7 +242,7 @@ fn both_engines_serve() {
             eprintln!("SKIPPED: io_uring is not allowed here");
             continue;
         }
-        let _web = Process::start(engine, &mut command, port);
+        let _web = Process::start_ours(engine, &mut command, port);
         let mut c = Client::connect(port);
         c.send(GET.repeat(100));
         for _ in 0..100 {
