@@ -1,1 +1,100 @@
-//! To be described.
+//! The checker: source files come in; a typed [`ir::Module`] and diagnostics go out.
+//!
+//! Stages: [`names`] reads the main file and all it uses; items are resolved at their first use ([`compiler`], with types and
+//! constants in [`consts`]); [`units`] lowers grammars; [`protocols`] and [`apps`] lower what programs are made of; all code and
+//! all expressions go through [`body`], which checks and lowers in one walk; the grammar analysis of the IR has the last word on
+//! units. Several errors are reported per run: what is in error is replaced by a type that agrees with everything.
+
+mod apps;
+mod body;
+mod compiler;
+mod consts;
+mod fold;
+mod names;
+mod protocols;
+mod ty;
+mod units;
+mod val;
+mod x;
+
+use std::path::Path;
+use wireloom_ir as ir;
+use wireloom_syntax::ast::{ItemKind, Span};
+use wireloom_syntax::{diagnostic, Diagnostic, SourceMap, World};
+
+/// The result of checking a program.
+pub struct Checked {
+    /// There if nothing was an error.
+    pub module: Option<ir::Module>,
+    pub diagnostics: Vec<Diagnostic>,
+    pub map: SourceMap,
+}
+
+impl Checked {
+    pub fn has_errors(&self) -> bool { self.diagnostics.iter().any(Diagnostic::is_error) }
+}
+
+/// Checks and lowers a file: its app (the one named, or its only one), and everything else it holds. A file without an app gives a
+/// module of its units, functions and tests.
+pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked {
+    let mut map = SourceMap::new();
+    let mut diagnostics = Vec::new();
+    let names = names::load(world, main, &mut map, &mut diagnostics);
+    let mut cx = compiler::Compiler::new(&map, names);
+    if !cx.names.modules.is_empty() { program(&mut cx, app); }
+    diagnostics.append(&mut cx.diags);
+    let module = std::mem::take(&mut cx.m);
+    drop(cx);
+    diagnostic::sort(&mut diagnostics);
+    let module = (!diagnostics.iter().any(Diagnostic::is_error)).then_some(module);
+    Checked { module, diagnostics, map }
+}
+
+fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
+    let main: Vec<_> = (0..cx.names.items.len()).filter(|i| cx.names.items[*i].module == 0).collect();
+    for id in &main {
+        let item = cx.names.items[*id].item.clone();
+        if matches!(item.kind, ItemKind::App(_) | ItemKind::Test(_)) { continue; }
+        if let ItemKind::Element(e) = &item.kind {
+            cx.report(Diagnostic::error("E0609", e.name.span, "elements are not compiled yet").hint("write their handlers into the app"));
+            continue;
+        }
+        if let Ok(compiler::Item::Fn(f)) = cx.item(*id, item.span) { let _ = cx.function(&f, item.span); }
+    }
+    let name = app(cx, &main, wanted);
+    for id in &main {
+        let item = cx.names.items[*id].item.clone();
+        if let ItemKind::Test(t) = &item.kind { let _ = cx.test(0, t, name.as_deref()); }
+    }
+    cx.analyze();
+    unused(cx);
+}
+
+/// Compiles the app; gives its name.
+fn app(cx: &mut compiler::Compiler, main: &[usize], wanted: Option<&str>) -> Option<String> {
+    let apps: Vec<_> = main.iter().map(|i| cx.names.items[*i].item.clone()).filter(|i| matches!(i.kind, ItemKind::App(_))).collect();
+    let named = |i: &&std::rc::Rc<wireloom_syntax::ast::Item>| match (&i.kind, wanted) { (ItemKind::App(a), Some(w)) => a.name.name == w, _ => true };
+    let found: Vec<_> = apps.iter().filter(named).collect();
+    match (found.as_slice(), wanted) {
+        ([], None) => None,
+        ([], Some(w)) => {
+            let names: Vec<String> = apps.iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
+            let d = Diagnostic::at("E0204", None, format!("there is no app `{w}` in this file")).note(format!("its apps: {}", names.join(", ")));
+            cx.report(d);
+            None
+        }
+        ([item, ..], _) => {
+            let ItemKind::App(a) = &item.kind else { return None };
+            cx.app_item(0, a);
+            Some(a.name.name.clone())
+        }
+    }
+}
+
+/// `use`s of the main file that nothing needs.
+fn unused(cx: &mut compiler::Compiler) {
+    let spans: Vec<(Span, String)> = cx.names.modules[0].uses.iter().filter(|u| !u.used).map(|u| (u.span, u.parts.join("."))).collect();
+    for (span, name) in spans {
+        cx.report(Diagnostic::warning("W0903", span, format!("`{name}` is not used")).label("not used").hint("remove this `use`"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Handlers: what happens on a message, an event, a fault, a timer.
+
+use super::AppName;
+use crate::body::{HandlerCtx, Kind, Lower};
+use crate::compiler::{Compiler, Reported, R, T_U32};
+use crate::names::ModId;
+use crate::ty::{Ty, U32};
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::ExprKind as K;
+use wireloom_syntax::ast::{self, Expr, Ident, On, Path, Span};
+use wireloom_syntax::Diagnostic;
+
+impl Compiler<'_> {
+    pub fn handler(&mut self, module: ModId, app: &str, h: &ast::Handler, span: Span) -> R<()> {
+        match &h.on {
+            On::Message { port, param, protocol } => self.message_handler(module, app, h, port, param, protocol.as_ref(), span),
+            On::Event { port, event, param } => self.event_handler(module, app, h, port, event, param.as_ref(), span),
+            On::Fault(name) => {
+                let record = self.fault_record("place", U32);
+                let mut l = plain(self, module, format!("app {app}: on fault"));
+                let (kind, place) = (l.new_local("kind", &Ty::Fault), l.new_local("place", &U32));
+                let t = l.cx.lower_ty(&Ty::Record(record));
+                let f = ir::Expr::new(t, K::Make(vec![l.local_expr(kind), l.local_expr(place)]));
+                l.bind_all(&[(name.clone(), Val { ty: Ty::Record(record), kind: Vk::Pure(f), caseless: false })]);
+                let body = run(l, &h.body, h.guard.as_ref(), span)?;
+                self.add_handler("fault", ir::On::Fault, span, body);
+                Ok(())
+            }
+            On::Start => {
+                let l = plain(self, module, format!("app {app}: on start"));
+                let body = run(l, &h.body, h.guard.as_ref(), span)?;
+                self.add_handler("start", ir::On::Start, span, body);
+                Ok(())
+            }
+            On::Every(e) => {
+                let period = self.const_duration(module, e)?;
+                if period < 1_000_000 { self.error("E0304", e.span, "a timer's period is at least 1ms"); }
+                let l = plain(self, module, format!("app {app}: every"));
+                let body = run(l, &h.body, h.guard.as_ref(), span)?;
+                self.add_handler("every", ir::On::Every(period), span, body);
+                Ok(())
+            }
+        }
+    }
+
+    fn port_named(&mut self, module: ModId, n: &Ident) -> R<ir::PortId> {
+        match self.app.get(&n.name) {
+            Some(AppName::Port(p)) => Ok(*p),
+            Some(AppName::Failed) => Err(Reported),
+            Some(_) => Err(self.error("E0603", n.span, format!("`{}` is no port", n.name))),
+            None => {
+                let known: Vec<String> = self.app.names().collect();
+                Err(self.unknown(module, &n.name, n.span, "port", &known))
+            }
+        }
+    }
+
+    /// Which of a port's protocols a handler is for.
+    fn handler_protocol(&mut self, module: ModId, port: ir::PortId, n: &Ident, named: Option<&Path>) -> R<ir::ProtocolId> {
+        let all = self.m.ports[port.index()].protocols.clone();
+        let Some(path) = named else {
+            return match all.as_slice() {
+                [one] => Ok(*one),
+                _ => {
+                    let names: Vec<String> = all.iter().map(|p| self.m.protocols[p.index()].name.clone()).collect();
+                    Err(self.report(Diagnostic::error("E0611", n.span, format!("port `{}` speaks {} protocols: which one is this handler for?", n.name, all.len()))
+                        .hint(format!("write `on {}(req: {})`", n.name, names.first().cloned().unwrap_or_default()))))
+                }
+            };
+        };
+        let id = self.path_item(module, path, "protocol")?;
+        match self.item(id, path.span)? {
+            crate::compiler::Item::Protocol(p) if all.contains(&p) => Ok(p),
+            _ => Err(self.error("E0611", path.span, format!("port `{}` does not speak this protocol", n.name))),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn message_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, port: &Ident, param: &Ident, named: Option<&Path>, span: Span) -> R<()> {
+        let p = self.port_named(module, port)?;
+        if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Listen(_)) {
+            return Err(self.report(Diagnostic::error("E0603", port.span, format!("`{}` connects: its messages are answers to calls", port.name))
+                .hint(format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name))));
+        }
+        let protocol = self.handler_protocol(module, p, port, named)?;
+        let on = ir::On::Message { port: p, protocol };
+        if self.m.handlers.iter().any(|h| h.on == on) {
+            return Err(self.error("E0611", port.span, format!("port `{}` has a handler for this protocol already", port.name)));
+        }
+        let info = self.protocols[protocol.index()].clone();
+        let place = format!("app {app}: on {}", port.name);
+        let mut l = Lower::new(self, module, Kind::Handler);
+        l.place = place;
+        l.in_app = true;
+        let req = l.new_local(&param.name, &Ty::Msg(info.request));
+        l.handler = Some(HandlerCtx { port: p, protocol, req, one_way: info.response.is_none(), no_reply: info.no_reply });
+        l.bind_all(&[(param.clone(), Val::path(Ty::Msg(info.request), x::msg(req)))]);
+        let made = run(l, &h.body, h.guard.as_ref(), span);
+        // Even in error it counts as handled: no second report.
+        let body = made.unwrap_or_default();
+        self.add_handler(&port.name, on, span, body);
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn event_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, port: &Ident, event: &Ident, param: Option<&Ident>, span: Span) -> R<()> {
+        let p = self.port_named(module, port)?;
+        let on = match event.name.as_str() {
+            "closed" => ir::On::Closed(p),
+            "opened" => ir::On::Opened(p),
+            other => {
+                let hint = crate::names::suggest(other, ["closed", "opened"].into_iter());
+                let d = Diagnostic::error("E0201", event.span, format!("a port has no event `{other}`")).note("events: `opened`, `closed`");
+                return Err(self.report(crate::names::with_hint(d, hint)));
+            }
+        };
+        let place = format!("app {app}: on {}.{}", port.name, event.name);
+        let mut l = Lower::new(self, module, Kind::Handler);
+        l.place = place;
+        l.in_app = true;
+        let instance = l.new_local("instance", &U32);
+        if let Some(n) = param { l.bind_all(&[(n.clone(), Val::pure(U32, x::local(instance, T_U32)))]); }
+        let body = run(l, &h.body, h.guard.as_ref(), span)?;
+        self.add_handler(&format!("{}.{}", port.name, event.name), on, span, body);
+        Ok(())
+    }
+
+    pub fn add_handler(&mut self, name: &str, on: ir::On, span: Span, body: ir::Body) -> ir::HandlerId {
+        let span = self.span(span);
+        self.m.handlers.push(ir::Handler { name: name.to_string(), span, on, body, steps: 0 });
+        ir::HandlerId(self.m.handlers.len() as u32 - 1)
+    }
+
+    /// Listening ports that nobody handles.
+    pub fn unhandled(&mut self) {
+        for i in 0..self.m.ports.len() {
+            let id = ir::PortId(i as u32);
+            let port = self.m.ports[i].clone();
+            if !matches!(port.kind, ir::desc::PortKind::Listen(_)) || self.app.wired.contains(&id) { continue; }
+            for p in &port.protocols {
+                if self.m.handlers.iter().any(|h| h.on == ir::On::Message { port: id, protocol: *p }) { continue; }
+                let name = self.m.protocols[p.index()].name.clone();
+                let at = Span { file: ast::FileId(port.span.file), start: port.span.start, end: port.span.end };
+                let d = Diagnostic::error("E0611", at, format!("nobody handles requests of `{name}` on port `{}`", port.name)).label("no handler")
+                    .hint(format!("write `on {}(req: {name}) {{ … }}`", port.name));
+                self.report(d);
+            }
+        }
+    }
+}
+
+/// A handler without a request.
+fn plain<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId, place: String) -> Lower<'c, 'a> {
+    let mut l = Lower::new(cx, module, Kind::Handler);
+    l.place = place;
+    l.in_app = true;
+    l
+}
+
+/// Lowers a handler's body; `where` in front of it is a condition around it.
+pub fn run(mut l: Lower, body: &ast::Block, guard: Option<&Expr>, span: Span) -> R<ir::Body> {
+    let made = match guard {
+        None => l.block(body, Some(&Ty::Unit)),
+        Some(g) => match l.decide(g) {
+            Ok(c) => l.branch(c, span, Some(&Ty::Unit), |s| s.block(body, Some(&Ty::Unit)), |_| Ok(Val::unit())),
+            Err(r) => Err(r),
+        },
+    };
+    let v = made?;
+    if !v.is_never() { l.ends(Span { start: span.end.saturating_sub(1), ..span }); }
+    Ok(l.body())
+}

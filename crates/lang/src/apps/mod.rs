@@ -1,0 +1,206 @@
+//! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
+
+pub mod handlers;
+pub mod ports;
+pub mod tests;
+pub mod wiring;
+
+use crate::compiler::{Compiler, FnInfo, Reported, R};
+use crate::names::ModId;
+use crate::ty::Ty;
+use crate::val::{Val, Vk};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use wireloom_ir as ir;
+use wireloom_syntax::ast::{self, Ident, MemberKind, Span};
+use wireloom_syntax::Diagnostic;
+
+/// What a name of the app stands for.
+#[derive(Clone)]
+pub enum AppName {
+    Param(ir::ParamId, Ty),
+    Port(ir::PortId),
+    State(ir::StateId, Ty),
+    Session(ir::SessionId, Ty),
+    Counter(ir::CounterId),
+    Table(ir::TableId),
+    Const(Val),
+    Fn(Rc<FnInfo>),
+    Instance,
+    /// Its declaration is in error.
+    Failed,
+}
+
+#[derive(Default)]
+pub struct AppScope {
+    names: BTreeMap<String, (AppName, Span)>,
+    /// Connecting ports of exactly one instance.
+    single: BTreeSet<ir::PortId>,
+    /// Most instances of a connecting port.
+    instances: BTreeMap<ir::PortId, u64>,
+    /// `[8]` of a port.
+    pub counts: BTreeMap<ir::PortId, u32>,
+    /// Ports that wiring takes messages from.
+    pub wired: BTreeSet<ir::PortId>,
+}
+
+impl AppScope {
+    pub fn get(&self, name: &str) -> Option<&AppName> { self.names.get(name).map(|(n, _)| n) }
+    pub fn has(&self, name: &str) -> bool { self.names.contains_key(name) }
+    pub fn names(&self) -> impl Iterator<Item = String> + '_ { self.names.keys().cloned() }
+    pub fn port(&self, name: &str) -> Option<ir::PortId> { match self.get(name)? { AppName::Port(p) => Some(*p), _ => None } }
+    pub fn table(&self, name: &str) -> Option<ir::TableId> { match self.get(name)? { AppName::Table(t) => Some(*t), _ => None } }
+    pub fn function(&self, name: &str) -> Option<Rc<FnInfo>> { match self.get(name)? { AppName::Fn(f) => Some(f.clone()), _ => None } }
+    pub fn is_single(&self, p: ir::PortId) -> bool { self.single.contains(&p) }
+    pub fn instances(&self, p: ir::PortId) -> u64 { self.instances.get(&p).copied().unwrap_or(1) }
+}
+
+impl Compiler<'_> {
+    pub fn app_item(&mut self, module: ModId, app: &ast::Element) {
+        self.m.app = app.name.name.clone();
+        let mut fns = Vec::new();
+        for m in &app.members {
+            let _ = self.declare(module, m, &mut fns);
+        }
+        for m in &app.members {
+            if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind { let _ = self.state_init(module, name, e); }
+        }
+        for f in fns { let _ = self.function(&f, f.ast.name.span); }
+        for m in &app.members { let _ = self.define(module, app, m); }
+        self.unhandled();
+    }
+
+    fn add(&mut self, name: &Ident, what: AppName) {
+        if let Some((_, first)) = self.app.names.get(&name.name) {
+            let first = *first;
+            let d = Diagnostic::error("E0203", name.span, format!("`{}` is defined twice", name.name)).label("defined again here").also(first, "first defined here");
+            self.report(d);
+            return;
+        }
+        self.app.names.insert(name.name.clone(), (what, name.span));
+    }
+
+    /// Declarations first, so that handlers see all names.
+    fn declare(&mut self, module: ModId, m: &ast::Member, fns: &mut Vec<Rc<FnInfo>>) -> R<()> {
+        let (name, made) = match &m.kind {
+            MemberKind::Param(p) => (&p.name, self.param(module, p, &m.doc)),
+            MemberKind::Port(p) => (&p.name, self.port(module, p)),
+            MemberKind::State { name, ty, .. } => (name, self.state(module, name, ty)),
+            MemberKind::Session { name, ty } => (name, self.session(module, name, ty)),
+            MemberKind::Counter(name) => {
+                self.m.counters.push(ir::Counter { name: name.name.clone(), doc: m.doc.clone() });
+                (name, Ok(AppName::Counter(ir::CounterId(self.m.counters.len() as u32 - 1))))
+            }
+            MemberKind::Table(t) => (&t.name, self.table(module, t).map(AppName::Table)),
+            MemberKind::Const { name, ty, value } => (name, self.const_item(module, ty.as_ref(), value).map(AppName::Const)),
+            MemberKind::Fn(f) => {
+                let info = self.fn_info(module, f, true);
+                if let Ok(i) = &info { fns.push(i.clone()); }
+                (&f.name, info.map(AppName::Fn))
+            }
+            MemberKind::Instance { name, element, .. } => {
+                let d = Diagnostic::error("E0609", element.span, "elements inside of services are not compiled yet").label("an element")
+                    .hint("write its handlers into the app, or use functions");
+                let r = self.report(d);
+                self.add(name, AppName::Instance);
+                return Err(r);
+            }
+            MemberKind::In { name, .. } | MemberKind::Out { name, .. } => {
+                let d = Diagnostic::error("E0613", name.span, "an app has no `in` and `out`: its ports are bound to the world").hint("write `port name = listen tcp(…) as protocol`");
+                return Err(self.report(d));
+            }
+            MemberKind::Handler(_) | MemberKind::Signal { .. } | MemberKind::Wiring(_) => return Ok(()),
+        };
+        let name = name.clone();
+        match made {
+            Ok(what) => { self.add(&name, what); Ok(()) }
+            Err(r) => { self.add(&name, AppName::Failed); Err(r) }
+        }
+    }
+
+    fn define(&mut self, module: ModId, app: &ast::Element, m: &ast::Member) -> R<()> {
+        match &m.kind {
+            MemberKind::Handler(h) => self.handler(module, &app.name.name, h, m.span),
+            MemberKind::Wiring(nodes) => self.wiring(module, &app.name.name, nodes, m.span),
+            MemberKind::Signal { name, .. } => {
+                let d = Diagnostic::error("E0609", name.span, "signals are not compiled yet").label("a signal").hint("counters and tables are shown in metrics already");
+                Err(self.report(d))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {
+        if ty.is_plain() { return Ok(()); }
+        let s = self.show(ty);
+        Err(self.report(Diagnostic::error("E0309", span, format!("{s} cannot be stored")).hint("messages live in their handler; store the data you need")))
+    }
+
+    fn state(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<AppName> {
+        let t = self.ty(module, ty)?;
+        self.storable(&t, ty.span)?;
+        let lowered = self.lower_ty(&t);
+        self.m.states.push(ir::State { name: name.name.clone(), ty: lowered, init: None });
+        Ok(AppName::State(ir::StateId(self.m.states.len() as u32 - 1), t))
+    }
+
+    fn state_init(&mut self, module: ModId, name: &Ident, e: &ast::Expr) -> R<()> {
+        let Some(AppName::State(id, t)) = self.app.get(&name.name).cloned() else { return Err(Reported) };
+        let v = self.constant(module, e, Some(&t))?;
+        if let Vk::Pure(x) = v.kind { self.m.states[id.index()].init = Some(x); }
+        Ok(())
+    }
+
+    fn session(&mut self, module: ModId, name: &Ident, ty: &ast::Type) -> R<AppName> {
+        let t = self.ty(module, ty)?;
+        self.storable(&t, ty.span)?;
+        let lowered = self.lower_ty(&t);
+        self.m.sessions.push(ir::Session { name: name.name.clone(), ty: lowered });
+        Ok(AppName::Session(ir::SessionId(self.m.sessions.len() as u32 - 1), t))
+    }
+
+    /// A table's declaration, in an app or outside.
+    pub fn table(&mut self, module: ModId, t: &ast::Table) -> R<ir::TableId> {
+        let (key, value) = (self.ty(module, &t.key), self.ty(module, &t.value));
+        let (key, value) = (key?, value?);
+        self.storable(&key, t.key.span)?;
+        self.storable(&value, t.value.span)?;
+        if key.bytes_max() > 64 << 10 {
+            return Err(self.report(Diagnostic::error("E0703", t.key.span, "a table's key is at most 64KiB long").hint("use a hash of it as the key")));
+        }
+        if t.global { self.error("E0609", t.name.span, "`global table` is not compiled yet: leave out `global`"); }
+        let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
+        let span = self.span(t.name.span);
+        let mut table = ir::Table { name: t.name.name.clone(), span, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0 };
+        for (name, e) in &t.options { let _ = self.table_option(module, &mut table, name, e.as_ref()); }
+        if table.capacity == 0 {
+            let d = Diagnostic::error("E0704", t.name.span, format!("table `{}` has no capacity", t.name.name)).label("how many entries?").hint("write `{ capacity 100K }`");
+            return Err(self.report(d));
+        }
+        self.m.tables.push(table);
+        self.tables.push(crate::compiler::TableTy { key, value });
+        Ok(ir::TableId(self.m.tables.len() as u32 - 1))
+    }
+
+    fn table_option(&mut self, module: ModId, t: &mut ir::Table, name: &Ident, e: Option<&ast::Expr>) -> R<()> {
+        let known = ["capacity", "idle", "evict", "reject", "memory", "lru"];
+        match (name.name.as_str(), e) {
+            ("capacity", Some(e)) => {
+                t.capacity = self.const_u64(module, e)?;
+                if t.capacity == 0 || t.capacity > 1 << 32 { return Err(self.error("E0704", e.span, "a table holds 1 to 4G entries")); }
+                Ok(())
+            }
+            ("idle", Some(e)) => { t.idle = self.const_duration(module, e)?; Ok(()) }
+            ("memory", Some(e)) => { t.memory = self.const_u64(module, e)?; Ok(()) }
+            ("evict", Some(ast::Expr { kind, .. })) if matches!(&**kind, ast::ExprKind::Name(n) if n.name == "lru") => { t.evict_lru = true; Ok(()) }
+            ("evict", None) | ("lru", None) => { t.evict_lru = true; Ok(()) }
+            ("reject", None) => { t.evict_lru = false; Ok(()) }
+            _ => {
+                let hint = crate::names::suggest(&name.name, known.into_iter());
+                let d = Diagnostic::error("E0614", name.span, format!("a table has no option `{}` of this form", name.name))
+                    .note("options: `capacity N`, `idle D`, `evict lru`, `reject`, `memory B`");
+                Err(self.report(crate::names::with_hint(d, hint)))
+            }
+        }
+    }
+}

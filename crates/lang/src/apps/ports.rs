@@ -1,0 +1,172 @@
+//! Parameters and ports: what the runtime binds a program to.
+
+use super::AppName;
+use crate::compiler::{Compiler, Item, Reported, R};
+use crate::names::ModId;
+use crate::ty::{Ty, U16};
+use crate::val::Vk;
+use wireloom_ir as ir;
+use ir::desc::{ParamType, ParamValue, PortKind, PortOptions, Value};
+use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Span};
+use wireloom_syntax::Diagnostic;
+
+impl Compiler<'_> {
+    pub fn param(&mut self, module: ModId, p: &ast::Param, doc: &str) -> R<AppName> {
+        let t = self.ty(module, &p.ty)?;
+        let ty = match &t {
+            Ty::Bool => ParamType::Bool,
+            Ty::Int { bits, signed: false } if *bits <= 64 => ParamType::UInt(*bits),
+            Ty::Duration => ParamType::Duration,
+            Ty::Bytes(n) if *n <= 1 << 24 => ParamType::Bytes(*n as u32),
+            Ty::Endpoint => ParamType::Endpoint,
+            Ty::List(inner, n) if **inner == Ty::Endpoint => ParamType::Endpoints(*n),
+            Ty::Error => return Err(Reported),
+            t => {
+                let s = self.show(t);
+                return Err(self.report(Diagnostic::error("E0615", p.ty.span, format!("a parameter cannot be {s}")).label("not a parameter's type")
+                    .hint("bool, u1 to u64, duration, bytes<N> up to 16MiB, endpoint, list<endpoint, N>")));
+            }
+        };
+        let default = match &p.default { Some(e) => Some(self.param_value(module, e, &t)?), None => None };
+        let value_ty = self.lower_ty(&t);
+        let doc = if doc.is_empty() { p.doc.clone() } else { doc.to_string() };
+        self.m.params.push(ir::Param { name: p.name.name.clone(), doc, ty, value_ty, default });
+        Ok(AppName::Param(ir::ParamId(self.m.params.len() as u32 - 1), t))
+    }
+
+    fn param_value(&mut self, module: ModId, e: &Expr, t: &Ty) -> R<ParamValue> {
+        if matches!(t, Ty::Endpoint | Ty::List(..)) { return self.endpoints(e).map(ParamValue::Endpoints); }
+        let v = self.constant(module, e, Some(t))?;
+        let Vk::Pure(x) = &v.kind else { return Err(Reported) };
+        Ok(match (&*x.kind, t) {
+            (ir::ExprKind::Bool(b), _) => ParamValue::Bool(*b),
+            (ir::ExprKind::Bytes(b), _) => ParamValue::Bytes(b.clone()),
+            (ir::ExprKind::Int(n), Ty::Duration) => ParamValue::Duration(*n as u64),
+            (ir::ExprKind::Int(n), _) => ParamValue::UInt(*n as u64),
+            _ => return Err(Reported),
+        })
+    }
+
+    fn endpoints(&mut self, e: &Expr) -> R<Vec<String>> {
+        match &*e.kind {
+            ExprKind::Address(a) => Ok(vec![a.clone()]),
+            ExprKind::Bytes(b) => match std::str::from_utf8(b) {
+                Ok(s) => Ok(s.split(',').map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect()),
+                Err(_) => Err(self.error("E0615", e.span, "an endpoint is text: `\"host:port\"`")),
+            },
+            ExprKind::List(es) => { let mut all = vec![]; for e in es { all.extend(self.endpoints(e)?); } Ok(all) }
+            ExprKind::Error => Err(Reported),
+            _ => Err(self.error("E0615", e.span, "expected an endpoint: `127.0.0.1:80` or `\"host:port\"`")),
+        }
+    }
+
+    pub fn port(&mut self, module: ModId, p: &ast::Port) -> R<AppName> {
+        if p.transport.name != "tcp" || !matches!(p.direction.name.as_str(), "listen" | "connect") {
+            let what = if p.direction.name == p.transport.name { p.direction.name.clone() } else { format!("{} {}", p.direction.name, p.transport.name) };
+            let d = Diagnostic::error("E0616", p.direction.span, format!("ports of kind `{what}` are not compiled yet")).hint("`listen tcp(…)` and `connect tcp(…)` are");
+            return Err(self.report(d));
+        }
+        let listen = p.direction.name == "listen";
+        let id = ir::PortId(self.m.ports.len() as u32);
+        let [arg] = p.args.as_slice() else { return Err(self.error("E0308", p.transport.span, "`tcp` takes one argument: a port number, an endpoint or a list of endpoints")) };
+        let (value, instances) = self.port_value(module, arg, listen)?;
+        let protocols = self.port_protocols(module, p, listen)?;
+        let mut options = PortOptions::default();
+        for (n, e) in &p.options { let _ = self.port_option(module, &mut options, n, e); }
+        if let Some(e) = &p.count {
+            let n = self.const_size(module, e)?;
+            self.app.counts.insert(id, u32::try_from(n).unwrap_or(u32::MAX));
+        }
+        match instances {
+            Some(n) => { self.app.instances.insert(id, n); }
+            None => { self.app.single.insert(id); self.app.instances.insert(id, 1); }
+        }
+        let kind = if listen { PortKind::Listen(value) } else { PortKind::Connect(value) };
+        let span = self.span(p.name.span);
+        self.m.ports.push(ir::Port { name: p.name.name.clone(), span, kind, protocols, options, ketama: false, maglev: false });
+        Ok(AppName::Port(id))
+    }
+
+    fn port_protocols(&mut self, module: ModId, p: &ast::Port, listen: bool) -> R<Vec<ir::ProtocolId>> {
+        let mut all = Vec::new();
+        for path in &p.protocols {
+            let id = self.path_item(module, path, "protocol")?;
+            match self.item(id, path.span)? {
+                Item::Protocol(id) if all.contains(&id) => { self.error("E0203", path.span, "this protocol is listed twice"); }
+                Item::Protocol(id) => all.push(id),
+                _ => return Err(self.error("E0612", path.span, "this is no protocol")),
+            }
+        }
+        if all.is_empty() { return Err(self.report(Diagnostic::error("E0612", p.name.span, "a port needs a protocol").hint("write `as http`"))); }
+        if !listen && all.len() > 1 { return Err(self.error("E0612", p.name.span, "a connecting port speaks one protocol")); }
+        Ok(all)
+    }
+
+    /// The value bound to, and the most instances (None: exactly one).
+    fn port_value(&mut self, module: ModId, e: &Expr, listen: bool) -> R<(Value, Option<u64>)> {
+        if let ExprKind::Name(n) = &*e.kind {
+            match self.app.get(&n.name).cloned() {
+                Some(AppName::Param(id, t)) => return self.port_param(id, &t, listen, e.span),
+                Some(AppName::Failed) => return Err(Reported),
+                _ => {}
+            }
+        }
+        match &*e.kind {
+            ExprKind::Address(_) | ExprKind::List(_) | ExprKind::Bytes(_) => {
+                let all = self.endpoints(e)?;
+                if listen && all.len() != 1 { return Err(self.error("E0615", e.span, "a port listens at one address")); }
+                let n = (all.len() != 1).then_some(all.len() as u64);
+                Ok((Value::Const(ParamValue::Endpoints(all)), n))
+            }
+            _ if listen => {
+                let v = self.constant(module, e, Some(&U16))?;
+                match v.kind {
+                    Vk::Pure(x) => Ok((Value::Const(ParamValue::UInt(crate::x::as_int(&x).unwrap_or(0) as u64)), None)),
+                    _ => Err(Reported),
+                }
+            }
+            _ => Err(self.report(Diagnostic::error("E0615", e.span, "expected an endpoint or a list of endpoints").hint("a `param servers: list<endpoint, 64>`, or `127.0.0.1:11211`"))),
+        }
+    }
+
+    fn port_param(&mut self, id: ir::ParamId, t: &Ty, listen: bool, span: Span) -> R<(Value, Option<u64>)> {
+        let value = Value::Param(id.0);
+        match (t, listen) {
+            (Ty::Int { bits, signed: false }, true) if *bits <= 16 => Ok((value, None)),
+            (Ty::Endpoint, _) => Ok((value, None)),
+            (Ty::List(inner, n), false) if **inner == Ty::Endpoint => Ok((value, Some(u64::from(*n)))),
+            (t, _) => { let s = self.show(t); Err(self.error("E0615", span, format!("this port cannot be bound to {s}"))) }
+        }
+    }
+
+    fn port_option(&mut self, module: ModId, o: &mut PortOptions, name: &Ident, e: &Expr) -> R<()> {
+        let time = match name.name.as_str() {
+            "connect_timeout" | "connect" => Some(&mut o.connect_timeout),
+            "call_timeout" | "call" | "timeout" => Some(&mut o.call_timeout),
+            "read_timeout" | "read" => Some(&mut o.read_timeout),
+            "idle_timeout" | "idle" => Some(&mut o.idle_timeout),
+            "write_timeout" | "write" => Some(&mut o.write_timeout),
+            "eject_time" => Some(&mut o.eject_time),
+            _ => None,
+        };
+        if let Some(slot) = time { *slot = self.const_duration(module, e)?; return Ok(()); }
+        let slot = match name.name.as_str() {
+            "max_connections" => &mut o.max_connections,
+            "max_outstanding" => &mut o.max_outstanding,
+            "connections" => &mut o.connections,
+            "eject_after" => &mut o.eject_after,
+            _ => {
+                let known = ["connect_timeout", "call_timeout", "read_timeout", "idle_timeout", "write_timeout", "eject_time", "max_connections",
+                             "max_outstanding", "connections", "eject_after"];
+                let hint = crate::names::suggest(&name.name, known.into_iter());
+                let d = Diagnostic::error("E0614", name.span, format!("a port has no option `{}`", name.name)).note(format!("options: {}", known.join(", ")));
+                return Err(self.report(crate::names::with_hint(d, hint)));
+            }
+        };
+        let n = self.const_u64(module, e)?;
+        match u32::try_from(n) {
+            Ok(n) if n > 0 => { *slot = n; Ok(()) }
+            _ => Err(self.error("E0304", e.span, "this option is between 1 and 4G")),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `test` blocks: code that runs like a handler, and simulated runs of an app against bytes.
+
+use super::AppName;
+use crate::body::{Kind, Lower};
+use crate::compiler::{Compiler, Reported, R};
+use crate::names::ModId;
+use crate::ty::Ty;
+use crate::val::Vk;
+use wireloom_ir as ir;
+use ir::{SimPort, SimStep, TestKind};
+use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Span, TestStepKind as T};
+use wireloom_syntax::Diagnostic;
+
+impl Compiler<'_> {
+    pub fn test(&mut self, module: ModId, t: &ast::Test, app: Option<&str>) -> R<()> {
+        match &t.app {
+            None => self.code_test(module, t),
+            Some((path, args)) => {
+                let name = path.parts.last().map(|p| p.name.as_str());
+                let id = self.path_item(module, path, "app")?;
+                if !matches!(self.item(id, path.span)?, crate::compiler::Item::App) {
+                    return Err(self.error("E0619", path.span, "a test is of an app"));
+                }
+                // Of several apps in a file one is compiled at a time.
+                if name != app { return Ok(()); }
+                self.sim_test(module, t, args)
+            }
+        }
+    }
+
+    fn code_test(&mut self, module: ModId, t: &ast::Test) -> R<()> {
+        let index = self.m.tests.len() as u32;
+        let mut l = Lower::new(self, module, Kind::Test);
+        l.place = format!("test \"{}\"", t.name);
+        let mut failed = false;
+        for s in &t.steps {
+            match &s.kind {
+                T::Code(stmt) => failed |= l.stmt(stmt).is_err(),
+                _ => { l.err("E0619", s.span, "only a test `of` an app has ports"); failed = true; }
+            }
+        }
+        l.leave();
+        let body = l.body();
+        if failed { return Err(Reported); }
+        let handler = self.add_handler(&format!("test {index}"), ir::On::Test(index), t.span, body);
+        let span = self.span(t.span);
+        self.m.tests.push(ir::Test { name: t.name.clone(), span, kind: TestKind::Code(handler) });
+        Ok(())
+    }
+
+    fn sim_test(&mut self, module: ModId, t: &ast::Test, args: &[Arg]) -> R<()> {
+        let mut params = Vec::new();
+        for a in args {
+            let Some(n) = &a.name else { self.error("E0308", a.value.span, "name the parameter: `app(port = 80)`"); continue };
+            if !matches!(self.app.get(&n.name), Some(AppName::Param(..) | AppName::Failed)) {
+                let known: Vec<String> = self.m.params.iter().map(|p| p.name.clone()).collect();
+                let hint = crate::names::suggest(&n.name, known.iter().map(String::as_str));
+                self.report(crate::names::with_hint(Diagnostic::error("E0201", n.span, format!("the app has no parameter `{}`", n.name)), hint));
+                continue;
+            }
+            let text = self.param_text(&a.value);
+            params.push((n.name.clone(), text));
+        }
+        let mut steps = Vec::new();
+        for s in &t.steps {
+            if let Ok(step) = self.sim_step(module, &s.kind, s.span) { let span = self.span(s.span); steps.push((span, step)); }
+        }
+        let span = self.span(t.span);
+        self.m.tests.push(ir::Test { name: t.name.clone(), span, kind: TestKind::Sim { params, steps } });
+        Ok(())
+    }
+
+    /// A parameter's value as on the command line.
+    fn param_text(&self, e: &Expr) -> String {
+        match &*e.kind {
+            ExprKind::Bytes(b) => String::from_utf8_lossy(b).into_owned(),
+            ExprKind::Address(a) => a.clone(),
+            ExprKind::List(es) => es.iter().map(|e| self.param_text(e)).collect::<Vec<_>>().join(","),
+            _ => self.map.text(e.span).to_string(),
+        }
+    }
+
+    fn sim_step(&mut self, module: ModId, k: &T, span: Span) -> R<SimStep> {
+        Ok(match k {
+            T::Code(_) => return Err(self.error("E0619", span, "a test of an app sends and sees bytes; code is tested in a test without `of`")),
+            T::Send { port, bytes } => { let (p, b) = (self.sim_port(module, port)?, self.test_bytes(module, bytes)?); SimStep::Send(p, b) }
+            T::See { port, bytes } => { let (p, b) = (self.sim_port(module, port)?, self.test_bytes(module, bytes)?); SimStep::See(p, b) }
+            T::SeeEnd { port, closed } => { let p = self.sim_port(module, port)?; if *closed { SimStep::SeeClosed(p) } else { SimStep::SeeNothing(p) } }
+            T::Wait(e) => SimStep::Wait(self.const_duration(module, e)?),
+            T::Act { act, port } => {
+                let p = self.sim_port(module, port)?;
+                match act.name.as_str() {
+                    "close" => SimStep::Close(p),
+                    "reset" => SimStep::Reset(p),
+                    "refuse" => SimStep::Refuse(p),
+                    "accept" => SimStep::Accept(p),
+                    other => return Err(self.error("E0619", act.span, format!("a test cannot `{other}`"))),
+                }
+            }
+        })
+    }
+
+    fn test_bytes(&mut self, module: ModId, e: &Expr) -> R<Vec<u8>> {
+        let v = self.constant(module, e, None)?;
+        match (&v.ty, &v.kind) {
+            (Ty::Bytes(_), Vk::Pure(x)) => match &*x.kind { ir::ExprKind::Bytes(b) => Ok(b.clone()), _ => Err(Reported) },
+            (t, _) => { let s = self.show(t); Err(self.error("E0301", e.span, format!("expected bytes, found {s}"))) }
+        }
+    }
+
+    /// `client`, `client.1`, `backends[2]`.
+    fn sim_port(&mut self, module: ModId, e: &Expr) -> R<SimPort> {
+        let (name, conn) = match &*e.kind {
+            ExprKind::Name(n) => (n.clone(), 0),
+            ExprKind::Field(Some(base), n) => match (&*base.kind, n.name.parse::<u32>()) {
+                (ExprKind::Name(p), Ok(i)) => (p.clone(), i),
+                _ => return Err(self.error("E0619", e.span, "a place is `port`, `port.1` or `port[0]`")),
+            },
+            ExprKind::Index(base, i) => match &*base.kind {
+                ExprKind::Name(p) => { let i = self.const_u64(module, i)?; (p.clone(), u32::try_from(i).unwrap_or(u32::MAX)) }
+                _ => return Err(self.error("E0619", e.span, "a place is `port`, `port.1` or `port[0]`")),
+            },
+            ExprKind::Error => return Err(Reported),
+            _ => return Err(self.error("E0619", e.span, "a place is `port`, `port.1` or `port[0]`")),
+        };
+        match self.app.get(&name.name) {
+            Some(AppName::Port(p)) => Ok(SimPort { port: *p, conn }),
+            Some(AppName::Failed) => Err(Reported),
+            _ => { let known: Vec<String> = self.app.names().collect(); Err(self.unknown(module, &name.name, name.span, "port", &known)) }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Wiring between ports: `merge`, and passing requests on.
+
+use super::AppName;
+use crate::body::{HandlerCtx, Kind, Lower};
+use crate::compiler::{Compiler, Reported, R};
+use crate::names::ModId;
+use crate::ty::Ty;
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::desc::PortKind;
+use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Node, NodeKind, Span};
+use wireloom_syntax::Diagnostic;
+
+impl Compiler<'_> {
+    pub fn wiring(&mut self, module: ModId, app: &str, nodes: &[Node], span: Span) -> R<()> {
+        match nodes {
+            [from, Node { kind: NodeKind::Merge { key, a, b, with }, span: at }, to] => {
+                let (from, to) = (self.node_port(module, from)?, self.node_port(module, to)?);
+                self.app.wired.insert(from);
+                self.merge(module, from, to, key, (a, b), with, *at)
+            }
+            [from, to] => {
+                let (from, to) = (self.node_port(module, from)?, self.node_port(module, to)?);
+                self.app.wired.insert(from);
+                self.pass_on(module, app, from, to, span)
+            }
+            _ => {
+                for n in nodes { if let Ok(p) = self.node_port(module, n) { self.app.wired.insert(p); } }
+                Err(self.report(Diagnostic::error("E0609", span, "this wiring is not compiled yet").label("between the ports of a service only `merge` and a direct arrow")
+                    .hint("write a handler: `on port(req) { … }`")))
+            }
+        }
+    }
+
+    fn node_port(&mut self, module: ModId, n: &Node) -> R<ir::PortId> {
+        let NodeKind::Expr(e) = &n.kind else {
+            return Err(self.error("E0609", n.span, "this node is not compiled yet"));
+        };
+        match &*e.kind {
+            ExprKind::Name(id) => match self.app.get(&id.name) {
+                Some(AppName::Port(p)) => Ok(*p),
+                Some(AppName::Failed | AppName::Instance) => Err(Reported),
+                Some(_) => Err(self.error("E0603", id.span, format!("`{}` is no port", id.name))),
+                None => { let known: Vec<String> = self.app.names().collect(); Err(self.unknown(module, &id.name, id.span, "port", &known)) }
+            },
+            _ => Err(self.error("E0609", e.span, "only ports by name are wired")),
+        }
+    }
+
+    fn ends(&mut self, from: ir::PortId, to: ir::PortId, span: Span) -> R<(ir::ProtocolId, ir::ProtocolId)> {
+        let (f, t) = (&self.m.ports[from.index()], &self.m.ports[to.index()]);
+        match (&f.kind, &t.kind, f.protocols.first(), t.protocols.first()) {
+            (PortKind::Listen(_), PortKind::Connect(_), Some(a), Some(b)) => Ok((*a, *b)),
+            _ => Err(self.report(Diagnostic::error("E0603", span, "messages go from a listening port to a connecting one"))),
+        }
+    }
+
+    /// `client -> backend`: every request is called on, or sent on where the protocol has no answers.
+    fn pass_on(&mut self, module: ModId, app: &str, from: ir::PortId, to: ir::PortId, span: Span) -> R<()> {
+        let (a, b) = self.ends(from, to, span)?;
+        if a != b { return Err(self.error("E0608", span, "the two ports speak different protocols")); }
+        let info = self.protocols[a.index()].clone();
+        let (name, to_name) = (self.m.ports[from.index()].name.clone(), self.m.ports[to.index()].name.clone());
+        let place = format!("app {app}: {name}");
+        let mut l = Lower::new(self, module, Kind::Handler);
+        l.place = place;
+        l.in_app = true;
+        let req = l.new_local("req", &Ty::Msg(info.request));
+        l.handler = Some(HandlerCtx { port: from, protocol: a, req, one_way: info.response.is_none(), no_reply: info.no_reply });
+        let ident = |n: &str| Ident { name: n.into(), span };
+        l.bind_all(&[(ident("req"), Val::path(Ty::Msg(info.request), x::msg(req)))]);
+        let expr = |kind| Expr { span, kind: Box::new(kind) };
+        let (msg, port) = (expr(ExprKind::Name(ident("req"))), expr(ExprKind::Name(ident(&to_name))));
+        let kind = match info.response {
+            Some(_) => ast::StmtKind::Reply { value: Some(expr(ExprKind::Call1 { port, msg, within: None })), close: false },
+            None => ast::StmtKind::Send { value: msg, to: port },
+        };
+        l.stmt(&ast::Stmt { span, kind })?;
+        let body = l.body();
+        self.add_handler(&name, ir::On::Message { port: from, protocol: a }, span, body);
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn merge(&mut self, module: ModId, from: ir::PortId, to: ir::PortId, key: &Expr, (a, b): (&Ident, &Ident), with: &Expr, span: Span) -> R<()> {
+        let (pa, pb) = self.ends(from, to, span)?;
+        let (ia, ib) = (self.protocols[pa.index()].clone(), self.protocols[pb.index()].clone());
+        if ia.request != ib.request { return Err(self.error("E0608", span, "both sides of a merge carry the same unit")); }
+        if ia.response.is_some() { return Err(self.error("E0604", span, "a merge is for protocols without answers")); }
+        let Some(inputs) = self.app.counts.get(&from).copied() else {
+            let name = self.m.ports[from.index()].name.clone();
+            return Err(self.report(Diagnostic::error("E0618", span, format!("how many streams does `{name}` merge?")).hint("write it behind the port: `port mappers = listen tcp(9000) as kv.stream [8]`")));
+        };
+        let unit = ia.request;
+        let ExprKind::Field(None, key_name) = &*key.kind else { return Err(self.error("E0618", key.span, "the key is a field: `by .key`")) };
+        let Some(key) = self.units[unit.index()].member(&key_name.name).cloned() else { return Err(self.unknown_field(unit, key_name)) };
+        if !(matches!(key.ty, Ty::Bytes(_)) || key.ty.is_int()) || !key.cases.is_empty() {
+            return Err(self.error("E0618", key_name.span, "a merge's key is bytes or an integer that is always there"));
+        }
+        let made = self.merge_values(module, unit, &key, a, b, with)?;
+        let name = self.m.ports[from.index()].name.clone();
+        let ir_span = self.span(span);
+        self.m.merges.push(ir::Merge { name, span: ir_span, from, to, inputs, unit, key: key.field, values: made.0, locals: made.1 });
+        Ok(())
+    }
+
+    /// The combination: a message built from both, of which each field is an expression over the two sides' fields.
+    fn merge_values(&mut self, module: ModId, unit: ir::UnitId, key: &crate::units::Member, a: &Ident, b: &Ident, with: &Expr) -> R<(Vec<ir::MergeValue>, Vec<ir::Local>)> {
+        let members = self.units[unit.index()].members.clone();
+        let mut l = Lower::new(self, module, Kind::Clause);
+        l.in_app = true;
+        let mut sides = Vec::new();
+        for side in [a, b] {
+            let mut fields = Vec::new();
+            for m in &members {
+                if !m.ty.is_plain() || !m.cases.is_empty() { continue; }
+                let local = l.new_local(&format!("{}.{}", side.name, m.name), &m.ty);
+                fields.push((m.name.clone(), local, Val::pure(m.ty.clone(), l.local_expr(local))));
+            }
+            let known = fields.iter().map(|(n, _, v)| (n.clone(), v.clone())).collect();
+            let v = Val::out(crate::val::Outgoing { unit, kind: crate::val::OutKind::Built(vec![]), fields: known });
+            l.bind_all(&[(side.clone(), v)]);
+            sides.push(fields);
+        }
+        let fields = l.combined(with)?;
+        let mut values = Vec::new();
+        for m in &members {
+            if m.field == key.field || !m.ty.is_plain() { continue; }
+            let Some((_, e)) = fields.iter().find(|(n, _)| n.name == m.name) else {
+                return Err(l.err("E0618", with.span, format!("the combined message does not say what `{}` is", m.name)));
+            };
+            let combined = l.expr_as(e, &m.ty)?;
+            let find = |s: &[(String, ir::LocalId, Val)]| s.iter().find(|(n, ..)| *n == m.name).map(|(_, l, _)| *l);
+            let (Some(a), Some(b)) = (find(&sides[0]), find(&sides[1])) else { return Err(Reported) };
+            values.push(ir::MergeValue { field: m.field, a, b, combined });
+        }
+        if let Some((_, e)) = fields.iter().find(|(n, _)| n.name == key.name) {
+            let k = l.expr(e, None)?;
+            let same = sides.iter().any(|s| s.iter().any(|(n, _, v)| *n == key.name && matches!((&v.kind, &k.kind), (Vk::Pure(a), Vk::Pure(b)) if a == b)));
+            if !same { return Err(l.err("E0618", e.span, "the combined message keeps the key it was found by")); }
+        }
+        Ok((values, std::mem::take(&mut l.locals)))
+    }
+}
+
+impl Lower<'_, '_> {
+    /// The fields of a combination: `Pair { … }`, or a function of one expression that builds one.
+    fn combined(&mut self, with: &Expr) -> R<Vec<(Ident, Expr)>> {
+        match &*with.kind {
+            ExprKind::Build(_, fields) => Ok(fields.clone()),
+            ExprKind::Block(b) => match b.stmts.as_slice() {
+                [ast::Stmt { kind: ast::StmtKind::Expr(e), .. }] => self.combined(e),
+                _ => Err(self.err("E0618", with.span, "a combination is one message: `Unit { … }`")),
+            },
+            ExprKind::Call(f, args) => match self.callee(f)? {
+                crate::body::calls::Callee::Fn(info) => {
+                    let ast::FnBody::Expr(body) = &info.ast.body else { return Err(self.err("E0618", with.span, "a combining function is one expression")) };
+                    let mut binds = Vec::new();
+                    for ((n, t), a) in info.params.iter().zip(args) {
+                        let x = self.expr_as(&a.value, t)?;
+                        binds.push((n.clone(), Val::pure(t.clone(), x)));
+                    }
+                    self.bind_all(&binds);
+                    self.module = info.module;
+                    self.combined(body)
+                }
+                _ => Err(self.err("E0618", with.span, "a combination is one message: `Unit { … }`")),
+            },
+            ExprKind::Error => Err(Reported),
+            _ => Err(self.err("E0618", with.span, "a combination is one message: `Unit { … }`")),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Places that can be written: variables, state, sessions, counters, table entries, fields of records.
+
+use super::{Kind, Lower};
+use crate::apps::AppName;
+use crate::compiler::{Reported, R, T_U64};
+use crate::ty::{Ty, U64};
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::{BinOp as B, ExprKind as K, LocalId, StmtKind};
+use wireloom_syntax::ast::{BinOp, Block, Expr, ExprKind, Ident, Span};
+use wireloom_syntax::Diagnostic;
+
+/// What stands left of `=`.
+#[derive(Clone)]
+enum Root { Local(LocalId, Ty), State(ir::StateId, Ty), Session(ir::SessionId, Ty), Counter(ir::CounterId), Table(ir::TableId, Expr) }
+
+impl Lower<'_, '_> {
+    /// Gives the value assigned.
+    pub fn assign(&mut self, place: &Expr, op: Option<BinOp>, value: &Expr, span: Span) -> R<Val> {
+        if self.pure_only() { return Err(self.involved(span)); }
+        let (root, path) = self.place(place)?;
+        match root {
+            Root::Table(t, key) if path.is_empty() => self.assign_table(t, &key, op, value, span),
+            Root::Table(..) => Err(self.cx.report(Diagnostic::error("E0701", place.span, "a field of an entry is changed in `update`").hint("write `update table[key] { .field = value }`"))),
+            Root::Counter(c) => {
+                if op != Some(BinOp::Add) || !path.is_empty() { return Err(self.cx.report(Diagnostic::error("E0701", span, "a counter only counts up").hint("write `name += n`"))); }
+                let n = self.expr_as(value, &U64)?;
+                self.impure = true;
+                self.push(span, StmtKind::Count(c, n));
+                Ok(Val::unit())
+            }
+            Root::Local(l, ty) => {
+                let current = Val::pure(ty.clone(), self.local_expr(l));
+                let (ty, e) = self.new_value(current, &path, op, value, span)?;
+                self.forget(|k| *k == K::Local(l));
+                let result = self.result(&ty, &e, span);
+                self.push(span, if path.is_empty() { StmtKind::Set(l, result.clone()) } else { StmtKind::SetField(l, indices(&path), result.clone()) });
+                Ok(Val::pure(ty, result))
+            }
+            Root::State(id, ty) => {
+                let t = self.cx.lower_ty(&ty);
+                let current = ir::Expr::new(t, K::State(id));
+                self.assign_whole(Val::pure(ty, current), &path, op, value, span, |k| *k == K::State(id), |e| StmtKind::SetState(id, e))
+            }
+            Root::Session(id, ty) => {
+                let t = self.cx.lower_ty(&ty);
+                let current = ir::Expr::new(t, K::Session(id));
+                self.assign_whole(Val::pure(ty, current), &path, op, value, span, |k| *k == K::Session(id), |e| StmtKind::SetSession(id, e))
+            }
+        }
+    }
+
+    /// The value assigned, kept if the expression goes on being used.
+    fn result(&mut self, ty: &Ty, e: &ir::Expr, span: Span) -> ir::Expr {
+        let v = self.once(Val::pure(ty.clone(), e.clone()), span);
+        match v.kind { Vk::Pure(e) => e, _ => e.clone() }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn assign_whole(
+        &mut self, current: Val, path: &[(u32, Ty)], op: Option<BinOp>, value: &Expr, span: Span,
+        changed: impl Fn(&K) -> bool, set: impl Fn(ir::Expr) -> StmtKind,
+    ) -> R<Val> {
+        self.impure = true;
+        let (ty, e) = self.new_value(current.clone(), path, op, value, span)?;
+        let e = self.result(&ty, &e, span);
+        self.forget(changed);
+        let Vk::Pure(whole) = &current.kind else { return Err(Reported) };
+        let stored = self.replace(whole.clone(), &current.ty, path, e.clone());
+        self.push(span, set(stored));
+        // The value of the assignment is what was assigned: `(chosen = x)` is x even where the place is an option.
+        match (&ty, &*e.kind) {
+            (Ty::Option(t), K::Some(inner)) => Ok(Val::pure((**t).clone(), inner.clone())),
+            _ => Ok(Val::pure(ty, e)),
+        }
+    }
+
+    /// A record with one part replaced.
+    fn replace(&mut self, whole: ir::Expr, ty: &Ty, path: &[(u32, Ty)], e: ir::Expr) -> ir::Expr {
+        let Some(((at, part_ty), rest)) = path.split_first() else { return e };
+        let Ty::Record(r) = ty else { return e };
+        let fields = self.cx.records[r.index()].clone();
+        let parts = fields.iter().enumerate().map(|(i, (_, t))| {
+            let part = self.get(&whole, i as u32, t);
+            if i as u32 == *at { self.replace(part, part_ty, rest, e.clone()) } else { part }
+        }).collect();
+        ir::Expr::new(whole.ty, K::Make(parts))
+    }
+
+    fn new_value(&mut self, current: Val, path: &[(u32, Ty)], op: Option<BinOp>, value: &Expr, span: Span) -> R<(Ty, ir::Expr)> {
+        let mut at = current;
+        for (i, t) in path {
+            let Vk::Pure(e) = &at.kind else { return Err(Reported) };
+            let e = self.get(e, *i, t);
+            at = Val::pure(t.clone(), e);
+        }
+        let ty = at.ty.clone();
+        let e = match op {
+            None => self.expr_as(value, &ty)?,
+            Some(op) => {
+                let v = self.expr(value, Some(&ty))?;
+                let sum = self.arith(op, at, v, span)?;
+                self.coerce(sum, &ty, span)?
+            }
+        };
+        Ok((ty, e))
+    }
+
+    fn place(&mut self, e: &Expr) -> R<(Root, Vec<(u32, Ty)>)> {
+        match &*e.kind {
+            ExprKind::Name(n) => self.name_place(n).map(|r| (r, vec![])),
+            ExprKind::Index(t, key) => match self.table_name(t) {
+                Some(t) => Ok((Root::Table(t, key.clone()), vec![])),
+                None => Err(self.cx.report(Diagnostic::error("E0313", e.span, "an item cannot be assigned to").hint("only entries of tables can"))),
+            },
+            ExprKind::Field(Some(base), name) => {
+                let (root, mut path) = self.place(base)?;
+                let ty = self.place_ty(&root, &path);
+                path.push(self.record_field(&ty, name)?);
+                Ok((root, path))
+            }
+            ExprKind::Field(None, name) => {
+                let Some(Val { ty, kind: Vk::Pure(x), .. }) = self.dot.clone() else {
+                    return Err(self.err("E0201", e.span, format!("`.{}` has nothing to be a field of here", name.name)));
+                };
+                let K::Local(l) = *x.kind else { return Err(self.err("E0313", e.span, "this cannot be assigned to")) };
+                let field = self.record_field(&ty, name)?;
+                Ok((Root::Local(l, ty), vec![field]))
+            }
+            ExprKind::Error => Err(Reported),
+            _ => Err(self.err("E0313", e.span, "this cannot be assigned to")),
+        }
+    }
+
+    fn place_ty(&mut self, root: &Root, path: &[(u32, Ty)]) -> Ty {
+        match (path.last(), root) {
+            (Some((_, t)), _) => t.clone(),
+            (None, Root::Local(_, t) | Root::State(_, t) | Root::Session(_, t)) => t.clone(),
+            (None, Root::Counter(_)) => U64,
+            (None, Root::Table(t, _)) => self.cx.tables[t.index()].value.clone(),
+        }
+    }
+
+    fn record_field(&mut self, ty: &Ty, name: &Ident) -> R<(u32, Ty)> {
+        if let Ty::Record(r) = ty {
+            let fields = &self.cx.records[r.index()];
+            if let Some(i) = fields.iter().position(|(n, _)| *n == name.name) { return Ok((i as u32, fields[i].1.clone())); }
+        }
+        let s = self.show(ty);
+        Err(self.err("E0201", name.span, format!("{s} has no field `{}`", name.name)))
+    }
+
+    fn name_place(&mut self, n: &Ident) -> R<Root> {
+        if let Some((i, j)) = self.lookup(&n.name) {
+            let b = &mut self.scopes[i][j];
+            b.used = true;
+            let (var, ty, span) = (b.var, b.val.ty.clone(), b.span);
+            if ty.is_error() { return Err(Reported); }
+            return match var {
+                Some(l) => Ok(Root::Local(l, ty)),
+                None => Err(self.cx.report(Diagnostic::error("E0313", n.span, format!("`{}` cannot be assigned to", n.name)).label("bound by `let`")
+                    .also(span, "bound here").hint(format!("write `var {} = …`", n.name)))),
+            };
+        }
+        if self.in_app {
+            match self.cx.app.get(&n.name).cloned() {
+                Some(AppName::State(id, t)) => return Ok(Root::State(id, t)),
+                Some(AppName::Session(id, t)) => { self.needs_client(n.span)?; return Ok(Root::Session(id, t)); }
+                Some(AppName::Counter(c)) => return Ok(Root::Counter(c)),
+                Some(_) => return Err(self.err("E0313", n.span, format!("`{}` cannot be assigned to", n.name))),
+                None => {}
+            }
+        }
+        let extra = self.scopes.iter().flatten().map(|b| b.name.clone()).collect::<Vec<_>>();
+        Err(self.cx.unknown(self.module, &n.name, n.span, "variable", &extra))
+    }
+
+    pub fn needs_client(&mut self, span: Span) -> R<()> {
+        self.impure = true;
+        if self.handler.is_some() || self.kind == Kind::Func { return Ok(()); }
+        Err(self.cx.report(Diagnostic::error("E0702", span, "there is no client connection here").label("`session` lives with a client's connection")
+            .hint("use `state` or a `table`")))
+    }
+
+    // ---- tables ----
+
+    fn table_key(&mut self, t: ir::TableId, key: &Expr) -> R<ir::Expr> {
+        let ty = self.cx.tables[t.index()].key.clone();
+        self.expr_as(key, &ty)
+    }
+
+    pub fn table_get(&mut self, t: ir::TableId, key: &Expr, span: Span) -> R<Val> {
+        if self.pure_only() { return Err(self.involved(span)); }
+        self.impure = true;
+        let key = self.table_key(t, key)?;
+        let ty = self.cx.tables[t.index()].value.clone().option();
+        let dst = self.new_local("", &ty);
+        self.push(span, StmtKind::TableGet { table: t, key, dst });
+        Ok(Val::pure(ty, self.local_expr(dst)))
+    }
+
+    fn assign_table(&mut self, t: ir::TableId, key: &Expr, op: Option<BinOp>, value: &Expr, span: Span) -> R<Val> {
+        self.impure = true;
+        let key = self.table_key(t, key)?;
+        let ty = self.cx.tables[t.index()].value.clone();
+        let place = self.place_id(span);
+        let Some(op) = op else {
+            let value = self.expr_as(value, &ty)?;
+            let value = self.result(&ty, &value, span);
+            self.push(span, StmtKind::TablePut { table: t, key, value: value.clone(), place });
+            return Ok(Val::pure(ty, value));
+        };
+        let v = self.expr(value, Some(&ty))?;
+        let entry = self.new_local("", &ty);
+        let current = Val::pure(ty.clone(), self.local_expr(entry));
+        let (made, mut body) = self.sub(|s| { let sum = s.arith(op, current, v, span)?; s.coerce(sum, &ty, span) });
+        let sp = self.cx.span(span);
+        body.push(x::stmt(sp, StmtKind::Set(entry, made?)));
+        self.push(span, StmtKind::TableUpdate { table: t, key, entry, body, place });
+        Ok(Val::pure(ty, self.local_expr(entry)))
+    }
+
+    pub fn remove(&mut self, e: &Expr, span: Span) -> R<()> {
+        let ExprKind::Index(t, key) = &*e.kind else { return Err(self.err("E0701", e.span, "`remove` takes an entry of a table: `remove table[key]`")) };
+        let Some(table) = self.table_name(t) else { return Err(self.err("E0701", t.span, "this is no table")) };
+        self.impure = true;
+        let key = self.table_key(table, key)?;
+        self.push(span, StmtKind::TableRemove { table, key, dst: None });
+        Ok(())
+    }
+
+    pub fn update(&mut self, entry: &Expr, body: &Block, span: Span) -> R<()> {
+        let ExprKind::Index(t, key) = &*entry.kind else { return Err(self.err("E0701", entry.span, "`update` takes an entry of a table: `update table[key] { … }`")) };
+        let Some(table) = self.table_name(t) else { return Err(self.err("E0701", t.span, "this is no table")) };
+        if super::stmts::has_call(body) { return Err(self.err("E0701", span, "an entry cannot be held over a call")); }
+        self.impure = true;
+        let key = self.table_key(table, key)?;
+        let ty = self.cx.tables[table.index()].value.clone();
+        let local = self.new_local("entry", &ty);
+        let value = Val::pure(ty, self.local_expr(local));
+        let outer = self.dot.replace(value);
+        let (made, block) = self.sub(|s| s.block(body, Some(&Ty::Unit)));
+        self.dot = outer;
+        made?;
+        let place = self.place_id(span);
+        self.push(span, StmtKind::TableUpdate { table, key, entry: local, body: block, place });
+        Ok(())
+    }
+
+    /// Names of the app: parameters, ports, state.
+    pub fn app_name(&mut self, n: &Ident) -> Option<R<Val>> {
+        let found = self.cx.app.get(&n.name).cloned()?;
+        Some(match found {
+            AppName::Param(id, ty) => { let t = self.cx.lower_ty(&ty); Ok(Val::pure(ty, ir::Expr::new(t, K::Param(id)))) }
+            AppName::Port(p) => Ok(Val::of(Ty::Port(p))),
+            AppName::State(id, ty) => { self.impure = true; let t = self.cx.lower_ty(&ty); Ok(Val::pure(ty, ir::Expr::new(t, K::State(id)))) }
+            AppName::Session(id, ty) => match self.needs_client(n.span) {
+                Err(r) => Err(r),
+                Ok(()) => { let t = self.cx.lower_ty(&ty); Ok(Val::pure(ty, ir::Expr::new(t, K::Session(id)))) }
+            },
+            AppName::Counter(c) => { self.impure = true; Ok(Val::pure(U64, ir::Expr::new(T_U64, K::Counter(c)))) }
+            AppName::Table(t) => { self.impure = true; Ok(Val::of(Ty::Table(t))) }
+            AppName::Const(v) => Ok(v),
+            AppName::Fn(_) => Err(self.err("E0301", n.span, format!("`{}` is a function: call it", n.name))),
+            AppName::Instance => Err(self.err("E0301", n.span, format!("`{}` is an element, no value", n.name))),
+            AppName::Failed => Err(Reported),
+        })
+    }
+
+    pub fn saturating(&self, a: ir::Expr, b: ir::Expr) -> ir::Expr { x::bin(T_U64, B::AddSat, a, b) }
+}
+
+fn indices(path: &[(u32, Ty)]) -> Vec<u32> { path.iter().map(|(i, _)| *i).collect() }

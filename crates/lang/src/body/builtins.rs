@@ -1,0 +1,332 @@
+//! Built-in functions and conversions.
+
+use super::{Kind, Lower};
+use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64, T_U8};
+use crate::ty::{Ty, U32, U64};
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, FaultKind};
+use wireloom_syntax::ast::{Arg, Expr, ExprKind, Ident, Span};
+use wireloom_syntax::Diagnostic;
+
+const NAMES: &[(&str, usize)] = &[
+    ("len", 1), ("hash", 1), ("min", 2), ("max", 2), ("random", 1), ("raw", 1), ("lower", 1), ("upper", 1), ("starts_with", 2),
+    ("ends_with", 2), ("find", 2), ("slice", 3), ("crc32", 1), ("fnv1a32", 1), ("fnv1a64", 1), ("md5", 1), ("ketama", 2), ("maglev", 2),
+    ("up", 2), ("load", 2), ("any_token", 3), ("has_token", 2), ("all_in", 2), ("text", 1), ("some", 1), ("concat", usize::MAX),
+    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0),
+];
+
+impl Lower<'_, '_> {
+    pub fn builtin(&mut self, name: &Ident, args: &[Arg], span: Span, want: Option<&Ty>) -> R<Val> {
+        let Some((_, n)) = NAMES.iter().find(|(n, _)| *n == name.name) else {
+            let mut known: Vec<String> = NAMES.iter().map(|(n, _)| n.to_string()).collect();
+            if self.in_app { known.extend(self.cx.app.names()); }
+            return Err(self.cx.unknown(self.module, &name.name, name.span, "function", &known));
+        };
+        if *n != usize::MAX && args.len() != *n {
+            return Err(self.err("E0308", span, format!("`{}` takes {n} arguments, found {}", name.name, args.len())));
+        }
+        if let Some(a) = args.iter().find_map(|a| a.name.as_ref()) { return Err(self.err("E0308", a.span, format!("`{}` has no named arguments", name.name))); }
+        let a: Vec<&Expr> = args.iter().map(|a| &a.value).collect();
+        match name.name.as_str() {
+            "len" => self.len(a[0]),
+            "some" => { let v = self.expr(a[0], None)?; let t = self.settled(&v.ty); let e = self.coerce(v, &t, span)?; let o = t.option(); let ot = self.cx.lower_ty(&o); Ok(Val::pure(o, X::new(ot, K::Some(e)))) }
+            "hash" => { let e = self.plain_arg(a[0])?; Ok(Val::pure(U64, x::builtin(T_U64, B::Hash, vec![e]))) }
+            "min" | "max" => self.min_max(name.name == "min", a[0], a[1], span, want),
+            "random" => {
+                let n = self.expr_as(a[0], &U64)?;
+                self.impure = true;
+                self.guard(x::cmp(BinOp::Gt, n.clone(), x::u64(0)), FaultKind::DIVISION, span);
+                Ok(Val::pure(U64, X::new(T_U64, K::Random(n))))
+            }
+            "raw" => self.raw(a[0]),
+            "text" => self.text(a[0]),
+            "slice" => self.slice(a[0], a[1], a[2]),
+            "concat" => self.concat(&a),
+            "ketama" | "maglev" | "up" | "load" => self.port_fn(&name.name, a[0], a[1], span),
+            "any_token" => self.any_token(a[0], a[1], a[2]),
+            "all_in" => {
+                let b = self.bytes_arg(a[0])?;
+                let set = self.cx.charset(self.module, a[1])?;
+                let table: Vec<u8> = set.0.iter().flat_map(|w| w.to_le_bytes()).collect();
+                let t = self.cx.lower_ty(&Ty::Bytes(32));
+                Ok(Val::pure(Ty::Bool, x::builtin(T_BOOL, B::AllIn, vec![b, X::new(t, K::Bytes(table))])))
+            }
+            "be32" => {
+                let n = self.expr_as(a[0], &U32)?;
+                let t = self.cx.lower_ty(&Ty::Bytes(4));
+                Ok(Val::pure(Ty::Bytes(4), x::builtin(t, B::Be32, vec![n])))
+            }
+            "from_be32" => { let b = self.bytes_arg(a[0])?; Ok(Val::pure(U32, x::builtin(T_U32, B::FromBe32, vec![b]))) }
+            "unix_time" => { self.impure = true; Ok(Val::pure(U64, x::builtin(T_U64, B::UnixTime, vec![]))) }
+            "parse" => self.parse(a[0], span),
+            "bytes_of" => self.bytes_of_message(a[0], span),
+            _ => self.bytes_fn(&name.name, &a),
+        }
+    }
+
+    fn bytes_arg(&mut self, e: &Expr) -> R<X> {
+        let v = self.expr(e, None)?;
+        self.bytes_of(v, e.span)
+    }
+
+    fn plain_arg(&mut self, e: &Expr) -> R<X> {
+        let v = self.expr(e, None)?;
+        let v = self.defined(v, e.span)?;
+        let t = self.settled(&v.ty);
+        if !t.is_plain() && !t.is_error() { let s = self.show(&t); return Err(self.err("E0309", e.span, format!("{s} is no plain data"))); }
+        self.coerce(v, &t, e.span)
+    }
+
+    /// Functions over bytes with one result each.
+    fn bytes_fn(&mut self, name: &str, a: &[&Expr]) -> R<Val> {
+        let v = self.expr(a[0], None)?;
+        let max = v.ty.bytes_max();
+        let first = self.bytes_of(v, a[0].span)?;
+        let mut args = vec![first];
+        for e in &a[1..] { args.push(self.bytes_arg(e)?); }
+        let (ty, b) = match name {
+            "lower" => (Ty::Bytes(max), B::Lower),
+            "upper" => (Ty::Bytes(max), B::Upper),
+            "starts_with" => (Ty::Bool, B::StartsWith),
+            "ends_with" => (Ty::Bool, B::EndsWith),
+            "find" => (U32.option(), B::FindBytes),
+            "crc32" => (U32, B::Crc32),
+            "fnv1a32" => (U32, B::Fnv1a32),
+            "fnv1a64" => (U64, B::Fnv1a64),
+            "md5" => (U32, B::Md5U32),
+            _ => (Ty::Bool, B::HasToken),
+        };
+        let t = self.cx.lower_ty(&ty);
+        Ok(Val::pure(ty, x::builtin(t, b, args)))
+    }
+
+    fn len(&mut self, e: &Expr) -> R<Val> {
+        let v = self.expr(e, None)?;
+        let v = if matches!(v.ty, Ty::Table(_)) { v } else { self.defined(v, e.span)? };
+        match (v.ty, v.kind) {
+            (Ty::Bytes(_), Vk::Pure(b)) => Ok(Val::pure(U64, x::len_bytes(b))),
+            (Ty::List(..), Vk::Pure(l)) => Ok(Val::pure(U32, X::new(T_U32, K::ListLen(l)))),
+            (Ty::Items(..), Vk::Path(p)) => Ok(Val::pure(U32, x::count(p))),
+            (Ty::Replies(_), _) => Ok(Val::pure(U32, X::new(T_U32, K::Parts))),
+            (Ty::Port(p), _) => Ok(Val::pure(U32, X::new(T_U32, K::PortLen(p)))),
+            (Ty::Table(t), _) => {
+                if self.pure_only() { return Err(self.involved(e.span)); }
+                self.impure = true;
+                let dst = self.new_local("", &U64);
+                self.push(e.span, ir::StmtKind::TableLen { table: t, dst });
+                Ok(Val::pure(U64, self.local_expr(dst)))
+            }
+            (Ty::Error, _) => Err(Reported),
+            (t, _) => { let s = self.show(&t); Err(self.err("E0303", e.span, format!("{s} has no length"))) }
+        }
+    }
+
+    fn min_max(&mut self, min: bool, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
+        let (va, vb) = (self.expr(a, want)?, self.expr(b, want)?);
+        let (va, vb) = (self.defined(va, a.span)?, self.defined(vb, b.span)?);
+        let ty = match self.join(&va.ty, &vb.ty) {
+            Some(t @ (Ty::Int { .. } | Ty::Lit | Ty::Duration | Ty::Instant)) => self.settled(&t),
+            Some(Ty::Error) => return Err(Reported),
+            _ => { let (p, q) = (va.ty.clone(), vb.ty.clone()); return Err(self.mismatch(&p, &q, span)); }
+        };
+        let args = vec![self.coerce(va, &ty, a.span)?, self.coerce(vb, &ty, b.span)?];
+        let t = self.cx.lower_ty(&ty);
+        Ok(Val::pure(ty, x::builtin(t, if min { B::Min } else { B::Max }, args)))
+    }
+
+    /// Original bytes of a field, list or nested unit.
+    fn raw(&mut self, e: &Expr) -> R<Val> {
+        let v = self.expr(e, None)?;
+        let v = self.defined(v, e.span)?;
+        let (path, max) = match (&v.ty, &v.kind) {
+            (Ty::Msg(u), Vk::Path(p)) if !p.steps.is_empty() => (p.clone(), self.cx.m.units[u.index()].max.max(1 << 24)),
+            (Ty::Items(..), Vk::Path(p)) => (p.clone(), 1 << 30),
+            (Ty::Bytes(n), Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind { K::Read(p) => (p.clone(), *n), _ => return Err(Reported) },
+            (_, Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind { K::Read(p) => (p.clone(), 64), _ => return Err(Reported) },
+            (Ty::Error, _) => return Err(Reported),
+            _ => return Err(self.cx.report(Diagnostic::error("E0303", e.span, "only a field, list or nested unit of a parsed message has original bytes"))),
+        };
+        let ty = Ty::Bytes(max);
+        let t = self.cx.lower_ty(&ty);
+        Ok(Val::pure(ty, X::new(t, K::Raw(path))))
+    }
+
+    fn text(&mut self, e: &Expr) -> R<Val> {
+        let v = self.expr(e, None)?;
+        let v = self.defined(v, e.span)?;
+        match (&v.ty, v.kind) {
+            (Ty::Bytes(_), kind @ Vk::Pure(_)) => Ok(Val { ty: v.ty, kind, caseless: false }),
+            (Ty::Lit | Ty::Int { signed: false, .. }, Vk::Pure(n)) => { let n = self.recast(T_U64, n); self.text_u64(n) }
+            (Ty::Enum(_), Vk::Pure(n)) => { let n = self.recast(T_U64, n); self.text_u64(n) }
+            (Ty::Ip, Vk::Pure(ip)) => { let ty = Ty::Bytes(46); let t = self.cx.lower_ty(&ty); Ok(Val::pure(ty, x::builtin(t, B::TextIp, vec![ip]))) }
+            (Ty::Endpoint, Vk::Pure(ep)) => {
+                let ip_ty = self.cx.lower_ty(&Ty::Ip);
+                let (b46, b5) = (self.cx.lower_ty(&Ty::Bytes(46)), self.cx.lower_ty(&Ty::Bytes(20)));
+                let ip = x::builtin(b46, B::TextIp, vec![x::builtin(ip_ty, B::EndpointIp, vec![ep.clone()])]);
+                let port = x::cast(T_U64, x::builtin(T_U16, B::EndpointPort, vec![ep]));
+                let port = x::builtin(b5, B::TextU64, vec![port]);
+                let one = self.cx.lower_ty(&Ty::Bytes(1));
+                let ty = Ty::Bytes(67);
+                let t = self.cx.lower_ty(&ty);
+                Ok(Val::pure(ty, x::builtin(t, B::Concat, vec![ip, X::new(one, K::Bytes(b":".to_vec())), port])))
+            }
+            (Ty::Error, _) => Err(Reported),
+            (t, _) => { let s = self.show(t); Err(self.err("E0301", e.span, format!("{s} has no text form"))) }
+        }
+    }
+
+    fn text_u64(&mut self, n: X) -> R<Val> {
+        let ty = Ty::Bytes(20);
+        let t = self.cx.lower_ty(&ty);
+        Ok(Val::pure(ty, crate::fold::fold(&self.cx.m, &x::builtin(t, B::TextU64, vec![n]))))
+    }
+
+    fn slice(&mut self, b: &Expr, from: &Expr, to: &Expr) -> R<Val> {
+        let v = self.expr(b, None)?;
+        let mut max = v.ty.bytes_max();
+        let bytes = self.bytes_of(v, b.span)?;
+        let (from, to) = (self.expr_as(from, &U64)?, self.expr_as(to, &U64)?);
+        if let Some(n) = x::as_int(&to) { max = max.min((n as u64).saturating_sub(x::as_int(&from).unwrap_or(0) as u64)); }
+        let ty = Ty::Bytes(max);
+        let t = self.cx.lower_ty(&ty);
+        Ok(Val::pure(ty, x::builtin(t, B::Slice, vec![bytes, from, to])))
+    }
+
+    fn concat(&mut self, a: &[&Expr]) -> R<Val> {
+        let (mut max, mut args) = (0u64, vec![]);
+        for e in a {
+            let v = self.expr(e, None)?;
+            let v = self.defined(v, e.span)?;
+            max = max.saturating_add(v.ty.bytes_max());
+            args.push(self.bytes_of(v, e.span)?);
+        }
+        let ty = Ty::Bytes(max);
+        let t = self.cx.lower_ty(&ty);
+        Ok(Val::pure(ty, crate::fold::fold(&self.cx.m, &x::builtin(t, B::Concat, args))))
+    }
+
+    pub fn port_arg(&mut self, e: &Expr) -> R<ir::PortId> {
+        let port = match &*e.kind { ExprKind::Name(n) if self.in_app => self.cx.app.port(&n.name), _ => None };
+        match port {
+            Some(p) => Ok(p),
+            None => match self.expr(e, None)?.ty {
+                Ty::Port(p) => Ok(p),
+                Ty::Error => Err(Reported),
+                t => { let s = self.show(&t); Err(self.err("E0301", e.span, format!("expected a port, found {s}"))) }
+            },
+        }
+    }
+
+    fn port_fn(&mut self, name: &str, port: &Expr, arg: &Expr, span: Span) -> R<Val> {
+        let p = self.port_arg(port)?;
+        if matches!(self.cx.m.ports[p.index()].kind, ir::desc::PortKind::Listen(_)) {
+            return Err(self.err("E0603", port.span, format!("`{name}` is about the instances of a connecting port")));
+        }
+        let n = X::new(T_U32, K::PortLen(p));
+        match name {
+            "ketama" | "maglev" => {
+                let e = if name == "ketama" { self.bytes_arg(arg)? } else { self.expr_as(arg, &U64)? };
+                let port = &mut self.cx.m.ports[p.index()];
+                if name == "ketama" { port.ketama = true } else { port.maglev = true }
+                // With no instance at all there is nothing to choose.
+                self.guard(x::cmp(BinOp::Gt, n, x::u32(0)), FaultKind::INDEX, span);
+                Ok(Val::pure(U32, X::new(T_U32, if name == "ketama" { K::Ketama(p, e) } else { K::Maglev(p, e) })))
+            }
+            _ => {
+                let i = self.index_value(arg)?;
+                let (cond, i) = self.below(i, n);
+                Ok(if name == "up" {
+                    Val::pure(Ty::Bool, x::if_(T_BOOL, cond, X::new(T_BOOL, K::PortUp(p, i)), x::boolean(false)))
+                } else {
+                    Val::pure(U32, x::if_(T_U32, cond, X::new(T_U32, K::PortLoad(p, i)), x::u32(u32::MAX)))
+                })
+            }
+        }
+    }
+
+    fn any_token(&mut self, list: &Expr, name: &Expr, token: &Expr) -> R<Val> {
+        let v = self.expr(list, None)?;
+        let v = self.defined(v, list.span)?;
+        let (Ty::Items(elem, _), Vk::Path(p)) = (&v.ty, &v.kind) else {
+            if v.ty.is_error() { return Err(Reported); }
+            let s = self.show(&v.ty);
+            return Err(self.err("E0301", list.span, format!("expected a list field, found {s}")));
+        };
+        let (elem, list_path) = (elem.clone(), p.clone());
+        self.named_list(&elem, list.span)?;
+        let (name, token) = (self.bytes_arg(name)?, self.bytes_arg(token)?);
+        Ok(Val::pure(Ty::Bool, X::new(T_BOOL, K::AnyToken { list: list_path, name, token })))
+    }
+
+    /// `u32(x)`, `u64(bytes)`, `Opcode(x)`.
+    pub fn convert(&mut self, ty: &Ty, args: &[Arg], span: Span) -> R<Val> {
+        let [a] = args else { return Err(self.err("E0308", span, "a conversion takes one argument")) };
+        let v = self.expr(&a.value, None)?;
+        let v = self.defined(v, a.value.span)?;
+        let t = self.cx.lower_ty(ty);
+        match (&v.ty, v.kind, ty) {
+            (Ty::Error | Ty::Never, ..) => Err(Reported),
+            (Ty::Bytes(_), Vk::Pure(b), Ty::Int { bits, signed: false }) if *bits <= 64 => self.parse_number(b, ty, *bits, span),
+            (Ty::Enum(_), Vk::Pure(e), Ty::Int { .. }) | (Ty::Int { .. } | Ty::Lit | Ty::Duration | Ty::Instant | Ty::Fault | Ty::Mac, Vk::Pure(e), Ty::Int { .. }) => {
+                Ok(Val::pure(ty.clone(), self.recast(t, e)))
+            }
+            (Ty::Bool, Vk::Pure(e), Ty::Int { .. }) => Ok(Val::pure(ty.clone(), x::if_(t, e, x::int(t, 1), x::int(t, 0)))),
+            (Ty::Int { .. } | Ty::Lit, Vk::Pure(e), Ty::Enum(en)) if self.cx.m.enums[en.index()].open => Ok(Val::pure(ty.clone(), self.recast(t, e))),
+            (Ty::Int { .. } | Ty::Lit, Vk::Pure(e), Ty::Enum(en)) => {
+                // A closed enum: none for numbers that are no variant.
+                let ranges = self.cx.m.enums[en.index()].variants.iter().map(|(_, v)| (*v, *v)).collect();
+                let v = self.once(Val::pure(U64, self_cast(e)), span);
+                let Vk::Pure(e) = v.kind else { return Err(Reported) };
+                let known = self.truth(K::InRanges(e.clone(), ranges));
+                Ok(Val::maybe(known, Val::pure(ty.clone(), x::cast(t, e))))
+            }
+            (found, ..) => { let (f, w) = (self.show(found), self.show(ty)); Err(self.err("E0301", span, format!("{f} cannot be converted to {w}"))) }
+        }
+    }
+
+    fn parse_number(&mut self, b: X, ty: &Ty, bits: u8, span: Span) -> R<Val> {
+        let opt = U64.option();
+        let ot = self.cx.lower_ty(&opt);
+        let parsed = crate::fold::fold(&self.cx.m, &x::builtin(ot, B::ParseU64, vec![b]));
+        if bits == 64 { return Ok(Val::pure(opt, parsed)); }
+        let v = self.once(Val::pure(opt, parsed), span);
+        let Vk::Pure(p) = v.kind else { return Err(Reported) };
+        let value = x::unwrap(T_U64, p.clone());
+        let fits = x::and(x::is_some(p), x::cmp(BinOp::Lt, value.clone(), x::u64(1 << bits)));
+        let t = self.cx.lower_ty(ty);
+        Ok(Val::maybe(fits, Val::pure(ty.clone(), x::cast(t, value))))
+    }
+
+    /// `parse Unit(bytes)`, as `parse(Unit(bytes))`: in tests.
+    fn parse(&mut self, e: &Expr, span: Span) -> R<Val> {
+        let ExprKind::Call(f, args) = &*e.kind else { return Err(self.err("E0308", span, "write `parse Unit(bytes)`")) };
+        let [a] = args.as_slice() else { return Err(self.err("E0308", span, "write `parse Unit(bytes)`")) };
+        if self.kind != Kind::Test { return Err(self.err("E0309", span, "`parse` is for tests")); }
+        let id = self.cx.expr_item(self.module, f);
+        let Some(crate::compiler::Item::Unit(u)) = id.map(|id| self.cx.item(id, f.span)).transpose()? else {
+            return Err(self.err("E0201", f.span, "this is no unit"));
+        };
+        let bytes = self.bytes_arg(&a.value)?;
+        let dst = self.new_local("", &Ty::Msg(u));
+        let ok = self.new_local("", &Ty::Bool);
+        self.push(span, ir::StmtKind::Parse { unit: u, bytes, dst, ok });
+        let there = self.local_expr(ok);
+        Ok(Val::maybe(there, Val::path(Ty::Msg(u), x::msg(dst))))
+    }
+
+    fn bytes_of_message(&mut self, e: &Expr, span: Span) -> R<Val> {
+        if self.kind != Kind::Test { return Err(self.err("E0309", span, "`bytes_of` is for tests")); }
+        let v = self.expr(e, None)?;
+        let msg = self.outgoing(&v, e.span)?;
+        let ty = Ty::Bytes(1 << 24);
+        let dst = self.new_local("", &ty);
+        self.push(span, ir::StmtKind::Render { msg, dst });
+        Ok(Val::pure(ty, self.local_expr(dst)))
+    }
+
+    pub fn byte_ty(&self) -> ir::TyId { T_U8 }
+}
+
+fn self_cast(e: X) -> X { x::cast(T_U64, e) }

@@ -1,0 +1,298 @@
+//! Calls of functions. A pure function is one of the IR; one that takes messages or touches state is put in place of its call.
+
+use super::deliver::Sink;
+use super::{Binding, Kind, Lower, Ret};
+use crate::compiler::{Compiler, FnInfo, How, Item, Reported, R};
+use crate::consts;
+use crate::names::Found;
+use crate::ty::Ty;
+use crate::val::{Val, Vk};
+use crate::x;
+use std::rc::Rc;
+use wireloom_ir as ir;
+use ir::StmtKind;
+use wireloom_syntax::ast::{Arg, Block, Expr, ExprKind, FnBody, Ident, Span};
+use wireloom_syntax::Diagnostic;
+
+/// What a call means.
+pub enum Callee { Fn(Rc<FnInfo>), Builtin(Ident), Convert(Ty), Method(Expr, Ident) }
+
+impl Lower<'_, '_> {
+    pub fn call(&mut self, e: &Expr, f: &Expr, args: &[Arg], want: Option<&Ty>) -> R<Val> {
+        match self.callee(f)? {
+            Callee::Fn(info) => self.call_fn(&info, args, e.span, None),
+            Callee::Builtin(name) => self.builtin(&name, args, e.span, want),
+            Callee::Convert(ty) => self.convert(&ty, args, e.span),
+            Callee::Method(base, name) => self.method(&base, &name, args, e.span, want),
+        }
+    }
+
+    pub fn callee(&mut self, f: &Expr) -> R<Callee> {
+        match &*f.kind {
+            ExprKind::Name(n) => {
+                if self.in_app {
+                    if let Some(f) = self.cx.app.function(&n.name) { return Ok(Callee::Fn(f)); }
+                }
+                let found = self.cx.names.find(self.module, &[&n.name]);
+                if let Some((Found::Item(id), 1)) = found {
+                    match self.cx.item(id, n.span)? {
+                        Item::Fn(f) => return Ok(Callee::Fn(f)),
+                        Item::Enum(e) => return Ok(Callee::Convert(Ty::Enum(e))),
+                        _ => {}
+                    }
+                }
+                match consts::int_name(&n.name) {
+                    Some(t) => Ok(Callee::Convert(t)),
+                    None => Ok(Callee::Builtin(n.clone())),
+                }
+            }
+            ExprKind::Field(Some(base), name) => {
+                let local = consts::dotted(base).and_then(|p| p.first().map(|n| n.name.clone()))
+                    .is_some_and(|n| self.lookup(&n).is_some() || (self.in_app && self.cx.app.has(&n)));
+                if !local {
+                    if let Some(id) = self.cx.expr_item(self.module, f) {
+                        match self.cx.item(id, f.span)? {
+                            Item::Fn(f) => return Ok(Callee::Fn(f)),
+                            Item::Enum(e) => return Ok(Callee::Convert(Ty::Enum(e))),
+                            _ => return Err(self.err("E0301", f.span, "this is no function")),
+                        }
+                    }
+                    if let Some(parts) = consts::dotted(f) {
+                        let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).collect();
+                        if let Some((Found::Module(_), n)) = self.cx.names.find(self.module, &names) {
+                            let what = format!("module `{}` has no function `{}`", names[..n].join("."), name.name);
+                            let known = self.cx.names.known(self.module);
+                            let hint = crate::names::suggest(&names.join("."), known.iter().map(String::as_str));
+                            return Err(self.cx.report(crate::names::with_hint(Diagnostic::error("E0201", f.span, what), hint)));
+                        }
+                    }
+                }
+                Ok(Callee::Method(base.clone(), name.clone()))
+            }
+            ExprKind::Error => Err(Reported),
+            _ => Err(self.err("E0301", f.span, "this is no function")),
+        }
+    }
+
+    /// Arguments in the order of the parameters.
+    fn arguments<'e>(&mut self, info: &FnInfo, args: &'e [Arg], span: Span) -> R<Vec<&'e Expr>> {
+        let mut slots: Vec<Option<&Expr>> = vec![None; info.params.len()];
+        let mut at = 0;
+        for a in args {
+            let i = match &a.name {
+                Some(n) => match info.params.iter().position(|(p, _)| p.name == n.name) {
+                    Some(i) => i,
+                    None => return Err(self.err("E0308", n.span, format!("`{}` has no parameter `{}`", info.name, n.name))),
+                },
+                None => { at += 1; at - 1 }
+            };
+            match slots.get_mut(i) {
+                Some(s @ None) => *s = Some(&a.value),
+                Some(Some(_)) => return Err(self.err("E0308", a.value.span, "this parameter is given twice")),
+                None => return Err(self.err("E0308", span, format!("`{}` takes {} arguments, found {}", info.name, info.params.len(), args.len()))),
+            }
+        }
+        match slots.iter().copied().collect::<Option<Vec<_>>>() {
+            Some(all) => Ok(all),
+            None => Err(self.err("E0308", span, format!("`{}` takes {} arguments, found {}", info.name, info.params.len(), args.len()))),
+        }
+    }
+
+    pub fn call_fn(&mut self, info: &Rc<FnInfo>, args: &[Arg], span: Span, sink: Option<Sink>) -> R<Val> {
+        let args = self.arguments(info, args, span)?;
+        let mut vals = Vec::new();
+        for ((_, t), a) in info.params.iter().zip(args) {
+            vals.push(self.argument(a, t));
+        }
+        let vals = vals.into_iter().collect::<R<Vec<_>>>()?;
+        match self.cx.function(info, span)? {
+            How::Func(id) => {
+                let exprs = vals.into_iter().map(|v| match v.kind { Vk::Pure(e) => Ok(e), _ => Err(Reported) }).collect::<R<Vec<_>>>()?;
+                let t = self.cx.lower_ty(&info.ret);
+                let call = ir::Expr::new(t, ir::ExprKind::Call(id, exprs));
+                if self.kind == Kind::Const { return Err(self.err("E0306", span, "a function is not called at compile time")); }
+                Ok(Val::pure(info.ret.clone(), call))
+            }
+            _ => self.inline(info, vals, span, sink),
+        }
+    }
+
+    fn argument(&mut self, a: &Expr, t: &Ty) -> R<Val> {
+        if t.is_plain() {
+            let e = self.expr_as(a, t)?;
+            return Ok(Val::pure(t.clone(), e));
+        }
+        let v = self.expr(a, Some(t))?;
+        let v = if t.is_option() { v } else { self.defined(v, a.span)? };
+        match (&v.ty, t) {
+            (a, b) if a == b => Ok(v),
+            (Ty::Items(x, n), Ty::Items(y, m)) if x == y && n <= m => Ok(v),
+            (found, _) => { let found = found.clone(); Err(self.mismatch(t, &found, a.span)) }
+        }
+    }
+
+    /// Puts a function's body in the place of its call.
+    fn inline(&mut self, info: &Rc<FnInfo>, vals: Vec<Val>, span: Span, sink: Option<Sink>) -> R<Val> {
+        if self.pure_only() { return Err(self.involved(span)); }
+        if self.inlined.contains(&info.name) || self.inlined.len() >= 16 { return Err(self.cx.recursion(&info.name, span)); }
+        let vals: Vec<Val> = vals.into_iter().map(|v| self.once(v, span)).collect();
+        let scope = info.params.iter().zip(vals).map(|((n, _), val)| Binding {
+            name: n.name.clone(), span: n.span, val, var: None, used: true, epoch: self.epoch, state: false, reply: false,
+        }).collect();
+        let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
+        let (module, in_app) = (self.module, self.in_app);
+        (self.module, self.in_app) = (info.module, info.in_app);
+        let (dot, params_of) = (self.dot.take(), self.params_of.take());
+        self.inlined.push(info.name.clone());
+        let made = self.deeper(span, |s| s.inline_body(info, span, sink));
+        self.inlined.pop();
+        self.scopes = scopes;
+        (self.module, self.in_app) = (module, in_app);
+        (self.dot, self.params_of) = (dot, params_of);
+        made
+    }
+
+    fn inline_body(&mut self, info: &Rc<FnInfo>, span: Span, sink: Option<Sink>) -> R<Val> {
+        let plain = info.ret.is_plain() && info.ret != Ty::Unit;
+        match &info.ast.body {
+            FnBody::Extern(_) => Err(self.err("E0309", span, "a function in C takes and gives plain data only")),
+            FnBody::Expr(e) => match sink {
+                Some(sink) => self.deliver(e, &sink),
+                None => self.inline_value(info, e),
+            },
+            FnBody::Block(b) if !has_return(b) => match sink {
+                Some(sink) => self.deliver_block(b, &sink),
+                None if plain => {
+                    let v = self.block(b, Some(&info.ret))?;
+                    if v.is_never() { return Ok(v); }
+                    let e = self.coerce(v, &info.ret, span)?;
+                    Ok(Val::pure(info.ret.clone(), e))
+                }
+                None => self.block(b, Some(&info.ret)),
+            },
+            FnBody::Block(b) => self.inline_returns(info, b, span, sink, plain),
+        }
+    }
+
+    fn inline_value(&mut self, info: &Rc<FnInfo>, e: &Expr) -> R<Val> {
+        if info.ret.is_plain() && info.ret != Ty::Unit {
+            let x = self.expr_as(e, &info.ret)?;
+            return Ok(Val::pure(info.ret.clone(), x));
+        }
+        self.expr(e, Some(&info.ret))
+    }
+
+    /// `return` in an inlined body leaves a loop of one round.
+    fn inline_returns(&mut self, info: &Rc<FnInfo>, b: &Block, span: Span, sink: Option<Sink>, plain: bool) -> R<Val> {
+        if !plain && info.ret != Ty::Unit && sink.is_none() {
+            return Err(self.cx.report(Diagnostic::error("E0309", span, format!("`{}` gives a message by `return`, which can only be sent on at once", info.name))
+                .hint("use the call directly in `reply`, `call` or `->`")));
+        }
+        let result = plain.then(|| self.new_local("", &info.ret));
+        let done = self.temp("", &Ty::Bool, x::boolean(false), span);
+        let ret = Ret::Inline { result, ty: info.ret.clone(), done, loops: self.loops, sink: sink.clone() };
+        let outer = std::mem::replace(&mut self.ret, ret);
+        let (made, mut block) = self.sub(|s| -> R<()> {
+            match &sink {
+                Some(sink) => { s.deliver_block(b, sink)?; }
+                None => {
+                    let v = s.block(b, Some(&info.ret))?;
+                    if let (Some(l), false) = (result, v.is_never()) {
+                        let e = s.coerce(v, &info.ret, span)?;
+                        s.push(span, StmtKind::Set(l, e));
+                    }
+                }
+            }
+            Ok(())
+        });
+        self.ret = outer;
+        made?;
+        let sp = self.cx.span(span);
+        block.push(x::stmt(sp, StmtKind::Break));
+        self.push(span, StmtKind::Loop { max: 1, body: block });
+        Ok(match result { Some(l) => Val::pure(info.ret.clone(), self.local_expr(l)), None => Val::unit() })
+    }
+}
+
+impl Compiler<'_> {
+    pub fn recursion(&mut self, name: &str, span: Span) -> Reported {
+        self.report(Diagnostic::error("E0501", span, format!("`{name}` calls itself")).label("recursion")
+            .note("every program ends: functions may not call themselves, not even through others").hint("use `for`, `fold` or `loop max N`"))
+    }
+
+    /// Compiles a function at its first use.
+    pub fn function(&mut self, info: &Rc<FnInfo>, span: Span) -> R<How> {
+        match info.how.get() {
+            How::Unseen => {}
+            How::Busy => { let r = self.recursion(&info.name, span); return Err(r); }
+            How::Failed => return Err(Reported),
+            how => return Ok(how),
+        }
+        if info.params.iter().any(|(_, t)| !t.is_plain()) || !info.ret.is_plain() {
+            info.how.set(How::Inline);
+            return Ok(How::Inline);
+        }
+        info.how.set(How::Busy);
+        let how = self.compile_function(info);
+        info.how.set(how);
+        if how == How::Failed { Err(Reported) } else { Ok(how) }
+    }
+
+    fn compile_function(&mut self, info: &Rc<FnInfo>) -> How {
+        let ret = self.lower_ty(&info.ret);
+        let span = self.span(info.ast.name.span);
+        let func = |body| ir::Func { name: info.name.clone(), span, params: info.params.len() as u32, ret, body };
+        if let FnBody::Extern(file) = &info.ast.body {
+            let f = func(ir::FuncBody::Extern { file: file.clone(), symbol: info.name.clone() });
+            self.m.funcs.push(f);
+            return How::Func(ir::FuncId(self.m.funcs.len() as u32 - 1));
+        }
+        let mut l = Lower::new(self, info.module, Kind::Func);
+        l.in_app = info.in_app;
+        l.place = format!("fn {}", info.name);
+        l.ret = Ret::Body(info.ret.clone());
+        for (n, t) in &info.params {
+            let local = l.new_local(&n.name, t);
+            let e = l.local_expr(local);
+            l.bind_all(&[(n.clone(), Val::pure(t.clone(), e))]);
+        }
+        let made = l.function_body(info);
+        l.leave();
+        let impure = l.impure;
+        let body = ir::Body { locals: std::mem::take(&mut l.locals), block: std::mem::take(&mut l.out) };
+        match made {
+            Err(_) => How::Failed,
+            Ok(()) if impure => How::Inline,
+            Ok(()) => {
+                self.m.funcs.push(func(ir::FuncBody::Body(body)));
+                How::Func(ir::FuncId(self.m.funcs.len() as u32 - 1))
+            }
+        }
+    }
+}
+
+impl Lower<'_, '_> {
+    fn function_body(&mut self, info: &FnInfo) -> R<()> {
+        let (v, span) = match &info.ast.body {
+            FnBody::Expr(e) => (self.expr(e, Some(&info.ret))?, e.span),
+            FnBody::Block(b) => (self.block(b, Some(&info.ret))?, b.span),
+            FnBody::Extern(_) => return Ok(()),
+        };
+        if v.is_never() { return Ok(()); }
+        if info.ret == Ty::Unit {
+            self.push(span, StmtKind::Return(None));
+            return Ok(());
+        }
+        if v.ty == Ty::Unit {
+            let want = self.show(&info.ret);
+            return Err(self.cx.report(Diagnostic::error("E0301", info.ast.name.span, format!("`{}` must give {want} on every way", info.name))
+                .label("ends without a value").hint("its last line is its value: an expression without `let`, or `return …`")));
+        }
+        let e = self.coerce(v, &info.ret, span)?;
+        self.push(span, StmtKind::Return(Some(e)));
+        Ok(())
+    }
+}
+
+/// Whether a block has a `return` anywhere.
+pub fn has_return(b: &Block) -> bool { format!("{b:?}").contains("Return(") }

@@ -1,0 +1,255 @@
+//! Conversions without words: constants to their width, integers to wider ones, values to options, options that are known to
+//! be there to their values.
+
+use super::{Kind, Lower};
+use crate::compiler::{Reported, R, T_BOOL, T_U64};
+use crate::ty::{size, Ty, U64};
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::{BinOp, Expr, ExprKind, FaultKind};
+use wireloom_syntax::ast::Span;
+use wireloom_syntax::Diagnostic;
+
+impl Lower<'_, '_> {
+    pub fn mismatch(&mut self, want: &Ty, found: &Ty, span: Span) -> Reported {
+        if want.is_error() || found.is_error() { return Reported; }
+        let (w, f) = (self.show(want), self.show(found));
+        let mut d = Diagnostic::error("E0301", span, format!("expected {w}, found {f}")).label(format!("this is {f}"));
+        match (want, found) {
+            (Ty::Int { .. }, Ty::Int { .. }) => d = d.hint(format!("convert it: `{w}(…)`")),
+            (Ty::Int { .. }, Ty::Enum(_)) => d = d.hint(format!("convert it: `{w}(…)`")),
+            (Ty::Bytes(_), t) if t.int_bits().is_some() || matches!(t, Ty::Ip | Ty::Endpoint) => d = d.hint("convert it: `text(…)`"),
+            _ => {}
+        }
+        self.cx.report(d)
+    }
+
+    /// The value as data of the type.
+    pub fn coerce(&mut self, v: Val, want: &Ty, span: Span) -> R<Expr> {
+        let t = self.cx.lower_ty(want);
+        if v.ty == *want {
+            return match v.kind {
+                Vk::Pure(e) => Ok(e),
+                Vk::Maybe(c, inner) => self.maybe_expr(c, *inner, want, span),
+                _ => Err(self.no_data(want, span)),
+            };
+        }
+        match (&v.ty, want) {
+            (Ty::Error, _) | (_, Ty::Error) => Err(Reported),
+            (Ty::Never, _) => Ok(self.zero(want)),
+            (Ty::None, Ty::Option(_)) => Ok(Expr::new(t, ExprKind::None)),
+            (Ty::Option(a), Ty::Option(b)) => match v.kind {
+                Vk::Maybe(c, inner) => self.maybe_expr(c, *inner, want, span),
+                Vk::Pure(e) => self.option_widen(e, a, b, t, want, span),
+                _ => Err(self.no_data(want, span)),
+            },
+            (_, Ty::Option(inner)) => {
+                let e = self.coerce(v, inner, span)?;
+                Ok(Expr::new(t, ExprKind::Some(e)))
+            }
+            (Ty::Option(_), _) => { let v = self.defined(v, span)?; self.coerce(v, want, span) }
+            (Ty::Lit, _) => self.literal(v, want, t, span),
+            (Ty::Int { bits: a, signed: s }, Ty::Int { bits: b, signed: r }) if (s == r && a <= b) || (!s && *r && a < b) => match v.kind {
+                Vk::Pure(e) => Ok(self.recast(t, e)),
+                _ => Err(Reported),
+            },
+            (Ty::Bytes(a), Ty::Bytes(b)) => self.bytes(v.kind, *a, *b, t, span),
+            (Ty::Tuple(a), Ty::Tuple(b)) if a.len() == b.len() => self.tuple(v.kind, a.clone(), b.clone(), t, span),
+            (Ty::List(a, n), Ty::List(b, m)) if a == b && n <= m || matches!((&v.ty, want), (Ty::List(_, 0), Ty::List(..))) => match v.kind {
+                Vk::Pure(e) => Ok(x::cast(t, e)),
+                _ => Err(Reported),
+            },
+            _ => { let found = v.ty.clone(); Err(self.mismatch(want, &found, span)) }
+        }
+    }
+
+    /// A cast that evaluates constants at once.
+    pub fn recast(&mut self, t: ir::TyId, e: Expr) -> Expr {
+        match x::as_int(&e) {
+            Some(_) => crate::fold::fold(&self.cx.m, &x::cast(t, e)),
+            None => x::cast(t, e),
+        }
+    }
+
+    fn no_data(&mut self, ty: &Ty, span: Span) -> Reported {
+        if ty.is_error() { return Reported; }
+        let s = self.show(ty);
+        self.cx.report(Diagnostic::error("E0309", span, format!("{s} is no value that can be kept or computed with"))
+            .hint("read its fields, pass it on, or use `raw(…)` for its bytes"))
+    }
+
+    fn maybe_expr(&mut self, c: Expr, inner: Val, want: &Ty, span: Span) -> R<Expr> {
+        let Ty::Option(it) = want else { return Err(Reported) };
+        let e = self.coerce(inner, it, span)?;
+        let t = self.cx.lower_ty(want);
+        Ok(x::if_(t, c, Expr::new(t, ExprKind::Some(e)), Expr::new(t, ExprKind::None)))
+    }
+
+    fn option_widen(&mut self, e: Expr, a: &Ty, b: &Ty, t: ir::TyId, want: &Ty, span: Span) -> R<Expr> {
+        if let (Ty::Bytes(x), Ty::Bytes(y)) = (a, b) {
+            if x <= y { return Ok(x::cast(t, e)); }
+        }
+        let at = self.cx.lower_ty(a);
+        let some = x::is_some(e.clone());
+        let value = Val::pure(a.clone(), x::unwrap(at, e));
+        self.maybe_expr(some, value, want, span)
+    }
+
+    fn literal(&mut self, v: Val, want: &Ty, t: ir::TyId, span: Span) -> R<Expr> {
+        let (Vk::Pure(e), Some(bits)) = (&v.kind, want.int_bits()) else { return Err(self.mismatch(want, &Ty::Lit, span)) };
+        if matches!(want, Ty::Duration | Ty::Instant) {
+            return Err(self.cx.report(Diagnostic::error("E0301", span, "a duration needs its unit").hint("write `10s` or `50ms`")));
+        }
+        let e = crate::fold::fold(&self.cx.m, e);
+        let Some(n) = x::as_int(&e) else { return Ok(x::cast(t, e)) };
+        let signed = matches!(want, Ty::Int { signed: true, .. });
+        let top = if signed { bits - 1 } else { bits };
+        let negative = signed && n >> 63 == 1;
+        if !negative && top < 128 && n >> top != 0 {
+            let s = self.show(want);
+            return Err(self.cx.report(Diagnostic::error("E0304", span, format!("{n} does not fit into {s}")).label("too large")));
+        }
+        Ok(x::int(t, crate::fold::wrap(&self.cx.m, t, n)))
+    }
+
+    fn bytes(&mut self, kind: Vk, from: u64, to: u64, t: ir::TyId, span: Span) -> R<Expr> {
+        let Vk::Pure(e) = kind else { return Err(Reported) };
+        if let ExprKind::Bytes(b) = &*e.kind {
+            if b.len() as u64 <= to { return Ok(Expr::new(t, ExprKind::Bytes(b.clone()))); }
+        }
+        if from > to {
+            if matches!(self.kind, Kind::Clause | Kind::Const) || matches!(&*e.kind, ExprKind::Bytes(_)) {
+                return Err(self.cx.report(Diagnostic::error("E0302", span, format!("up to {} bytes do not fit into bytes<{}>", size(from), size(to)))
+                    .hint("cut it with `slice(x, 0, n)`, or give the other a larger maximum")));
+            }
+            let fits = x::cmp(BinOp::Le, x::len_bytes(e.clone()), x::u64(to));
+            self.guard(fits, FaultKind::TOO_LONG, span);
+        }
+        Ok(x::cast(t, e))
+    }
+
+    fn tuple(&mut self, kind: Vk, a: Vec<Ty>, b: Vec<Ty>, t: ir::TyId, span: Span) -> R<Expr> {
+        let Vk::Pure(e) = kind else { return Err(Reported) };
+        let mut parts = Vec::new();
+        for (i, (a, b)) in a.iter().zip(&b).enumerate() {
+            let part = self.get(&e, i as u32, a);
+            parts.push(self.coerce(Val::pure(a.clone(), part), b, span)?);
+        }
+        Ok(Expr::new(t, ExprKind::Make(parts)))
+    }
+
+    /// A part of a record or tuple.
+    pub fn get(&mut self, e: &Expr, i: u32, ty: &Ty) -> Expr {
+        if let ExprKind::Make(es) = &*e.kind {
+            if let Some(e) = es.get(i as usize) { return e.clone(); }
+        }
+        let t = self.cx.lower_ty(ty);
+        Expr::new(t, ExprKind::Get(e.clone(), i))
+    }
+
+    /// The zero value: what missing entries and omitted fields are.
+    pub fn zero(&mut self, ty: &Ty) -> Expr {
+        let t = self.cx.lower_ty(ty);
+        let kind = match ty {
+            Ty::Bool => ExprKind::Bool(false),
+            Ty::Bytes(_) => ExprKind::Bytes(vec![]),
+            Ty::Option(_) | Ty::None => ExprKind::None,
+            Ty::List(..) => ExprKind::MakeList(vec![]),
+            Ty::Tuple(ts) => ExprKind::Make(ts.iter().map(|t| self.zero(t)).collect()),
+            Ty::Record(r) => {
+                let fields = self.cx.records[r.index()].clone();
+                ExprKind::Make(fields.iter().map(|(_, t)| self.zero(t)).collect())
+            }
+            _ => ExprKind::Int(0),
+        };
+        Expr::new(t, kind)
+    }
+
+    /// The condition under which an option is there.
+    pub fn is_there(&self, v: &Val) -> Option<Expr> {
+        match (&v.ty, &v.kind) {
+            (Ty::None, _) => Some(x::boolean(false)),
+            (Ty::Option(_), Vk::Maybe(c, _)) => Some(c.clone()),
+            (Ty::Option(_), Vk::Pure(e)) => Some(x::is_some(e.clone())),
+            _ => None,
+        }
+    }
+
+    /// The value inside an option, without asking whether it is there.
+    pub fn inner(&mut self, v: Val) -> Val {
+        match (v.ty, v.kind) {
+            (Ty::Option(_), Vk::Maybe(_, inner)) => Val { caseless: v.caseless | inner.caseless, ..*inner },
+            (Ty::Option(t), Vk::Pure(e)) => {
+                let it = self.cx.lower_ty(&t);
+                Val { caseless: v.caseless, ..Val::pure(*t, x::unwrap(it, e)) }
+            }
+            (ty, kind) => Val { ty, kind, caseless: v.caseless },
+        }
+    }
+
+    /// The value of an option that is known to be there, or guarded by a fault. Other values are as they are.
+    pub fn defined(&mut self, v: Val, span: Span) -> R<Val> {
+        let Some(cond) = self.is_there(&v) else { return Ok(v) };
+        if self.proven(&cond) { return Ok(self.inner(v)); }
+        if x::as_bool(&cond) == Some(false) { return Err(self.cx.error("E0305", span, "`none` has no value")); }
+        // A field that is there in some cases only must be asked for; data may also be required.
+        if matches!(v.kind, Vk::Maybe(..)) || matches!(self.kind, Kind::Clause | Kind::Const) {
+            return Err(self.cx.report(Diagnostic::error("E0305", span, "this may be absent here").label("an option")
+                .hint("ask first: `if x { … }`, `if let y = x { … }`, `match`, or give an alternative: `x else …`")));
+        }
+        let v = self.once(v, span);
+        if let Some(cond) = self.is_there(&v) { self.guard(cond, FaultKind::NONE_VALUE, span); }
+        Ok(self.inner(v))
+    }
+
+    /// A value as a condition: bools, and options (whether they are there).
+    pub fn cond_of(&mut self, v: Val, span: Span) -> R<Expr> {
+        if let Some(c) = self.is_there(&v) { return Ok(c); }
+        match (&v.ty, v.kind) {
+            (Ty::Bool, Vk::Pure(e)) => Ok(e),
+            (Ty::Never, _) => Ok(x::boolean(false)),
+            (Ty::Error, _) => Err(Reported),
+            (t, _) => {
+                let s = self.show(t);
+                Err(self.cx.report(Diagnostic::error("E0301", span, format!("expected a condition, found {s}")).label("neither bool nor option")))
+            }
+        }
+    }
+
+    /// The type that both can become.
+    pub fn join(&mut self, a: &Ty, b: &Ty) -> Option<Ty> {
+        Some(match (a, b) {
+            (a, b) if a == b => a.clone(),
+            (Ty::Error, _) | (_, Ty::Error) => Ty::Error,
+            (Ty::Never, t) | (t, Ty::Never) => t.clone(),
+            (Ty::Lit, t) | (t, Ty::Lit) if matches!(t, Ty::Int { .. }) => t.clone(),
+            (Ty::Int { bits: x, signed: s }, Ty::Int { bits: y, signed: r }) if s == r => Ty::Int { bits: *x.max(y), signed: *s },
+            (Ty::Bytes(x), Ty::Bytes(y)) => Ty::Bytes(*x.max(y)),
+            (Ty::None, Ty::Option(t)) | (Ty::Option(t), Ty::None) => Ty::Option(t.clone()),
+            (Ty::None, t) | (t, Ty::None) => { let t = if *t == Ty::Lit { U64 } else { t.clone() }; t.option() }
+            (Ty::Option(x), Ty::Option(y)) => self.join(x, y)?.option(),
+            (Ty::Option(x), y) | (y, Ty::Option(x)) => self.join(x, y)?.option(),
+            (Ty::Tuple(x), Ty::Tuple(y)) if x.len() == y.len() => {
+                Ty::Tuple(x.iter().zip(y).map(|(x, y)| self.join(x, y)).collect::<Option<_>>()?)
+            }
+            (Ty::List(x, n), Ty::List(y, m)) if x == y => Ty::List(x.clone(), *n.max(m)),
+            _ => return None,
+        })
+    }
+
+    /// Types that an expression cannot leave open.
+    pub fn settled(&self, t: &Ty) -> Ty {
+        match t {
+            Ty::Lit => U64,
+            Ty::Tuple(ts) => Ty::Tuple(ts.iter().map(|t| self.settled(t)).collect()),
+            Ty::Option(t) => self.settled(t).option(),
+            t => t.clone(),
+        }
+    }
+
+    /// A bytes value, u64 for its length.
+    pub fn length_of(&self, e: Expr) -> Expr { x::cast(T_U64, x::len_bytes(e)) }
+
+    pub fn truth(&self, e: ExprKind) -> Expr { Expr::new(T_BOOL, e) }
+}

@@ -1,0 +1,315 @@
+//! Branches: `if`, `if let`, `match`, `else`, blocks. Every form is a [`Lower::branch`] of two ways.
+
+use super::ops::only_requires;
+use super::{Lower, Replied};
+use crate::compiler::{Reported, R};
+use crate::ty::Ty;
+use crate::val::Val;
+use crate::x;
+use wireloom_ir as ir;
+use ir::StmtKind;
+use wireloom_syntax::ast::{Arm, Block, Expr, ExprKind, Pattern, Span, StmtKind as S};
+use wireloom_syntax::Diagnostic;
+
+/// What remains after one way of a branch.
+struct Way { val: R<Val>, block: ir::Block, replied: Replied, epoch: u32 }
+
+impl Lower<'_, '_> {
+    pub fn block(&mut self, b: &Block, want: Option<&Ty>) -> R<Val> {
+        self.enter();
+        let v = self.block_here(b, want);
+        self.leave();
+        v
+    }
+
+    /// A block's statements in the current scope; its last expression is its value.
+    pub fn block_here(&mut self, b: &Block, want: Option<&Ty>) -> R<Val> {
+        let mut failed = false;
+        let mut dead = false;
+        let last = b.stmts.len().saturating_sub(1);
+        let mut value = Val::unit();
+        for (i, s) in b.stmts.iter().enumerate() {
+            if dead {
+                let d = Diagnostic::warning("W0904", s.span, "this is never reached").label("unreachable").hint("remove it");
+                self.cx.report(d);
+                break;
+            }
+            let r = match &s.kind {
+                S::Expr(e) if i == last && want != Some(&Ty::Unit) => self.expr(e, want),
+                _ => self.stmt(s).map(|never| if never { Val::never() } else { Val::unit() }),
+            };
+            match r {
+                Ok(v) => {
+                    dead = v.is_never();
+                    if dead || i == last { value = v; }
+                }
+                Err(Reported) => failed = true,
+            }
+        }
+        if failed { Err(Reported) } else if dead { Ok(Val::never()) } else { Ok(value) }
+    }
+
+    /// Two ways, of which the condition picks one.
+    pub fn branch(
+        &mut self, cond: ir::Expr, span: Span, want: Option<&Ty>,
+        then: impl FnOnce(&mut Self) -> R<Val>, other: impl FnOnce(&mut Self) -> R<Val>,
+    ) -> R<Val> {
+        let start = (self.replied, self.epoch);
+        let a = self.way(&cond, true, then);
+        (self.replied, self.epoch) = start;
+        let b = self.way(&cond, false, other);
+        let never = |w: &Way| matches!(&w.val, Ok(v) if v.is_never());
+        (self.replied, self.epoch) = match (never(&a), never(&b)) {
+            (true, _) => (b.replied, b.epoch),
+            (_, true) => (a.replied, a.epoch),
+            _ => (if a.replied == b.replied { a.replied } else { Replied::Maybe }, a.epoch.max(b.epoch)),
+        };
+        if never(&a) { self.assume(&cond, false); }
+        if never(&b) { self.assume(&cond, true); }
+        self.merge(cond, span, want, a, b)
+    }
+
+    fn way(&mut self, cond: &ir::Expr, holds: bool, f: impl FnOnce(&mut Self) -> R<Val>) -> Way {
+        let (val, block) = self.sub(|s| { s.assume(cond, holds); f(s) });
+        Way { val, block, replied: self.replied, epoch: self.epoch }
+    }
+
+    fn merge(&mut self, cond: ir::Expr, span: Span, want: Option<&Ty>, a: Way, b: Way) -> R<Val> {
+        let (va, vb) = (a.val?, b.val?);
+        let discard = want == Some(&Ty::Unit) || va.ty == Ty::Unit || vb.ty == Ty::Unit || (va.is_never() && vb.is_never());
+        if discard {
+            let never = va.is_never() && vb.is_never();
+            if !a.block.is_empty() || !b.block.is_empty() {
+                if self.pure_only() { return Err(self.involved(span)); }
+                self.push(span, StmtKind::If { cond, then: a.block, other: b.block });
+            }
+            return Ok(if never { Val::never() } else { Val::unit() });
+        }
+        let joined = match want {
+            Some(w) if va.ty == Ty::Lit && vb.ty == Ty::Lit && w.is_int() => Some(w.clone()),
+            _ => self.join(&va.ty, &vb.ty),
+        };
+        let Some(ty) = joined else {
+            let (ta, tb) = (self.show(&va.ty), self.show(&vb.ty));
+            return Err(self.cx.report(Diagnostic::error("E0301", span, format!("the two ways have different types: {ta} and {tb}"))));
+        };
+        let ty = self.settled(&ty);
+        if !ty.is_plain() {
+            if ty.is_error() { return Err(Reported); }
+            let s = self.show(&ty);
+            return Err(self.cx.report(Diagnostic::error("E0309", span, format!("{s} cannot be chosen as a value"))
+                .hint("do what is to be done with it (`reply`, `call`, `->`) in each branch")));
+        }
+        let (ea, ba) = self.finish(va, a.block, &ty, span)?;
+        let (eb, bb) = self.finish(vb, b.block, &ty, span)?;
+        if let (Some(ra), Some(rb), Some(ea), Some(eb)) = (only_requires(&ba), only_requires(&bb), &ea, &eb) {
+            for (c, kind, place, sp) in ra {
+                self.out.push(x::stmt(sp, StmtKind::Require { cond: x::or(x::not(cond.clone()), c), kind, place }));
+            }
+            for (c, kind, place, sp) in rb {
+                self.out.push(x::stmt(sp, StmtKind::Require { cond: x::or(cond.clone(), c), kind, place }));
+            }
+            let t = self.cx.lower_ty(&ty);
+            return Ok(Val::pure(ty, x::if_(t, cond, ea.clone(), eb.clone())));
+        }
+        if self.pure_only() { return Err(self.involved(span)); }
+        let t = self.new_local("", &ty);
+        let sp = self.cx.span(span);
+        let set = |mut block: ir::Block, e: Option<ir::Expr>| { if let Some(e) = e { block.push(x::stmt(sp, StmtKind::Set(t, e))); } block };
+        let (then, other) = (set(ba, ea), set(bb, eb));
+        self.push(span, StmtKind::If { cond, then, other });
+        Ok(Val::pure(ty, self.local_expr(t)))
+    }
+
+    /// A way's value as the common type; what that needs goes to the way's own block. None: it does not come back.
+    fn finish(&mut self, v: Val, block: ir::Block, ty: &Ty, span: Span) -> R<(Option<ir::Expr>, ir::Block)> {
+        if v.is_never() { return Ok((None, block)); }
+        let out = std::mem::replace(&mut self.out, block);
+        let e = self.coerce(v, ty, span);
+        let block = std::mem::replace(&mut self.out, out);
+        Ok((Some(e?), block))
+    }
+
+    /// A piece under the condition of a comprehension; `if let p = e` also binds.
+    pub fn filtered(&mut self, cond: Option<&Expr>, span: Span, f: impl FnOnce(&mut Self) -> R<Val>) -> R<Val> {
+        let Some(c) = cond else { return f(self) };
+        if let ExprKind::IfLet(p, v, _, None) = &*c.kind {
+            let (there, val) = self.some_of(v)?;
+            return self.branch(there, span, Some(&Ty::Unit), |s| {
+                let inner = s.inner(val);
+                s.destructure(p, inner, span)?;
+                f(s)
+            }, |_| Ok(Val::unit()));
+        }
+        let c = self.decide(c)?;
+        self.branch(c, span, Some(&Ty::Unit), f, |_| Ok(Val::unit()))
+    }
+
+    pub fn decide(&mut self, c: &Expr) -> R<ir::Expr> {
+        let before = std::mem::replace(&mut self.decision, true);
+        let c = self.cond(c);
+        self.decision = before;
+        c
+    }
+
+    pub fn if_expr(&mut self, c: &Expr, then: &Block, other: Option<&Expr>, want: Option<&Ty>, span: Span) -> R<Val> {
+        let cond = match self.decide(c) {
+            Ok(c) => c,
+            Err(r) => {
+                // Both ways are still checked.
+                let _ = self.sub(|s| s.block(then, want));
+                if let Some(o) = other { let _ = self.sub(|s| s.expr(o, want)); }
+                return Err(r);
+            }
+        };
+        if other.is_none() {
+            return self.branch(cond, span, Some(&Ty::Unit), |s| s.block(then, Some(&Ty::Unit)), |_| Ok(Val::unit()));
+        }
+        self.branch(cond, span, want, |s| s.block(then, want), |s| match other { Some(o) => s.expr(o, want), None => Ok(Val::unit()) })
+    }
+
+    pub fn if_let(&mut self, p: &Pattern, v: &Expr, then: &Block, other: Option<&Expr>, want: Option<&Ty>, span: Span) -> R<Val> {
+        let want = if other.is_none() { Some(&Ty::Unit) } else { want };
+        let (cond, val) = self.some_of(v)?;
+        self.branch(cond, span, want, |s| {
+            let inner = s.inner(val);
+            s.destructure(p, inner, span)?;
+            s.block(then, want)
+        }, |s| match other { Some(o) => s.expr(o, want), None => Ok(Val::unit()) })
+    }
+
+    /// An option, kept, and whether it is there.
+    pub fn some_of(&mut self, v: &Expr) -> R<(ir::Expr, Val)> {
+        let before = std::mem::replace(&mut self.decision, true);
+        let val = self.expr(v, None);
+        self.decision = before;
+        let val = self.once(val?, v.span);
+        match self.is_there(&val) {
+            Some(c) => Ok((c, val)),
+            None if val.ty.is_error() => Err(Reported),
+            None => {
+                let s = self.show(&val.ty);
+                Err(self.cx.report(Diagnostic::error("E0301", v.span, format!("expected an option, found {s}")).label("always there").hint("use `let`")))
+            }
+        }
+    }
+
+    /// `e else d`.
+    pub fn else_(&mut self, a: &Expr, d: &Expr, want: Option<&Ty>) -> R<Val> {
+        if matches!(&*a.kind, ExprKind::Call1 { .. } | ExprKind::CallEach { .. } | ExprKind::CallAll { .. }) {
+            return self.call_value(a, Some(d));
+        }
+        // What could fault inside is what the alternative is for.
+        let (val, block) = self.sub(|s| s.expr(a, want));
+        let val = val?;
+        let requires: Vec<_> = block.iter().filter_map(|s| match &s.kind { StmtKind::Require { cond, .. } => Some(cond.clone()), _ => None }).collect();
+        let span = a.span;
+        if !requires.is_empty() && only_requires(&block).is_some() {
+            let mut cond = requires.into_iter().reduce(x::and).unwrap_or(x::boolean(true));
+            if let Some(c) = self.is_there(&val) { cond = x::and(cond, c); }
+            return self.branch(cond, span, want, |s| Ok(s.inner(val)), |s| s.expr(d, want));
+        }
+        self.out.extend(block);
+        if val.is_never() { return Ok(val); }
+        let val = self.once(val, span);
+        let Some(cond) = self.is_there(&val) else {
+            if val.ty.is_error() { return Err(Reported); }
+            let s = self.show(&val.ty);
+            return Err(self.cx.report(Diagnostic::error("E0301", span, format!("`else` after {s}, which is always there")).label("cannot fail").hint("remove the `else`")));
+        };
+        let inner = match &val.ty { Ty::Option(t) => Some((**t).clone()), _ => None };
+        let want = want.filter(|w| !w.is_option()).cloned().or(inner);
+        self.branch(cond, span, want.as_ref(), |s| Ok(s.inner(val)), |s| s.expr(d, want.as_ref()))
+    }
+
+    pub fn match_(&mut self, subject: &Expr, arms: &[Arm], want: Option<&Ty>, span: Span) -> R<Val> {
+        let (val, known) = self.subject(subject)?;
+        self.arms(&val, known, arms, want, span, &|s, body, want| s.expr(body, want))
+    }
+
+    /// What is matched, computed once. Tuples of plain values are matched part by part.
+    pub fn subject(&mut self, subject: &Expr) -> R<(Val, ())> {
+        let before = std::mem::replace(&mut self.decision, true);
+        let val = self.expr(subject, None);
+        self.decision = before;
+        let val = val?;
+        if val.ty.is_error() { return Err(Reported); }
+        Ok((self.once(val, subject.span), ()))
+    }
+
+    pub fn arms(&mut self, val: &Val, _known: (), arms: &[Arm], want: Option<&Ty>, span: Span, body: &dyn Fn(&mut Self, &Expr, Option<&Ty>) -> R<Val>) -> R<Val> {
+        self.exhaustive(val, arms, span)?;
+        self.arm(val, arms, 0, want, span, body)
+    }
+
+    fn arm(&mut self, val: &Val, arms: &[Arm], i: usize, want: Option<&Ty>, span: Span, body: &dyn Fn(&mut Self, &Expr, Option<&Ty>) -> R<Val>) -> R<Val> {
+        let Some(arm) = arms.get(i) else { return Ok(Val::never()) };
+        let made = self.pattern(&arm.pattern, val);
+        let (cond, binds) = match made {
+            Ok(m) => m,
+            Err(r) => { let _ = self.sub(|s| s.deeper(span, |s| s.arm(val, arms, i + 1, want, span, body))); return Err(r); }
+        };
+        let last = i + 1 == arms.len();
+        let names = binds.clone();
+        let run = |s: &mut Self| {
+            for (n, v) in names { s.bind(&n, v); }
+            body(s, &arm.body, want)
+        };
+        let Some(guard) = &arm.guard else {
+            if last || x::as_bool(&cond) == Some(true) {
+                let (v, block) = self.sub(|s| { s.assume(&cond, true); run(s) });
+                self.out.extend(block);
+                return v;
+            }
+            return self.branch(cond, span, want, run, |s| s.arm(val, arms, i + 1, want, span, body));
+        };
+        // With a guard: both must hold. The guard may use what the pattern binds.
+        let (g, block) = self.sub(|s| {
+            s.assume(&cond, true);
+            for (n, v) in binds.clone() { s.bind(&n, v); if let Some(b) = s.scopes.last_mut().and_then(|b| b.last_mut()) { b.used = true; } }
+            s.decide(guard)
+        });
+        let g = g?;
+        if !block.is_empty() { return Err(self.involved(guard.span)); }
+        let both = x::and(cond, g);
+        let binds2 = binds;
+        self.branch(both, span, want, |s| {
+            for (n, v) in binds2 { s.bind(&n, v); if let Some(b) = s.scopes.last_mut().and_then(|b| b.last_mut()) { b.used = true; } }
+            body(s, &arm.body, want)
+        }, |s| s.arm(val, arms, i + 1, want, span, body))
+    }
+
+    /// Whether some arm takes every value.
+    fn exhaustive(&mut self, val: &Val, arms: &[Arm], span: Span) -> R<()> {
+        let open: Vec<&Pattern> = arms.iter().filter(|a| a.guard.is_none()).map(|a| &a.pattern).collect();
+        let mut missing: Option<String> = None;
+        let named = |s: &Self, name: &str| open.iter().any(|p| s.covers(p, name));
+        if !open.iter().any(|p| self.covers_all(p, val)) {
+            missing = match &val.ty {
+                Ty::Enum(e) => {
+                    let info = self.cx.m.enums[e.index()].clone();
+                    if info.open { Some("_".into()) } else { info.variants.iter().find(|(n, _)| !named(self, n)).map(|(n, _)| n.clone()) }
+                }
+                Ty::Switch(u, f) => match &self.cx.m.units[u.index()].fields[f.index()].kind {
+                    ir::FieldKind::Switch { cases } => {
+                        let cases = cases.clone();
+                        cases.iter().find(|c| !c.name.as_ref().is_some_and(|n| named(self, n)) && !matches!(c.guard, ir::Guard::Fault(_)))
+                            .map(|c| c.name.clone().unwrap_or("_".into()))
+                    }
+                    _ => None,
+                },
+                Ty::Bool => ["true", "false"].iter().find(|n| !named(self, n)).map(|n| n.to_string()),
+                Ty::Option(_) => ["some", "none"].iter().find(|n| !named(self, n)).map(|n| n.to_string()),
+                _ => Some("_".into()),
+            };
+        }
+        match missing {
+            None => Ok(()),
+            Some(m) => {
+                let shown = self.show(&val.ty);
+                Err(self.cx.report(Diagnostic::error("E0307", span, format!("this `match` does not cover `{m}`")).label(format!("over {shown}"))
+                    .hint(if m == "_" { "add a last arm `_ => …`".to_string() } else { format!("add an arm for `{m}`, or `_ => …`") })))
+            }
+        }
+    }
+}

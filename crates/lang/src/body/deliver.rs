@@ -1,0 +1,370 @@
+//! Sending messages: `reply`, `call`, `->`. A message that is chosen by `if`, `match`, `else` or a function is sent on every way.
+
+use super::{Kind, Lower};
+use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
+use crate::ty::Ty;
+use crate::val::{OutKind, Outgoing, Val, Vk};
+use crate::x;
+use std::rc::Rc;
+use wireloom_ir as ir;
+use ir::{BinOp, ExprKind as K, FaultKind, StmtKind};
+use wireloom_syntax::ast::{Block, Expr, ExprKind, Pattern, Span, StmtKind as S};
+use wireloom_syntax::Diagnostic;
+
+/// Most instances of a port, and most answers of one `call all`.
+pub const MAX_PARTS: u64 = 65_536;
+
+/// Where a message goes.
+#[derive(Clone, Debug)]
+pub enum Sink {
+    Reply { close: bool, span: Span },
+    Call { port: ir::PortId, index: ir::Expr, within: Option<ir::Expr>, span: Span },
+    Send { port: ir::PortId, index: ir::Expr, span: Span },
+}
+
+impl Lower<'_, '_> {
+    /// Sends what an expression gives, on each of its ways.
+    pub fn deliver(&mut self, e: &Expr, sink: &Sink) -> R<Val> { self.deeper(e.span, |s| s.deliver_kind(e, sink)) }
+
+    fn deliver_kind(&mut self, e: &Expr, sink: &Sink) -> R<Val> {
+        match &*e.kind {
+            ExprKind::If(c, then, Some(other)) => {
+                let cond = self.decide(c)?;
+                self.branch(cond, e.span, Some(&Ty::Unit), |s| s.deliver_block(then, sink), |s| s.deliver(other, sink))
+            }
+            ExprKind::IfLet(p, v, then, Some(other)) => {
+                let (cond, val) = self.some_of(v)?;
+                self.branch(cond, e.span, Some(&Ty::Unit), |s| {
+                    let inner = s.inner(val);
+                    s.destructure(p, inner, e.span)?;
+                    s.deliver_block(then, sink)
+                }, |s| s.deliver(other, sink))
+            }
+            ExprKind::Match(subject, arms) => {
+                let (val, known) = self.subject(subject)?;
+                self.arms(&val, known, arms, Some(&Ty::Unit), e.span, &|s, body, _| s.deliver(body, sink))
+            }
+            ExprKind::Block(b) => self.deliver_block(b, sink),
+            ExprKind::Else(a, d) if is_call(a) => self.call_to(a, Some(d), sink),
+            ExprKind::Call1 { .. } => self.call_to(e, None, sink),
+            ExprKind::Stmt(s) => self.stmt_value(s),
+            ExprKind::List(es) => self.deliver_many(es, sink, e.span),
+            ExprKind::Call(f, args) => match self.callee(f)? {
+                super::calls::Callee::Fn(info) if matches!(info.ret, Ty::Msg(_)) => self.call_fn(&info, args, e.span, Some(sink.clone())),
+                _ => { let v = self.expr(e, None)?; self.sink(v, sink, e.span) }
+            },
+            _ => { let v = self.expr(e, None)?; self.sink(v, sink, e.span) }
+        }
+    }
+
+    pub fn deliver_block(&mut self, b: &Block, sink: &Sink) -> R<Val> {
+        self.enter();
+        let made = self.deliver_stmts(b, sink);
+        self.leave();
+        made
+    }
+
+    fn deliver_stmts(&mut self, b: &Block, sink: &Sink) -> R<Val> {
+        let Some((last, before)) = b.stmts.split_last() else { return Err(self.err("E0301", b.span, "a message must be given here")) };
+        for s in before {
+            if self.stmt(s)? { return Ok(Val::never()); }
+        }
+        match &last.kind {
+            S::Expr(e) => self.deliver(e, sink),
+            _ => match self.stmt(last)? {
+                true => Ok(Val::never()),
+                false => Err(self.err("E0301", last.span, "a message must be given here")),
+            },
+        }
+    }
+
+    /// Several messages as one answer: `reply [a, b, c]`.
+    fn deliver_many(&mut self, es: &[Expr], sink: &Sink, span: Span) -> R<Val> {
+        let mut all = ir::Block::new();
+        let mut unit = None;
+        for e in es {
+            let v = self.expr(e, None)?;
+            let out = self.message_of(&v, e.span)?;
+            match &out.kind {
+                OutKind::Built(block) if unit.is_none_or(|u| u == out.unit) => { all.extend(block.clone()); unit = Some(out.unit); }
+                _ => return Err(self.err("E0608", e.span, "an answer of several messages is built from messages of one unit")),
+            }
+        }
+        let Some(unit) = unit else { return Err(self.err("E0608", span, "an answer needs at least one message; `reply nothing` answers by silence")) };
+        self.sink(Val::out(Outgoing { unit, kind: OutKind::Built(all), fields: vec![] }), sink, span)
+    }
+
+    /// The message that a value is.
+    pub fn message_of(&mut self, v: &Val, span: Span) -> R<Rc<Outgoing>> {
+        match (&v.ty, &v.kind) {
+            (_, Vk::Out(o)) => Ok(o.clone()),
+            (Ty::Msg(u), Vk::Path(ir::Path { root: ir::Root::Local(l), steps })) if steps.is_empty() => {
+                Ok(Rc::new(Outgoing { unit: *u, kind: OutKind::Pass { msg: *l, edits: vec![] }, fields: vec![] }))
+            }
+            (Ty::Error | Ty::Never, _) => Err(Reported),
+            (Ty::Msg(_), Vk::Path(_)) => Err(self.cx.report(Diagnostic::error("E0608", span, "a part of a message is no message").hint("build one: `Unit { … }`"))),
+            (t, _) => {
+                let s = self.show(t);
+                Err(self.cx.report(Diagnostic::error("E0608", span, format!("only messages are sent, not {s}")).label("not a message")
+                    .note("what goes into a channel is parsed or built by a unit, so that it is always valid").hint("build one: `Unit { field: value }`")))
+            }
+        }
+    }
+
+    pub fn outgoing(&mut self, v: &Val, span: Span) -> R<ir::Outgoing> {
+        let o = self.message_of(v, span)?;
+        Ok(match &o.kind {
+            OutKind::Built(body) => ir::Outgoing::Built { unit: o.unit, body: body.clone() },
+            OutKind::Pass { msg, edits } => ir::Outgoing::Pass { msg: *msg, edits: edits.clone() },
+        })
+    }
+
+    /// Sends a message.
+    pub fn sink(&mut self, v: Val, sink: &Sink, span: Span) -> R<Val> {
+        if v.is_never() { return Ok(v); }
+        let v = if v.ty.is_option() { self.defined(v, span)? } else { v };
+        match sink {
+            Sink::Reply { close, span: at } => {
+                let msg = self.message_of(&v, span)?;
+                let Some(proto) = self.handler.map(|h| h.protocol) else { self.mark_replied(*at)?; return Err(Reported) };
+                let info = self.cx.protocols[proto.index()].clone();
+                self.mark_replied(*at)?;
+                let Some(unit) = info.response else { return Err(self.err("E0604", span, "this protocol has no answers")) };
+                self.same_unit(msg.unit, unit, span)?;
+                let msg = self.forwarded(&msg, proto, true, span)?;
+                self.push(*at, StmtKind::Reply { msg, close: *close });
+            }
+            Sink::Call { port, index, within, span: at } => {
+                let msg = self.message_of(&v, span)?;
+                let proto = self.connect_protocol(*port, span)?;
+                let info = self.cx.protocols[proto.index()].clone();
+                if info.response.is_none() { return Err(self.cx.report(Diagnostic::error("E0604", *at, "this protocol has no answers to wait for").hint("send with `message -> port[i]`"))); }
+                self.same_unit(msg.unit, info.request, span)?;
+                let args = self.response_args(proto, &v, span)?;
+                let msg = self.forwarded(&msg, proto, false, span)?;
+                self.push(*at, StmtKind::Call { port: *port, index: index.clone(), msg, within: within.clone(), response_args: args });
+            }
+            Sink::Send { port, index, span: at } => {
+                let msg = self.message_of(&v, span)?;
+                let proto = self.connect_protocol(*port, span)?;
+                let info = self.cx.protocols[proto.index()].clone();
+                self.same_unit(msg.unit, info.request, span)?;
+                let msg = self.forwarded(&msg, proto, false, span)?;
+                self.push(*at, StmtKind::Send { port: *port, index: index.clone(), msg });
+            }
+        }
+        Ok(Val::unit())
+    }
+
+    fn same_unit(&mut self, found: ir::UnitId, want: ir::UnitId, span: Span) -> R<()> {
+        if found == want { return Ok(()); }
+        let (f, w) = (self.show(&Ty::Msg(found)), self.show(&Ty::Msg(want)));
+        Err(self.cx.report(Diagnostic::error("E0608", span, format!("this channel takes {w}, not {f}")).label(format!("a {f}"))))
+    }
+
+    fn connect_protocol(&mut self, port: ir::PortId, span: Span) -> R<ir::ProtocolId> {
+        let p = &self.cx.m.ports[port.index()];
+        match (&p.kind, p.protocols.first()) {
+            (ir::desc::PortKind::Connect(_), Some(p)) => Ok(*p),
+            (ir::desc::PortKind::Listen(_), _) => Err(self.cx.report(Diagnostic::error("E0603", span, "messages are sent to connecting ports")
+                .hint("a listening port is answered with `reply`"))),
+            _ => Err(Reported),
+        }
+    }
+
+    /// `port[i]`, or a port of one instance.
+    fn target(&mut self, e: &Expr) -> R<(ir::PortId, ir::Expr)> {
+        self.impure = true;
+        if let ExprKind::Index(p, i) = &*e.kind {
+            let port = self.port_arg(p)?;
+            let i = self.index_value(i)?;
+            let (cond, i) = self.below(i, ir::Expr::new(T_U32, K::PortLen(port)));
+            self.guard(cond, FaultKind::INDEX, e.span);
+            return Ok((port, i));
+        }
+        let port = self.port_arg(e)?;
+        if !self.cx.app.is_single(port) && matches!(self.cx.m.ports[port.index()].kind, ir::desc::PortKind::Connect(_)) {
+            return Err(self.cx.report(Diagnostic::error("E0603", e.span, "this port has several instances").label("which one?").hint("write `port[i]`")));
+        }
+        Ok((port, x::u32(0)))
+    }
+
+    pub fn send(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
+        if self.pure_only() { return Err(self.involved(span)); }
+        if let ExprKind::Name(n) = &*to.kind {
+            if let Some(crate::apps::AppName::Instance) = self.cx.app.get(&n.name) {
+                return Err(self.err("E0609", span, "sending to an element from a handler is not supported yet: wire it with `->` between ports"));
+            }
+        }
+        let (port, index) = self.target(to)?;
+        self.deliver(value, &Sink::Send { port, index, span }).map(|_| ())
+    }
+
+    fn within(&mut self, within: Option<&Expr>) -> R<Option<ir::Expr>> {
+        within.map(|w| self.expr_as(w, &Ty::Duration)).transpose()
+    }
+
+    fn can_call(&mut self, span: Span) -> R<()> {
+        if self.kind == Kind::Handler || self.kind == Kind::Func { self.impure = true; return Ok(()); }
+        Err(self.err("E0603", span, "a call can only be made in a handler"))
+    }
+
+    /// Issues one call and waits; gives the local for the answer and whether it is there.
+    fn issue(&mut self, e: &Expr) -> R<(ir::LocalId, ir::UnitId, ir::Expr)> {
+        let ExprKind::Call1 { port, msg, within } = &*e.kind else { return Err(Reported) };
+        self.can_call(e.span)?;
+        let (p, index) = self.target(port)?;
+        let within = self.within(within.as_ref())?;
+        if self.deliver(msg, &Sink::Call { port: p, index, within, span: e.span })?.is_never() { return Err(Reported); }
+        let unit = self.response_unit(p, e.span)?;
+        self.push(e.span, StmtKind::Await { hold: false, hold_req: false, live: vec![] });
+        self.epoch += 1;
+        let dst = self.new_local("", &Ty::Msg(unit));
+        Ok((dst, unit, ir::Expr::new(T_U16, K::PartStatus(x::u32(0)))))
+    }
+
+    fn response_unit(&mut self, p: ir::PortId, span: Span) -> R<ir::UnitId> {
+        let proto = self.connect_protocol(p, span)?;
+        self.cx.protocols[proto.index()].response.ok_or(Reported)
+    }
+
+    fn bind_part(&mut self, dst: ir::LocalId, unit: ir::UnitId, span: Span) -> Val {
+        self.push(span, StmtKind::BindPart { dst, part: x::u32(0) });
+        Val::path(Ty::Msg(unit), x::msg(dst))
+    }
+
+    /// The fault that a failed call is, when nobody catches it.
+    fn fail(&mut self, status: ir::Expr, span: Span) {
+        let place = self.place_id(span);
+        let sp = self.cx.span(span);
+        let kinds = [FaultKind::REFUSED, FaultKind::TIMEOUT, FaultKind::BAD_REPLY, FaultKind::OVERLOAD, FaultKind::CANCELLED];
+        let fault = |kind| vec![x::stmt(sp, StmtKind::Fault { kind, place })];
+        let cases = kinds.iter().map(|k| (vec![u64::from(k.0)], fault(*k))).collect();
+        let bad = x::cmp(BinOp::Ne, status.clone(), x::int(T_U16, 0));
+        let switch = x::stmt(sp, StmtKind::Switch { on: status, cases, default: fault(FaultKind::LOST) });
+        self.push(span, StmtKind::If { cond: bad, then: vec![switch], other: vec![] });
+    }
+
+    /// `call …` as a value; `or` is what follows `else`.
+    pub fn call_value(&mut self, e: &Expr, or: Option<&Expr>) -> R<Val> {
+        if !matches!(&*e.kind, ExprKind::Call1 { .. }) { return self.call_all(e, or); }
+        let (dst, unit, status) = self.issue(e)?;
+        let Some(or) = or else {
+            self.fail(status, e.span);
+            return Ok(self.bind_part(dst, unit, e.span));
+        };
+        let ok = x::cmp(BinOp::Eq, status, x::int(T_U16, 0));
+        let (replied, epoch) = (self.replied, self.epoch);
+        let ((other, otherwise), block) = self.sub(|s| { s.assume(&ok, false); (s.expr(or, None), (s.replied, s.epoch)) });
+        let other = other?;
+        let sp = self.cx.span(e.span);
+        if other.is_never() {
+            (self.replied, self.epoch) = (replied, epoch);
+            self.push(e.span, StmtKind::If { cond: x::not(ok), then: block, other: vec![] });
+            return Ok(self.bind_part(dst, unit, e.span));
+        }
+        let _ = otherwise;
+        if other.ty == Ty::None {
+            let bind = x::stmt(sp, StmtKind::BindPart { dst, part: x::u32(0) });
+            self.push(e.span, StmtKind::If { cond: ok, then: vec![bind], other: vec![] });
+            let there = ir::Expr::new(T_BOOL, K::HasMsg(dst));
+            return Ok(Val::maybe(there, Val::path(Ty::Msg(unit), x::msg(dst))));
+        }
+        Err(self.cx.report(Diagnostic::error("E0610", or.span, "this alternative goes on without an answer").label("must leave, or be `none`")
+            .hint("end it with `return` or `fault …`; to reply with a message instead, write `reply call … else Message { … }`")))
+    }
+
+    /// `reply call … else …`: the answer goes on to the sink.
+    fn call_to(&mut self, e: &Expr, or: Option<&Expr>, sink: &Sink) -> R<Val> {
+        if !matches!(&*e.kind, ExprKind::Call1 { .. }) {
+            return Err(self.cx.report(Diagnostic::error("E0608", e.span, "the answers of several calls are no message").hint("build one from them")));
+        }
+        let (dst, unit, status) = self.issue(e)?;
+        let Some(or) = or else {
+            self.fail(status, e.span);
+            let v = self.bind_part(dst, unit, e.span);
+            return self.sink(v, sink, e.span);
+        };
+        let ok = x::cmp(BinOp::Eq, status, x::int(T_U16, 0));
+        self.branch(ok, e.span, Some(&Ty::Unit), |s| {
+            let v = s.bind_part(dst, unit, e.span);
+            s.sink(v, sink, e.span)
+        }, |s| s.deliver(or, sink))
+    }
+
+    /// `call all port(m)`, `call all for x in xs => port[i](m)`.
+    fn call_all(&mut self, e: &Expr, or: Option<&Expr>) -> R<Val> {
+        self.can_call(e.span)?;
+        let port = match &*e.kind {
+            ExprKind::CallEach { port, msg, within } => {
+                let p = self.port_arg(port)?;
+                let within = self.within(within.as_ref())?;
+                let var = self.new_local("", &crate::ty::U32);
+                let index = self.local_expr(var);
+                let (made, body) = self.sub(|s| s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span }));
+                made?;
+                let to = ir::Expr::new(T_U32, K::PortLen(p));
+                let max = self.cx.app.instances(p);
+                self.push(e.span, StmtKind::For { var, from: x::u32(0), to, max, body });
+                p
+            }
+            ExprKind::CallAll { pattern, list, cond, port, msg, within } => self.call_for(e, pattern, list, cond.as_ref(), port, msg, within.as_ref())?,
+            _ => return Err(Reported),
+        };
+        let unit = self.response_unit(port, e.span)?;
+        self.push(e.span, StmtKind::Await { hold: true, hold_req: false, live: vec![] });
+        self.epoch += 1;
+        self.check_parts(e, or)?;
+        Ok(Val::of(Ty::Replies(unit)))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn call_for(&mut self, e: &Expr, pattern: &Pattern, list: &Expr, cond: Option<&Expr>, port: &Expr, msg: &Expr, within: Option<&Expr>) -> R<ir::PortId> {
+        let mut found = None;
+        self.each(pattern, list, e.span, |s| {
+            let issue = |s: &mut Self| -> R<Val> {
+                let (p, index) = s.target(port)?;
+                let within = s.within(within)?;
+                s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span })?;
+                Ok(Val::of(Ty::Port(p)))
+            };
+            let mut p = None;
+            s.filtered(cond, e.span, |s| { p = Some(issue(s)?); Ok(Val::unit()) })?;
+            if let Some(Val { ty: Ty::Port(p), .. }) = p { found = Some(p); }
+            Ok(())
+        })?;
+        found.ok_or(Reported)
+    }
+
+    /// All answers must be there, or what `else` says happens.
+    fn check_parts(&mut self, e: &Expr, or: Option<&Expr>) -> R<()> {
+        let span = e.span;
+        let var = self.new_local("", &crate::ty::U32);
+        let status = ir::Expr::new(T_U16, K::PartStatus(self.local_expr(var)));
+        let parts = ir::Expr::new(T_U32, K::Parts);
+        let Some(or) = or else {
+            let ((), body) = self.sub(|s| s.fail(status, span));
+            self.push(span, StmtKind::For { var, from: x::u32(0), to: parts, max: MAX_PARTS, body });
+            return Ok(());
+        };
+        let failed = self.temp("", &Ty::Bool, x::boolean(false), span);
+        let sp = self.cx.span(span);
+        let bad = x::cmp(BinOp::Ne, status, x::int(T_U16, 0));
+        let then = vec![x::stmt(sp, StmtKind::Set(failed, x::boolean(true))), x::stmt(sp, StmtKind::Break)];
+        let body = vec![x::stmt(sp, StmtKind::If { cond: bad, then, other: vec![] })];
+        self.push(span, StmtKind::For { var, from: x::u32(0), to: parts, max: MAX_PARTS, body });
+        let (replied, epoch) = (self.replied, self.epoch);
+        let (other, block) = self.sub(|s| s.expr(or, None));
+        if !other?.is_never() {
+            return Err(self.cx.report(Diagnostic::error("E0610", or.span, "this alternative goes on without the answers").label("must leave").hint("end it with `return` or `fault …`")));
+        }
+        (self.replied, self.epoch) = (replied, epoch);
+        let cond = self.local_expr(failed);
+        self.push(span, StmtKind::If { cond, then: block, other: vec![] });
+        Ok(())
+    }
+
+    pub fn u64_ty(&self) -> ir::TyId { T_U64 }
+}
+
+pub fn is_call(e: &Expr) -> bool { matches!(&*e.kind, ExprKind::Call1 { .. } | ExprKind::CallEach { .. } | ExprKind::CallAll { .. }) }

@@ -1,0 +1,291 @@
+//! Edits of parsed messages on their way: fields set by `with`, and a protocol's `forward` blocks. Lengths that depend on an
+//! edited field follow it.
+
+use super::Lower;
+use crate::compiler::{Reported, R, T_U64};
+use crate::ty::{Ty, U32};
+use crate::units::Member;
+use crate::val::{OutKind, Outgoing, Val, Vk};
+use crate::x;
+use std::collections::HashMap;
+use wireloom_ir as ir;
+use ir::{BinOp, Edit, Emit, ExprKind as K, FieldId, FieldKind, Root, Step, StmtKind};
+use wireloom_syntax::ast::{self, Block, ClauseKind, Expr, ExprKind, Ident, ItemKind, Span, StmtKind as S};
+use wireloom_syntax::Diagnostic;
+
+/// What is being edited.
+struct Target { unit: ir::UnitId, msg: ir::LocalId, known: Vec<(String, Val)> }
+
+impl Lower<'_, '_> {
+    /// Sets a field by an edit; gives its new value.
+    pub fn edit_field(&mut self, unit: ir::UnitId, msg: ir::LocalId, m: &Member, e: &Expr, cond: Option<ir::Expr>, edits: &mut Vec<Edit>) -> R<Val> {
+        let field = self.field_ir(unit, m.field);
+        let simple = match &field.kind {
+            FieldKind::UInt { shift: 0, bytes, bits, advance: true, .. } => u32::from(*bytes) * 8 == u32::from(*bits),
+            FieldKind::Number { .. } | FieldKind::Varint { .. } | FieldKind::Bytes { .. } => true,
+            _ => false,
+        };
+        if !simple || !m.ty.is_plain() {
+            return Err(self.cx.report(Diagnostic::error("E0429", e.span, format!("`{}` cannot be replaced in a parsed message", m.name)).hint("whole-byte numbers, text numbers and bytes can")));
+        }
+        if field.computed.is_some() {
+            return Err(self.cx.report(Diagnostic::error("E0428", e.span, format!("`{}` is computed when the message is sent", m.name)).hint("leave it out")));
+        }
+        // A field of a case that was not taken is not there to be replaced.
+        let mut cond = cond;
+        if let Some(there) = m.cases.iter().map(|(s, n)| x::case(x::step(&x::msg(msg), Step::Field(*s)), *n)).reduce(x::and) {
+            if !self.proven(&there) { cond = Some(match cond { Some(c) => x::and(c, there), None => there }); }
+        }
+        let value = self.expr_as(e, &m.ty)?;
+        let value = self.once(Val::pure(m.ty.clone(), value), e.span);
+        let Vk::Pure(x) = value.kind.clone() else { return Err(Reported) };
+        let body = self.edit_body(x, &field, e.span)?;
+        let path = vec![m.field];
+        edits.retain(|old| !matches!((old, &cond), (Edit::Set { field, .. }, None) if *field == path));
+        edits.push(Edit::Set { field: path, cond, body });
+        Ok(Val { caseless: m.caseless, ..value })
+    }
+
+    /// The bytes of a field's extent: its delimiter stays where it is.
+    fn edit_body(&mut self, e: ir::Expr, field: &ir::Field, span: Span) -> R<ir::Block> {
+        let mut bare = field.clone();
+        if let FieldKind::Number { until, .. } = &mut bare.kind { *until = None; }
+        if let Some(ranges) = &field.within {
+            let ok = ir::Expr::new(crate::compiler::T_BOOL, K::InRanges(e.clone(), ranges.clone()));
+            let ok = crate::fold::fold(&self.cx.m, &ok);
+            if x::as_bool(&ok) == Some(false) { return Err(self.err("E0433", span, "this value is not valid in this field")); }
+            self.guard(ok, ir::FaultKind::CONSTRAINT, span);
+        }
+        let (made, mut body) = self.sub(|s| s.write_value(e, &bare, span));
+        made?;
+        // The guards stand before the message is sent, the writing inside of it.
+        let guards: ir::Block = body.extract_if_require();
+        self.out.extend(guards);
+        if let FieldKind::Bytes { extent: ir::Extent::Until(u), .. } = &field.kind {
+            if !u.peek { body.truncate(1); }
+        }
+        Ok(body)
+    }
+
+    /// Computed lengths of edited fields: the old value, less the old length, plus the new one.
+    pub fn computed_edits(&mut self, unit: ir::UnitId, msg: ir::LocalId, known: &[(String, Val)], cond: Option<ir::Expr>, edits: &mut Vec<Edit>) {
+        let fields = self.cx.m.units[unit.index()].fields.clone();
+        for (i, f) in fields.iter().enumerate() {
+            let (Some(c), FieldKind::UInt { bytes, big, .. }) = (&f.computed, &f.kind) else { continue };
+            let id = FieldId(i as u32);
+            let at = |f: FieldId| x::step(&x::msg(msg), Step::Field(f));
+            let mut total = x::cast(T_U64, x::read(f.ty, at(id)));
+            let mut changed = false;
+            for l in &c.lengths {
+                let Some(name) = &fields[l.index()].name else { continue };
+                let Some((_, Val { kind: Vk::Pure(new), .. })) = known.iter().find(|(n, _)| n == name) else { continue };
+                let old = x::len_bytes(x::read(fields[l.index()].ty, at(*l)));
+                total = x::bin(T_U64, BinOp::Sub, x::bin(T_U64, BinOp::Add, total, x::len_bytes(new.clone())), old);
+                changed = true;
+            }
+            if !changed { continue; }
+            let value = x::cast(f.ty, total);
+            let path = vec![id];
+            edits.retain(|e| !matches!(e, Edit::Set { field, .. } if *field == path));
+            edits.push(Edit::Set { field: path, cond: cond.clone(), body: vec![x::stmt(f.span, StmtKind::Emit(Emit::UInt { value, bytes: *bytes, big: *big }))] });
+        }
+    }
+
+    /// Edits in wire order of their fields; removals from a list before what is appended to it.
+    pub fn order_edits(&mut self, unit: ir::UnitId, edits: &mut [Edit]) {
+        let mut order = HashMap::new();
+        let u = &self.cx.m.units[unit.index()];
+        wire_order(u, &u.body, &mut order);
+        edits.sort_by_key(|e| {
+            let (path, rank) = match e { Edit::Set { field, .. } => (field, 0), Edit::Remove { list, .. } => (list, 1), Edit::Append { list, .. } => (list, 2) };
+            (path.first().and_then(|f| order.get(f).copied()).unwrap_or(usize::MAX), rank)
+        });
+    }
+
+    /// A message on its way into a channel: a parsed one with its protocol's `forward` edits.
+    pub fn forwarded(&mut self, o: &Outgoing, proto: ir::ProtocolId, response: bool, span: Span) -> R<ir::Outgoing> {
+        let (msg, mut edits) = match &o.kind {
+            OutKind::Built(body) => return Ok(ir::Outgoing::Built { unit: o.unit, body: body.clone() }),
+            OutKind::Pass { msg, edits } => (*msg, edits.clone()),
+        };
+        let info = self.cx.protocols[proto.index()].clone();
+        let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
+        let blocks: Vec<&Block> = p.clauses.iter().filter_map(|c| match &c.kind {
+            ClauseKind::Forward { response: r, body } if *r == response => Some(body),
+            _ => None,
+        }).collect();
+        for body in blocks {
+            let mut target = Target { unit: o.unit, msg, known: o.fields.clone() };
+            self.in_clause(info.module, proto, response, msg, o.unit, |s| s.forward(body, None, &mut target, &mut edits))?;
+            self.computed_edits(o.unit, msg, &target.known.clone(), None, &mut edits);
+        }
+        let _ = span;
+        self.order_edits(o.unit, &mut edits);
+        Ok(ir::Outgoing::Pass { msg, edits })
+    }
+
+    /// Runs a piece with the names of a protocol's clause: `request` or `response`, `client`, the unit's parameters.
+    fn in_clause<T>(&mut self, module: usize, _proto: ir::ProtocolId, response: bool, msg: ir::LocalId, unit: ir::UnitId, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
+        let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
+        let outer = (self.module, self.in_app, self.params_of, self.dot.take());
+        (self.module, self.in_app, self.params_of) = (module, false, Some((Root::Local(msg), unit)));
+        let ident = |n: &str| Ident { name: n.to_string(), span: Span::default() };
+        let value = Val::path(Ty::Msg(unit), x::msg(msg));
+        let mut binds = vec![(ident(if response { "response" } else { "request" }), value.clone()), (ident("msg"), value)];
+        if self.handler.is_some() { binds.push((ident("client"), Val::of(Ty::Conn))); }
+        self.bind_all(&binds);
+        let made = f(self);
+        self.scopes = scopes;
+        (self.module, self.in_app, self.params_of, self.dot) = outer;
+        made
+    }
+
+    fn forward(&mut self, b: &Block, cond: Option<ir::Expr>, target: &mut Target, edits: &mut Vec<Edit>) -> R<()> {
+        for s in &b.stmts { self.forward_stmt(s, cond.clone(), target, edits)?; }
+        Ok(())
+    }
+
+    fn forward_stmt(&mut self, s: &ast::Stmt, cond: Option<ir::Expr>, target: &mut Target, edits: &mut Vec<Edit>) -> R<()> {
+        match &s.kind {
+            S::Let { .. } => self.stmt(s).map(|_| ()),
+            S::Expr(e) => match &*e.kind {
+                ExprKind::If(c, then, other) => self.forward_if(c, then, other.as_ref(), cond, target, edits, e.span),
+                ExprKind::Block(b) => self.forward(b, cond, target, edits),
+                _ => Err(self.not_an_edit(s.span)),
+            },
+            S::RemoveWhere { list, cond: which } => {
+                let (path, elem) = self.edited_list(list, target)?;
+                let index = self.new_local("i", &U32);
+                let mut at = x::msg(target.msg);
+                at.steps.push(Step::Field(path));
+                let item = { let i = self.local_expr(index); self.cx.item_val(&at, &elem, i) };
+                let outer = self.dot.replace(item);
+                let (c, block) = self.sub(|s| s.cond(which));
+                self.dot = outer;
+                let mut c = c?;
+                if !block.is_empty() { return Err(self.involved(which.span)); }
+                if let Some(cond) = cond { c = x::and(cond, c); }
+                edits.push(Edit::Remove { list: vec![path], index, cond: c });
+                Ok(())
+            }
+            S::Append { list, fields } => {
+                let (path, elem) = self.edited_list(list, target)?;
+                let crate::ty::Elem::Unit(u) = elem else { return Err(self.err("E0429", s.span, "only items of units are appended")) };
+                let facts = self.facts.clone();
+                if let Some(c) = &cond { self.assume(&c.clone(), true); }
+                let (made, body) = self.sub(|l| { let f = l.fields_of(u, fields, s.span)?; l.emit_unit(&f) });
+                self.facts = facts;
+                made?;
+                edits.push(Edit::Append { list: vec![path], cond, body });
+                Ok(())
+            }
+            S::Assign { place, op: None, value } => {
+                let m = self.edited_member(place, target)?;
+                let v = self.edit_field(target.unit, target.msg, &m, value, cond, edits)?;
+                target.known.retain(|(n, _)| *n != m.name);
+                target.known.push((m.name, v));
+                Ok(())
+            }
+            _ => Err(self.not_an_edit(s.span)),
+        }
+    }
+
+    fn not_an_edit(&mut self, span: Span) -> Reported {
+        self.cx.report(Diagnostic::error("E0607", span, "this is no edit").hint("a `forward` block has `let`, `if`, `remove … where`, `append` and assignments to fields"))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn forward_if(&mut self, c: &Expr, then: &Block, other: Option<&Expr>, cond: Option<ir::Expr>, target: &mut Target, edits: &mut Vec<Edit>, span: Span) -> R<()> {
+        let c = self.decide(c)?;
+        let v = self.once(Val::pure(Ty::Bool, c.clone()), span);
+        let Vk::Pure(flag) = v.kind else { return Err(Reported) };
+        let facts = self.facts.clone();
+        let both = |a: &Option<ir::Expr>, b: ir::Expr| Some(match a { Some(a) => x::and(a.clone(), b), None => b });
+        self.assume(&c, true);
+        self.conditional(&flag, span, |s| s.forward(then, both(&cond, flag.clone()), target, edits))?;
+        self.facts = facts.clone();
+        if let Some(o) = other {
+            self.assume(&c, false);
+            let otherwise = both(&cond, x::not(flag.clone()));
+            self.conditional(&x::not(flag), span, |s| match &*o.kind {
+                ExprKind::Block(b) => s.forward(b, otherwise, target, edits),
+                ExprKind::If(c, then, other) => s.forward_if(c, then, other.as_ref(), otherwise, target, edits, o.span),
+                _ => Err(s.not_an_edit(o.span)),
+            })?;
+            self.facts = facts;
+        }
+        Ok(())
+    }
+
+    /// Statements that a branch needs (its `let`s, its guards) run only if it is taken.
+    fn conditional(&mut self, cond: &ir::Expr, span: Span, f: impl FnOnce(&mut Self) -> R<()>) -> R<()> {
+        let facts = self.facts.clone();
+        let (made, block) = self.sub(f);
+        self.facts = facts;
+        made?;
+        if !block.is_empty() { self.push(span, StmtKind::If { cond: cond.clone(), then: block, other: vec![] }); }
+        Ok(())
+    }
+
+    fn edited_member(&mut self, e: &Expr, target: &Target) -> R<Member> {
+        if let ExprKind::Field(Some(base), name) = &*e.kind {
+            if let Ok(Val { ty: Ty::Msg(_), kind: Vk::Path(p), .. }) = self.expr(base, None) {
+                if p == x::msg(target.msg) {
+                    return match self.cx.units[target.unit.index()].member(&name.name).cloned() {
+                        Some(m) => Ok(m),
+                        None => Err(self.cx.unknown_field(target.unit, name)),
+                    };
+                }
+            }
+        }
+        Err(self.cx.report(Diagnostic::error("E0607", e.span, "only a field of the message itself is edited")))
+    }
+
+    fn edited_list(&mut self, e: &Expr, target: &Target) -> R<(FieldId, crate::ty::Elem)> {
+        let m = self.edited_member(e, target)?;
+        match &m.ty {
+            Ty::Items(elem, _) if m.cases.is_empty() => Ok((m.field, (**elem).clone())),
+            t => { let s = self.show(t); Err(self.err("E0607", e.span, format!("expected a list field outside of switches, found {s}"))) }
+        }
+    }
+
+    /// The parameters that the parser of the answer to this request needs.
+    pub fn response_args(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<Vec<ir::Expr>> {
+        let info = self.cx.protocols[proto.index()].clone();
+        let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
+        let Some(args) = p.clauses.iter().find_map(|c| match &c.kind { ClauseKind::Response(_, args) => Some(args.clone()), _ => None }) else { return Ok(vec![]) };
+        let Some(unit) = info.response else { return Ok(vec![]) };
+        let params = self.cx.units[unit.index()].params.clone();
+        let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
+        let outer = (self.module, self.in_app);
+        (self.module, self.in_app) = (info.module, false);
+        self.bind_all(&[(Ident { name: "request".into(), span }, request.clone())]);
+        let made = params.iter().enumerate().map(|(i, (name, t))| {
+            let e = args.iter().find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name)).or(args.get(i).filter(|(n, _)| n.is_none()));
+            match e { Some((_, e)) => self.expr_as(e, t), None => Ok(self.zero(t)) }
+        }).collect::<R<Vec<_>>>();
+        self.scopes = scopes;
+        (self.module, self.in_app) = outer;
+        made
+    }
+}
+
+fn wire_order(u: &ir::Unit, seq: &[FieldId], order: &mut HashMap<FieldId, usize>) {
+    for f in seq {
+        let n = order.len();
+        order.insert(*f, n);
+        if let Some(ir::Field { kind: FieldKind::Switch { cases }, .. }) = u.fields.get(f.index()) {
+            for c in cases { wire_order(u, &c.fields, order); }
+        }
+    }
+}
+
+trait Extract { fn extract_if_require(&mut self) -> ir::Block; }
+impl Extract for ir::Block {
+    /// Takes the guards out of a block.
+    fn extract_if_require(&mut self) -> ir::Block {
+        let (guards, rest) = std::mem::take(self).into_iter().partition(|s| matches!(s.kind, StmtKind::Require { .. }));
+        *self = rest;
+        guards
+    }
+}

@@ -1,0 +1,473 @@
+//! Writing a message: its fields in wire order, with lengths, literals and delimiters filled in. What would not be valid on the
+//! wire is guarded: too long, outside of the set, holding the delimiter.
+
+use super::message::{Fields, Given};
+use super::Lower;
+use crate::compiler::{Item, Reported, R, T_BOOL, T_U32, T_U64};
+use crate::ty::{Elem, Ty};
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::{BinOp, Builtin, Emit, ExprKind as K, Extent, FaultKind, FieldId, FieldKind, StmtKind};
+use wireloom_syntax::ast::{Expr, ExprKind, Span};
+use wireloom_syntax::Diagnostic;
+
+impl Lower<'_, '_> {
+    fn emit(&mut self, span: Span, e: Emit) { self.push(span, StmtKind::Emit(e)); }
+
+    fn emit_const(&mut self, bytes: &[u8], span: Span) {
+        if bytes.is_empty() { return; }
+        let t = self.cx.lower_ty(&Ty::Bytes(bytes.len() as u64));
+        self.emit(span, Emit::Bytes(ir::Expr::new(t, K::Bytes(bytes.to_vec()))));
+    }
+
+    pub fn field_ir(&self, u: ir::UnitId, f: FieldId) -> ir::Field { self.cx.m.units[u.index()].fields[f.index()].clone() }
+
+    pub fn emit_unit(&mut self, fields: &Fields) -> R<()> {
+        let body = self.cx.m.units[fields.unit.index()].body.clone();
+        self.emit_fields(fields, &body)
+    }
+
+    fn emit_fields(&mut self, fields: &Fields, seq: &[FieldId]) -> R<()> {
+        let mut bits: Option<ir::Expr> = None;
+        for f in seq {
+            let ir_field = self.field_ir(fields.unit, *f);
+            if let FieldKind::UInt { bytes, shift, bits: width, big, advance, .. } = ir_field.kind {
+                let v = self.number_of(fields, *f, &ir_field)?;
+                let whole = advance && bits.is_none();
+                if whole { self.emit(fields.span, Emit::UInt { value: v, bytes, big }); continue; }
+                let part = self.bit_part(v, shift, width);
+                let sum = match bits.take() { None => part, Some(b) => x::bin(T_U64, BinOp::BitOr, b, part) };
+                if advance { self.emit(fields.span, Emit::UInt { value: sum, bytes, big }); } else { bits = Some(sum); }
+                continue;
+            }
+            self.emit_field(fields, *f, &ir_field)?;
+        }
+        Ok(())
+    }
+
+    fn bit_part(&mut self, v: ir::Expr, shift: u8, width: u8) -> ir::Expr {
+        let v = self.recast(T_U64, v);
+        let mask = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
+        let masked = x::bin(T_U64, BinOp::BitAnd, v, x::u64(mask));
+        crate::fold::fold(&self.cx.m, &x::bin(T_U64, BinOp::Shl, masked, x::u32(shift.into())))
+    }
+
+    /// An integer field's value: given, computed, derived from what it governs, or zero.
+    fn number_of(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field) -> R<ir::Expr> {
+        let t = ir_field.ty;
+        if let Some(e) = fields.value(f).cloned() {
+            if let Some(ranges) = &ir_field.within {
+                let ok = crate::fold::fold(&self.cx.m, &ir::Expr::new(T_BOOL, K::InRanges(e.clone(), ranges.clone())));
+                self.valid(ok, FaultKind::CONSTRAINT, fields.get(f).map_or(fields.span, |g| g.2))?;
+            }
+            return Ok(e);
+        }
+        if let Some(c) = &ir_field.computed {
+            let mut total = x::u64(c.plus as u64);
+            for l in &c.lengths { total = x::bin(T_U64, BinOp::Add, total, self.length_given(fields, *l)); }
+            let total = crate::fold::fold(&self.cx.m, &total);
+            self.fits(&total, t, fields.span)?;
+            return Ok(self.recast(t, total));
+        }
+        if let Some(n) = self.governed(fields, f)? {
+            self.fits(&n, t, fields.span)?;
+            return Ok(self.recast(t, n));
+        }
+        if let Some(ranges) = &ir_field.within {
+            if !ranges.iter().any(|(l, _)| *l == 0) {
+                if let [(l, h)] = ranges.as_slice() { if l == h { return Ok(x::int(t, (*l).into())); } }
+                let name = ir_field.name.clone().unwrap_or_default();
+                return Err(self.cx.report(Diagnostic::error("E0428", fields.span, format!("`{name}` must be given: 0 is not allowed there"))));
+            }
+        }
+        Ok(x::int(t, 0))
+    }
+
+    /// A computed length must fit its field.
+    fn fits(&mut self, total: &ir::Expr, t: ir::TyId, span: Span) -> R<()> {
+        let Some(ir::Ty::UInt(bits)) = self.cx.m.types.get(t.index()).cloned() else { return Ok(()) };
+        if bits >= 32 { return Ok(()); }
+        let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Lt, total.clone(), x::u64(1 << bits)));
+        self.valid(ok, FaultKind::TOO_LONG, span)
+    }
+
+    fn length_given(&self, fields: &Fields, f: FieldId) -> ir::Expr {
+        match fields.value(f) { Some(e) => x::len_bytes(e.clone()), None => x::u64(0) }
+    }
+
+    /// A length or count that was not given follows from the field it governs: `size: u32, data: bytes [size]`.
+    fn governed(&mut self, fields: &Fields, f: FieldId) -> R<Option<ir::Expr>> {
+        for (m, g, span) in fields.given.clone() {
+            match (self.field_ir(fields.unit, m.field).kind, g) {
+                (FieldKind::Bytes { extent: Extent::Length(e), .. } | FieldKind::StreamBytes { extent: Extent::Length(e) }, Given::Value(v)) if reads(&e, f) => {
+                    return Ok(Some(x::len_bytes(v)));
+                }
+                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Source(s)) if reads(&e, f) => match &*s.kind {
+                    ExprKind::List(items) => return Ok(Some(x::u64(items.len() as u64))),
+                    _ => return Err(self.cx.report(Diagnostic::error("E0428", span, "the count of these items is not known here").hint("give the field that holds the count"))),
+                },
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Guards what the grammar asks for; refused at once where it is known to be wrong.
+    fn valid(&mut self, ok: ir::Expr, kind: FaultKind, span: Span) -> R<()> {
+        match x::as_bool(&ok) {
+            Some(true) => Ok(()),
+            Some(false) => Err(self.cx.report(Diagnostic::error("E0433", span, "this value is not valid in this field").label("the receiver would refuse it"))),
+            None => { self.guard(ok, kind, span); Ok(()) }
+        }
+    }
+
+    fn emit_field(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field) -> R<()> {
+        let span = fields.get(f).map_or(fields.span, |g| g.2);
+        match &ir_field.kind {
+            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => Ok(()),
+            FieldKind::Number { radix, digits, exact, until } => {
+                let v = self.number_of(fields, f, ir_field)?;
+                if *exact {
+                    let limit = u128::from(*radix).checked_pow(u32::from(*digits)).unwrap_or(u128::MAX);
+                    let wide = self.recast(T_U64, v.clone());
+                    if limit <= u128::from(u64::MAX) {
+                        let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Lt, wide, x::u64(limit as u64)));
+                        self.valid(ok, FaultKind::CONSTRAINT, span)?;
+                    }
+                }
+                self.emit(span, Emit::Number { value: v, radix: *radix, width: if *exact { *digits } else { 0 } });
+                self.delimiter(until.as_ref(), span);
+                Ok(())
+            }
+            FieldKind::Varint { .. } => { let v = self.number_of(fields, f, ir_field)?; self.emit(span, Emit::Varint(v)); Ok(()) }
+            FieldKind::Bytes { .. } => self.emit_bytes(fields, f, ir_field, span),
+            FieldKind::Literal { values } => { let v = values.first().cloned().unwrap_or_default(); self.emit_const(&v, span); Ok(()) }
+            FieldKind::Flag { value } => {
+                let Some(cond) = fields.value(f).cloned() else { return Ok(()) };
+                let value = value.clone();
+                let ((), then) = self.sub(|s| s.emit_const(&value, span));
+                self.push(span, StmtKind::If { cond, then, other: vec![] });
+                Ok(())
+            }
+            FieldKind::Unit { unit, args } => self.emit_nested(fields, f, *unit, args, span),
+            FieldKind::List { element, extent, .. } => self.emit_list_field(fields, f, *element, extent, span),
+            FieldKind::StreamBytes { extent } => {
+                if let Some(v) = fields.value(f).cloned() {
+                    self.length_agrees(fields, extent, &v, span)?;
+                    self.emit(span, Emit::Bytes(v));
+                }
+                Ok(())
+            }
+            FieldKind::StreamUnit { .. } => Err(self.err("E0429", span, "a stream of units cannot be built; it can only be passed on")),
+            FieldKind::Switch { cases } => self.emit_switch(fields, f, ir_field, &cases.clone(), span),
+            FieldKind::Align { .. } => Err(self.err("E0429", span, "a message with alignment cannot be built yet")),
+        }
+    }
+
+    fn delimiter(&mut self, until: Option<&ir::Until>, span: Span) {
+        if let Some(u) = until {
+            if !u.peek { let d = u.delimiters.first().cloned().unwrap_or_default(); self.emit_const(&d, span); }
+        }
+    }
+
+    fn emit_bytes(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field, span: Span) -> R<()> {
+        let FieldKind::Bytes { min, max, class, extent, .. } = &ir_field.kind else { return Ok(()) };
+        let Some(v) = fields.value(f).cloned() else {
+            if let Extent::Length(n) = extent {
+                if let Some(n) = x::as_int(n) { self.emit_const(&vec![0; (n as usize).min(1 << 16)], span); return Ok(()); }
+            }
+            if *min > 0 {
+                let name = ir_field.name.clone().unwrap_or("_".into());
+                return Err(self.cx.report(Diagnostic::error("E0428", fields.span, format!("`{name}` must be given: it cannot be empty"))));
+            }
+            if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
+            return Ok(());
+        };
+        if !self.same_source(&v, ir_field) {
+            self.valid_bytes(&v, *min, *max, class.as_ref(), extent, span)?;
+        }
+        self.length_agrees(fields, extent, &v, span)?;
+        self.emit(span, Emit::Bytes(v));
+        if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
+        Ok(())
+    }
+
+    /// Whether the value was parsed by a field at least as strict.
+    fn same_source(&self, v: &ir::Expr, target: &ir::Field) -> bool {
+        let mut e = v;
+        while let K::Cast(inner) = &*e.kind { e = inner; }
+        let K::Read(p) = &*e.kind else { return false };
+        let Some(source) = self.field_at(p) else { return false };
+        match (&source.kind, &target.kind) {
+            (FieldKind::Bytes { min: a, max: m, class: Some(c), .. }, FieldKind::Bytes { min: b, max: n, class: Some(d), .. }) => a >= b && m <= n && c.is_subset(d),
+            (FieldKind::Bytes { min: a, max: m, class: c, extent: Extent::Until(u), .. }, FieldKind::Bytes { min: b, max: n, class: d, extent: Extent::Until(w), .. }) => {
+                a >= b && m <= n && c == d && u == w
+            }
+            _ => false,
+        }
+    }
+
+    /// The field a path ends at.
+    pub fn field_at(&self, p: &ir::Path) -> Option<ir::Field> {
+        let mut unit = match p.root {
+            ir::Root::Local(l) => match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? { ir::Ty::Msg(u) => *u, _ => return None },
+            _ => return None,
+        };
+        let mut found: Option<ir::Field> = None;
+        for s in &p.steps {
+            let ir::Step::Field(f) = s else {
+                // An item: its field is the list's element.
+                if let Some(ir::Field { kind: FieldKind::List { element, .. }, .. }) = &found {
+                    let e = self.field_ir(unit, *element);
+                    if let FieldKind::Unit { unit: u, .. } = &e.kind { unit = *u; }
+                    found = Some(e);
+                }
+                continue;
+            };
+            let field = self.cx.m.units[unit.index()].fields.get(f.index())?.clone();
+            if let FieldKind::Unit { unit: u, .. } = &field.kind { unit = *u; }
+            found = Some(field);
+        }
+        found
+    }
+
+    fn valid_bytes(&mut self, v: &ir::Expr, min: u64, max: u64, class: Option<&ir::ByteSet>, extent: &Extent, span: Span) -> R<()> {
+        let len = x::len_bytes(v.clone());
+        if let K::Bytes(b) = &*v.kind {
+            let ok = b.len() as u64 >= min && b.len() as u64 <= max && class.is_none_or(|c| b.iter().all(|x| c.has(*x)));
+            let ok = ok && match extent { Extent::Until(u) => !u.delimiters.iter().any(|d| b.windows(d.len().max(1)).any(|w| w == d.as_slice())), _ => true };
+            return self.valid(x::boolean(ok), FaultKind::CONSTRAINT, span);
+        }
+        if min > 0 { self.valid(x::cmp(BinOp::Ge, len.clone(), x::u64(min)), FaultKind::CONSTRAINT, span)?; }
+        let known = match self.cx.m.types.get(v.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => u64::MAX };
+        if known > max { self.valid(x::cmp(BinOp::Le, len, x::u64(max)), FaultKind::TOO_LONG, span)?; }
+        if let Some(c) = class {
+            let t = self.cx.lower_ty(&Ty::Bytes(32));
+            let table = ir::Expr::new(t, K::Bytes(c.0.iter().flat_map(|w| w.to_le_bytes()).collect()));
+            let digits = matches!(&*v.kind, K::Builtin(Builtin::TextU64, _)) && (b'0'..=b'9').all(|d| c.has(d));
+            if !digits { self.valid(x::builtin(T_BOOL, Builtin::AllIn, vec![v.clone(), table]), FaultKind::CONSTRAINT, span)?; }
+        }
+        if let Extent::Until(u) = extent {
+            for d in &u.delimiters {
+                if class.is_some_and(|c| d.iter().any(|b| !c.has(*b))) { continue; }
+                let t = self.cx.lower_ty(&Ty::Bytes(d.len() as u64));
+                let opt = self.cx.lower_ty(&crate::ty::U32.option());
+                let at = x::builtin(opt, Builtin::FindBytes, vec![v.clone(), ir::Expr::new(t, K::Bytes(d.clone()))]);
+                self.valid(x::not(x::is_some(at)), FaultKind::CONSTRAINT, span)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a length is given as well as the bytes, they must agree.
+    fn length_agrees(&mut self, fields: &Fields, extent: &Extent, v: &ir::Expr, span: Span) -> R<()> {
+        let Extent::Length(n) = extent else { return Ok(()) };
+        if let Some(n) = x::as_int(n) {
+            let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Eq, x::len_bytes(v.clone()), x::u64(n as u64)));
+            return self.valid(ok, FaultKind::CONSTRAINT, span);
+        }
+        for (m, g, _) in &fields.given {
+            if let (true, Given::Value(given)) = (reads(n, m.field), g) {
+                let given = self.recast(T_U64, given.clone());
+                let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Eq, x::len_bytes(v.clone()), given));
+                return self.valid(ok, FaultKind::CONSTRAINT, span);
+            }
+        }
+        Ok(())
+    }
+
+    fn emit_switch(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field, cases: &[ir::Case], span: Span) -> R<()> {
+        let chosen = match fields.cases.iter().find(|(s, _)| *s == f) {
+            Some((_, n)) => *n as usize,
+            None => match self.default_case(fields, cases) {
+                Some(n) => n,
+                None => {
+                    let names: Vec<String> = cases.iter().filter_map(|c| c.name.clone()).collect();
+                    let what = ir_field.name.as_ref().map_or("a switch".to_string(), |n| format!("the switch `{n}`"));
+                    return Err(self.cx.report(Diagnostic::error("E0428", fields.span, format!("{what} needs one of its cases")).hint(format!("give one of: {}", names.join(", ")))));
+                }
+            },
+        };
+        let Some(case) = cases.get(chosen) else { return Err(Reported) };
+        if let ir::Guard::Literal { values, peek: false } = &case.guard {
+            let v = values.first().cloned().unwrap_or_default();
+            self.emit_const(&v, span);
+        }
+        self.emit_fields(fields, &case.fields)
+    }
+
+    /// The case taken when none is named: one without fields of its own.
+    fn default_case(&self, fields: &Fields, cases: &[ir::Case]) -> Option<usize> {
+        let unit = &self.cx.m.units[fields.unit.index()];
+        cases.iter().position(|c| !matches!(c.guard, ir::Guard::Fault(_)) && c.name.is_none() && c.fields.iter().all(|f| {
+            let f = &unit.fields[f.index()];
+            f.name.is_none() && !matches!(f.kind, FieldKind::Require { .. })
+        }))
+    }
+
+    /// A nested unit: built in place, or the bytes of a parsed one.
+    fn emit_nested(&mut self, fields: &Fields, f: FieldId, unit: ir::UnitId, _args: &[ir::Expr], span: Span) -> R<()> {
+        match fields.get(f) {
+            Some((_, Given::Source(e), _)) => { let e = e.clone(); self.emit_item(&Elem::Unit(unit), None, fields.unit, &e) }
+            _ => self.emit_unit(&Fields { unit, given: vec![], cases: vec![], span }),
+        }
+    }
+
+    fn emit_list_field(&mut self, fields: &Fields, f: FieldId, element: FieldId, extent: &ir::ListExtent, span: Span) -> R<()> {
+        if let Some((m, Given::Source(e), _)) = fields.get(f).cloned() {
+            let Ty::Items(elem, _) = &m.ty else { return Err(Reported) };
+            self.emit_items(elem, element, fields.unit, &e)?;
+        }
+        if let ir::ListExtent::Until(u) = extent { self.delimiter(Some(u), span); }
+        Ok(())
+    }
+
+    fn emit_items(&mut self, elem: &Elem, element: FieldId, owner: ir::UnitId, e: &Expr) -> R<()> {
+        match &*e.kind {
+            ExprKind::List(es) => { for e in es { self.emit_item(elem, Some(element), owner, e)?; } Ok(()) }
+            ExprKind::Comprehension { value, pattern, list, cond } => {
+                self.each(pattern, list, e.span, |s| {
+                    s.filtered(cond.as_ref(), e.span, |s| s.emit_item(elem, Some(element), owner, value).map(|_| Val::unit())).map(|_| ())
+                })?;
+                Ok(())
+            }
+            ExprKind::If(c, then, Some(other)) if then.stmts.len() == 1 => {
+                let c = self.decide(c)?;
+                let wireloom_syntax::ast::StmtKind::Expr(a) = &then.stmts[0].kind else { return Err(self.err("E0429", then.span, "a list must be given here")) };
+                self.branch(c, e.span, Some(&Ty::Unit), |s| s.emit_items(elem, element, owner, a).map(|_| Val::unit()), |s| s.emit_items(elem, element, owner, other).map(|_| Val::unit())).map(|_| ())
+            }
+            ExprKind::Block(b) if b.stmts.len() == 1 => match &b.stmts[0].kind {
+                wireloom_syntax::ast::StmtKind::Expr(e) => self.emit_items(elem, element, owner, e),
+                _ => Err(self.err("E0429", b.span, "a list must be given here")),
+            },
+            _ => {
+                let v = self.expr(e, None)?;
+                let v = self.defined(v, e.span)?;
+                match (&v.ty, v.kind) {
+                    (Ty::Items(found, _), Vk::Path(p)) if **found == *elem => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 30)); self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
+                    (Ty::Bytes(_), Vk::Pure(x)) if matches!(&*x.kind, K::Raw(_)) => { self.emit(e.span, Emit::Bytes(x)); Ok(()) }
+                    (Ty::List(t, n), Vk::Pure(list)) if matches!(elem, Elem::Value(_)) => self.emit_values(list, &t.clone(), *n, element, owner, e.span),
+                    (Ty::Error, _) => Err(Reported),
+                    (t, _) => { let s = self.show(t); Err(self.err("E0301", e.span, format!("expected a list of such items, found {s}"))) }
+                }
+            }
+        }
+    }
+
+    fn emit_values(&mut self, list: ir::Expr, t: &Ty, n: u32, element: FieldId, owner: ir::UnitId, span: Span) -> R<()> {
+        let var = self.new_local("i", &crate::ty::U32);
+        let et = self.cx.lower_ty(t);
+        let item = ir::Expr::new(et, K::ListGet(list.clone(), self.local_expr(var)));
+        let (made, body) = self.sub(|s| s.emit_value(Val::pure(t.clone(), item), element, owner, span));
+        made?;
+        self.push(span, StmtKind::For { var, from: x::u32(0), to: ir::Expr::new(T_U32, K::ListLen(list)), max: n.into(), body });
+        Ok(())
+    }
+
+    fn emit_value(&mut self, v: Val, element: FieldId, owner: ir::UnitId, span: Span) -> R<()> {
+        let field = self.field_ir(owner, element);
+        let ty = match &field.kind {
+            FieldKind::Bytes { max, .. } => Ty::Bytes(*max),
+            _ => match self.cx.m.types.get(field.ty.index()) {
+                Some(ir::Ty::UInt(b)) => Ty::Int { bits: *b, signed: false },
+                Some(ir::Ty::Int(b)) => Ty::Int { bits: *b, signed: true },
+                _ => v.ty.clone(),
+            },
+        };
+        let e = self.coerce(v, &ty, span)?;
+        self.write_value(e, &field, span)
+    }
+
+    /// One value in the form of its field, with validity and delimiter.
+    pub fn write_value(&mut self, e: ir::Expr, field: &ir::Field, span: Span) -> R<()> {
+        match &field.kind {
+            FieldKind::UInt { bytes, big, .. } => self.emit(span, Emit::UInt { value: e, bytes: *bytes, big: *big }),
+            FieldKind::Number { radix, digits, exact, until } => {
+                self.emit(span, Emit::Number { value: e, radix: *radix, width: if *exact { *digits } else { 0 } });
+                self.delimiter(until.as_ref(), span);
+            }
+            FieldKind::Varint { .. } => self.emit(span, Emit::Varint(e)),
+            FieldKind::Bytes { min, max, class, extent, .. } => {
+                self.valid_bytes(&e, *min, *max, class.as_ref(), extent, span)?;
+                self.emit(span, Emit::Bytes(e));
+                if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
+            }
+            _ => return Err(self.err("E0429", span, "such an item cannot be built")),
+        }
+        Ok(())
+    }
+
+    /// One item of a list, or one nested unit.
+    fn emit_item(&mut self, elem: &Elem, element: Option<FieldId>, owner: ir::UnitId, e: &Expr) -> R<()> {
+        let unit = match elem {
+            Elem::Unit(u) => *u,
+            Elem::Value(t) => {
+                let v = self.expr(e, Some(t))?;
+                let Some(element) = element else { return Err(Reported) };
+                return self.emit_value(v, element, owner, e.span);
+            }
+        };
+        if let ExprKind::Build(path, fields) = &*e.kind {
+            let id = self.cx.path_item(self.module, path, "unit")?;
+            let Item::Unit(u) = self.cx.item(id, path.span)? else { return Err(self.err("E0301", path.span, "this is no unit")) };
+            if u != unit { let (w, f) = (Ty::Msg(unit), Ty::Msg(u)); return Err(self.mismatch(&w, &f, e.span)); }
+            let fields = self.fields_of(u, fields, e.span)?;
+            return self.emit_unit(&fields);
+        }
+        let v = self.expr(e, None)?;
+        let v = self.defined(v, e.span)?;
+        match (&v.ty, v.kind) {
+            (Ty::Msg(u), Vk::Path(p)) if *u == unit => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 30)); self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
+            (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
+                crate::val::OutKind::Built(b) => { self.out.extend(b.clone()); Ok(()) }
+                crate::val::OutKind::Pass { .. } => Err(self.err("E0429", e.span, "a changed message cannot stand inside another one")),
+            },
+            (Ty::Bytes(_), Vk::Pure(x)) if matches!(&*x.kind, K::Raw(_)) => self.emit_raw(x, unit, e.span),
+            (Ty::Error, _) => Err(Reported),
+            (t, _) => { let (w, f) = (Ty::Msg(unit), t.clone()); Err(self.mismatch(&w, &f, e.span)) }
+        }
+    }
+
+    /// `raw(x)`: only of what the same unit has parsed.
+    fn emit_raw(&mut self, x: ir::Expr, unit: ir::UnitId, span: Span) -> R<()> {
+        if let K::Raw(p) = &*x.kind {
+            let same = match self.field_at(p) {
+                Some(ir::Field { kind: FieldKind::Unit { unit: u, .. }, .. }) => u == unit,
+                Some(ir::Field { kind: FieldKind::List { element, .. }, .. }) => {
+                    let owner = self.owner_of(p);
+                    owner.is_some_and(|o| matches!(self.field_ir(o, element).kind, FieldKind::Unit { unit: u, .. } if u == unit))
+                }
+                _ => false,
+            };
+            if !same {
+                return Err(self.cx.report(Diagnostic::error("E0608", span, "these bytes were not parsed by the unit that belongs here")
+                    .hint("only `raw(x)` of items or lists of the same unit is known to be valid")));
+            }
+        }
+        self.emit(span, Emit::Bytes(x));
+        Ok(())
+    }
+
+    /// The unit whose field a path's last step names.
+    fn owner_of(&self, p: &ir::Path) -> Option<ir::UnitId> {
+        let mut shorter = p.clone();
+        shorter.steps.pop();
+        match self.field_at(&shorter) {
+            Some(ir::Field { kind: FieldKind::Unit { unit, .. }, .. }) => Some(unit),
+            _ => match p.root {
+                ir::Root::Local(l) => match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? { ir::Ty::Msg(u) => Some(*u), _ => None },
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Whether a length is just this field's value.
+fn reads(e: &ir::Expr, f: FieldId) -> bool {
+    match &*e.kind {
+        K::Cast(a) => reads(a, f),
+        K::Read(p) => p.root == ir::Root::This && p.steps == [ir::Step::Field(f)],
+        _ => false,
+    }
+}

@@ -1,0 +1,276 @@
+//! Walks over lists: `for`, comprehensions, `fold`, and the methods of lists. Items of a message's list are reached in place.
+
+use super::{deliver::MAX_PARTS, Lower};
+use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
+use crate::ty::{Elem, Ty, U32, U64};
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::{BinOp, Expr as X, ExprKind as K, StmtKind};
+use wireloom_syntax::ast::{Arg, Expr, ExprKind, Ident, Pattern, Span};
+use wireloom_syntax::Diagnostic;
+
+/// Longest `for` over a range.
+const MAX_ROUNDS: u64 = 1 << 24;
+
+/// What is walked over.
+enum Walk { Items(ir::Path, Elem, u64), List(X, Ty, u64), Replies(ir::UnitId), Range(X, X, u64) }
+
+impl Walk {
+    fn max(&self) -> u64 {
+        match self { Walk::Items(_, _, n) | Walk::List(_, _, n) | Walk::Range(_, _, n) => *n, Walk::Replies(_) => MAX_PARTS }
+    }
+}
+
+impl Lower<'_, '_> {
+    fn walk(&mut self, list: &Expr) -> R<Walk> {
+        if let ExprKind::Range(a, b, inclusive) = &*list.kind { return self.range(a, b, *inclusive, list.span); }
+        let v = self.expr(list, None)?;
+        let v = self.defined(v, list.span)?;
+        let v = self.once(v, list.span);
+        match (v.ty, v.kind) {
+            (Ty::Items(e, n), Vk::Path(p)) => Ok(Walk::Items(p, *e, u64::from(n))),
+            (Ty::List(t, n), Vk::Pure(e)) => Ok(Walk::List(e, *t, u64::from(n))),
+            (Ty::Replies(u), _) => Ok(Walk::Replies(u)),
+            (Ty::Error, _) => Err(Reported),
+            (t, _) => { let s = self.show(&t); Err(self.err("E0303", list.span, format!("{s} cannot be walked over"))) }
+        }
+    }
+
+    fn range(&mut self, a: &Expr, b: &Expr, inclusive: bool, span: Span) -> R<Walk> {
+        let from = self.expr_as(a, &U64)?;
+        let to = self.expr_as(b, &U64)?;
+        let to = if inclusive { x::bin(T_U64, BinOp::AddSat, to, x::u64(1)) } else { to };
+        let to = crate::fold::fold(&self.cx.m, &to);
+        let max = match (x::as_int(&from), x::as_int(&to)) {
+            (Some(a), Some(b)) => (b as u64).saturating_sub(a as u64),
+            _ => self.upper(&to),
+        };
+        if max > MAX_ROUNDS {
+            return Err(self.cx.report(Diagnostic::error("E0505", span, "nothing bounds the rounds of this loop")
+                .hint("bound the end with a constant: `for i in 0..min(n, 100)`, or use `loop max N { … break … }`")));
+        }
+        Ok(Walk::Range(from, to, max))
+    }
+
+    /// The largest value that an expression's form allows.
+    fn upper(&self, e: &X) -> u64 {
+        match &*e.kind {
+            K::Int(n) => u64::try_from(*n).unwrap_or(u64::MAX),
+            K::Builtin(ir::Builtin::Min, args) => args.iter().map(|a| self.upper(a)).min().unwrap_or(u64::MAX),
+            K::Binary(BinOp::BitAnd, a, b) => self.upper(a).min(self.upper(b)),
+            K::Binary(BinOp::Rem, _, b) => self.upper(b).saturating_sub(1),
+            K::Binary(BinOp::AddSat, a, b) => self.upper(a).saturating_add(self.upper(b)),
+            K::PortLen(p) => self.cx.app.instances(*p),
+            K::Parts => MAX_PARTS,
+            K::ListLen(l) => match self.cx.m.types.get(l.ty.index()) { Some(ir::Ty::List(_, n)) => u64::from(*n), _ => u64::MAX },
+            K::Builtin(ir::Builtin::LenBytes, args) => match args.first().and_then(|a| self.cx.m.types.get(a.ty.index())) { Some(ir::Ty::Bytes(n)) => *n, _ => u64::MAX },
+            K::Cast(a) => self.upper(a),
+            _ => match self.cx.m.types.get(e.ty.index()) { Some(ir::Ty::UInt(b)) if *b <= 16 => (1 << b) - 1, _ => u64::MAX },
+        }
+    }
+
+    /// Runs a piece of lowering for every item.
+    pub fn each(&mut self, pattern: &Pattern, list: &Expr, span: Span, body: impl FnOnce(&mut Self) -> R<()>) -> R<u64> {
+        let walk = self.walk(list)?;
+        let max = walk.max();
+        self.rounds(walk, span, |s, item| { s.destructure(pattern, item, span)?; body(s) })?;
+        Ok(max)
+    }
+
+    fn rounds(&mut self, walk: Walk, span: Span, body: impl FnOnce(&mut Self, Val) -> R<()>) -> R<()> {
+        if self.pure_only() { return Err(self.involved(span)); }
+        let max = walk.max();
+        let (from, to, var_ty) = match &walk {
+            Walk::Items(p, ..) => (x::u32(0), x::count(p.clone()), U32),
+            Walk::List(l, ..) => (x::u32(0), X::new(T_U32, K::ListLen(l.clone())), U32),
+            Walk::Replies(_) => (x::u32(0), X::new(T_U32, K::Parts), U32),
+            Walk::Range(a, b, _) => (a.clone(), b.clone(), U64),
+        };
+        let var = self.new_local("i", &var_ty);
+        let index = self.local_expr(var);
+        self.loops += 1;
+        let (made, block) = self.sub(|s| {
+            s.facts.push(x::cmp(BinOp::Lt, index.clone(), to.clone()));
+            let item = match walk {
+                Walk::Items(p, e, _) => s.cx.item_val(&p, &e, index),
+                Walk::List(l, t, _) => { let ty = s.cx.lower_ty(&t); Val::pure(t, X::new(ty, K::ListGet(l, index))) }
+                Walk::Replies(u) => {
+                    let dst = s.new_local("", &Ty::Msg(u));
+                    s.push(span, StmtKind::BindPart { dst, part: index });
+                    Val::path(Ty::Msg(u), x::msg(dst))
+                }
+                Walk::Range(..) => Val::pure(U64, index),
+            };
+            body(s, item)
+        });
+        self.loops -= 1;
+        made?;
+        self.push(span, StmtKind::For { var, from, to, max, body: block });
+        Ok(())
+    }
+
+    /// `[e for x in xs if c]` as a list value.
+    pub fn comprehension(&mut self, e: &Expr, want: Option<&Ty>) -> R<Val> {
+        let ExprKind::Comprehension { value, pattern, list, cond } = &*e.kind else { return Err(Reported) };
+        let walk = self.walk(list)?;
+        let max = walk.max();
+        let item_want = match want { Some(Ty::List(t, _)) => Some((**t).clone()), _ => None };
+        // The items' type is known after the first look; the list's local is made then.
+        let slot = self.new_local("", &Ty::Unit);
+        let mut item_ty = None;
+        let at = self.out.len();
+        self.rounds(walk, e.span, |s, item| {
+            s.destructure(pattern, item, e.span)?;
+            let push = |s: &mut Self, item_ty: &mut Option<Ty>| -> R<Val> {
+                let v = s.expr(value, item_want.as_ref())?;
+                let t = match &item_want { Some(t) => t.clone(), None => s.settled(&v.ty) };
+                if !t.is_plain() && !t.is_error() { let n = s.show(&t); return Err(s.err("E0309", value.span, format!("a list cannot hold {n}"))); }
+                let x = s.coerce(v, &t, value.span)?;
+                *item_ty = Some(t);
+                s.push(value.span, StmtKind::Push(slot, x));
+                Ok(Val::unit())
+            };
+            s.filtered(cond.as_ref(), e.span, |s| push(s, &mut item_ty)).map(|_| ())
+        })?;
+        let ty = Ty::List(Box::new(item_ty.ok_or(Reported)?), u32::try_from(max).unwrap_or(u32::MAX));
+        let t = self.cx.lower_ty(&ty);
+        self.locals[slot.index()].ty = t;
+        let sp = self.cx.span(e.span);
+        self.out.insert(at, x::stmt(sp, StmtKind::Set(slot, X::new(t, K::MakeList(vec![])))));
+        Ok(Val::pure(ty, self.local_expr(slot)))
+    }
+
+    pub fn list_expr(&mut self, es: &[Expr], want: Option<&Ty>, span: Span) -> R<Val> {
+        let item_want = match want { Some(Ty::List(t, _)) => Some((**t).clone()), _ => None };
+        if es.is_empty() {
+            let ty = match want { Some(t @ Ty::List(..)) => t.clone(), _ => return Err(self.err("E0301", span, "the type of an empty list is not known here")) };
+            let t = self.cx.lower_ty(&ty);
+            return Ok(Val::pure(ty, X::new(t, K::MakeList(vec![]))));
+        }
+        let mut vals = Vec::new();
+        let mut ty = item_want.clone().unwrap_or(Ty::Never);
+        for e in es {
+            let v = self.expr(e, item_want.as_ref())?;
+            if item_want.is_none() {
+                ty = match self.join(&ty, &v.ty) { Some(t) => t, None => { let (a, b) = (ty, v.ty); return Err(self.mismatch(&a, &b, e.span)); } };
+            }
+            vals.push((v, e.span));
+        }
+        let ty = self.settled(&ty);
+        if !ty.is_plain() {
+            if ty.is_error() { return Err(Reported); }
+            let s = self.show(&ty);
+            return Err(self.cx.report(Diagnostic::error("E0309", span, format!("a list cannot hold {s}")).hint("lists of units stand where a message is built, or in `reply [ … ]`")));
+        }
+        let items = vals.into_iter().map(|(v, s)| self.coerce(v, &ty, s)).collect::<R<Vec<_>>>()?;
+        let n = items.len() as u32;
+        let ty = Ty::List(Box::new(ty), n);
+        let t = self.cx.lower_ty(&ty);
+        Ok(Val::pure(ty, X::new(t, K::MakeList(items))))
+    }
+
+    pub fn fold(&mut self, list: &Expr, init: &Expr, acc: &Ident, item: &Pattern, body: &Expr, want: Option<&Ty>) -> R<Val> {
+        let walk = self.walk(list)?;
+        let v = self.expr(init, want)?;
+        let ty = match (&v.ty, want) { (Ty::Lit, Some(w)) if w.is_int() => w.clone(), (t, _) => self.settled(t) };
+        let start = self.coerce(v, &ty, init.span)?;
+        let l = self.temp(&acc.name, &ty, start, init.span);
+        self.rounds(walk, body.span, |s, it| {
+            let current = Val::pure(ty.clone(), s.local_expr(l));
+            s.bind_all(&[(acc.clone(), current)]);
+            s.destructure(item, it, body.span)?;
+            let next = s.expr_as(body, &ty)?;
+            s.push(body.span, StmtKind::Set(l, next));
+            Ok(())
+        })?;
+        Ok(Val::pure(ty, self.local_expr(l)))
+    }
+
+    /// `xs.any(|x| e)`, `.all`, `.count`, `.first`, `headers.count("name")`.
+    pub fn method(&mut self, base: &Expr, name: &Ident, args: &[Arg], span: Span, _want: Option<&Ty>) -> R<Val> {
+        let [arg] = args else {
+            return Err(self.err("E0201", name.span, format!("there is no method `{}` of {} arguments", name.name, args.len())));
+        };
+        if let ExprKind::Lambda(params, body) = &*arg.value.kind {
+            let [p] = params.as_slice() else { return Err(self.err("E0308", arg.value.span, "this function takes one item")) };
+            let p = Pattern::Name(p.clone());
+            return self.search(base, name, &p, body, span);
+        }
+        let v = self.expr(base, None)?;
+        let v = self.defined(v, base.span)?;
+        match (name.name.as_str(), v.ty, v.kind) {
+            ("count", Ty::Items(elem, _), Vk::Path(list)) => {
+                self.named_list(&elem, span)?;
+                let n = self.expr(&arg.value, None)?;
+                let n = self.bytes_of(n, arg.value.span)?;
+                Ok(Val::pure(U32, X::new(T_U32, K::CountOf { list, name: n })))
+            }
+            (_, Ty::Error, _) => Err(Reported),
+            (_, t, _) => { let s = self.show(&t); Err(self.err("E0201", name.span, format!("{s} has no method `{}`", name.name))) }
+        }
+    }
+
+    fn search(&mut self, base: &Expr, name: &Ident, p: &Pattern, body: &Expr, span: Span) -> R<Val> {
+        let walk = self.walk(base)?;
+        let start = |s: &mut Self, ty: &Ty, e: X| s.temp("", ty, e, span);
+        match name.name.as_str() {
+            "any" | "all" => {
+                let any = name.name == "any";
+                let l = start(self, &Ty::Bool, x::boolean(!any));
+                self.rounds(walk, span, |s, it| {
+                    s.destructure(p, it, span)?;
+                    let c = s.cond(body)?;
+                    let sp = s.cx.span(span);
+                    let then = vec![x::stmt(sp, StmtKind::Set(l, x::boolean(any))), x::stmt(sp, StmtKind::Break)];
+                    s.push(span, StmtKind::If { cond: if any { c } else { x::not(c) }, then, other: vec![] });
+                    Ok(())
+                })?;
+                Ok(Val::pure(Ty::Bool, x::local(l, T_BOOL)))
+            }
+            "count" => {
+                let l = start(self, &U32, x::u32(0));
+                self.rounds(walk, span, |s, it| {
+                    s.destructure(p, it, span)?;
+                    let cond = s.cond(body)?;
+                    let sp = s.cx.span(span);
+                    let one = x::bin(T_U32, BinOp::Add, x::local(l, T_U32), x::u32(1));
+                    s.push(span, StmtKind::If { cond, then: vec![x::stmt(sp, StmtKind::Set(l, one))], other: vec![] });
+                    Ok(())
+                })?;
+                Ok(Val::pure(U32, x::local(l, T_U32)))
+            }
+            "first" => self.first(walk, p, body, span),
+            other => { let n = other.to_string(); Err(self.err("E0201", name.span, format!("lists have `any`, `all`, `count` and `first`, no `{n}`"))) }
+        }
+    }
+
+    /// The first item for which the condition holds: an index is kept, the item stays in place.
+    fn first(&mut self, walk: Walk, p: &Pattern, body: &Expr, span: Span) -> R<Val> {
+        let found = self.temp("", &Ty::Bool, x::boolean(false), span);
+        let at = self.temp("", &U32, x::u32(0), span);
+        let result = match &walk {
+            Walk::Items(path, e, _) => { let i = self.local_expr(at); self.cx.item_val(path, e, i) }
+            Walk::List(l, t, _) => { let ty = self.cx.lower_ty(t); Val::pure(t.clone(), X::new(ty, K::ListGet(l.clone(), x::local(at, T_U32)))) }
+            _ => return Err(self.err("E0303", span, "`first` is for lists")),
+        };
+        self.rounds(walk, span, |s, it| {
+            let i = match &it.kind {
+                Vk::Path(p) => p.steps.last().and_then(|s| match s { ir::Step::Index(e) => Some(e.clone()), _ => None }),
+                Vk::Pure(e) => match &*e.kind {
+                    K::ListGet(_, i) => Some(i.clone()),
+                    K::Read(p) => p.steps.last().and_then(|s| match s { ir::Step::Index(e) => Some(e.clone()), _ => None }),
+                    _ => None,
+                },
+                _ => None,
+            }.ok_or(Reported)?;
+            s.destructure(p, it, span)?;
+            let cond = s.cond(body)?;
+            let sp = s.cx.span(span);
+            let then = vec![x::stmt(sp, StmtKind::Set(found, x::boolean(true))), x::stmt(sp, StmtKind::Set(at, i)), x::stmt(sp, StmtKind::Break)];
+            s.push(span, StmtKind::If { cond, then, other: vec![] });
+            Ok(())
+        })?;
+        Ok(Val::maybe(x::local(found, T_BOOL), result))
+    }
+}

@@ -1,0 +1,185 @@
+//! Messages that a program makes: `Unit { … }` built from its fields, `message with { … }` with fields replaced.
+
+use super::Lower;
+use crate::compiler::{Item, Reported, R};
+use crate::ty::Ty;
+use crate::units::Member;
+use crate::val::{OutKind, Outgoing, Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::{ExprKind as K, FieldId};
+use wireloom_syntax::ast::{Expr, Ident, Path, Span};
+use wireloom_syntax::Diagnostic;
+
+/// A field's value as it was given.
+#[derive(Clone)]
+pub enum Given {
+    /// Data, computed once.
+    Value(ir::Expr),
+    /// A nested unit or list: emitted in its place.
+    Source(Expr),
+}
+
+/// The fields given for one unit.
+#[derive(Clone)]
+pub struct Fields {
+    pub unit: ir::UnitId,
+    pub given: Vec<(Member, Given, Span)>,
+    /// Cases selected by the fields given.
+    pub cases: Vec<(FieldId, u32)>,
+    pub span: Span,
+}
+
+impl Fields {
+    pub fn value(&self, f: FieldId) -> Option<&ir::Expr> {
+        self.given.iter().find_map(|(m, g, _)| match g { Given::Value(e) if m.field == f => Some(e), _ => None })
+    }
+    pub fn get(&self, f: FieldId) -> Option<&(Member, Given, Span)> { self.given.iter().find(|(m, ..)| m.field == f) }
+}
+
+impl Lower<'_, '_> {
+    /// `Name { field: value, … }`: a record or a message.
+    pub fn build(&mut self, path: &Path, fields: &[(Ident, Expr)], span: Span) -> R<Val> {
+        let id = self.cx.path_item(self.module, path, "unit or record")?;
+        match self.cx.item(id, path.span)? {
+            Item::Record(r) => self.record(r, fields, span),
+            Item::Unit(u) => {
+                if self.pure_only() { return Err(self.involved(span)); }
+                let fields = self.fields_of(u, fields, span)?;
+                let (made, block) = self.sub(|s| s.emit_unit(&fields));
+                made?;
+                let known = fields.given.iter().filter_map(|(m, g, _)| match g {
+                    Given::Value(e) => Some((m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 30) } else { m.ty.clone() }, e.clone()) })),
+                    Given::Source(_) => Some((m.name.clone(), Val::error())),
+                }).collect();
+                Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known }))
+            }
+            Item::Alias(Ty::Record(r)) => self.record(r, fields, span),
+            _ => Err(self.err("E0301", path.span, "only records and units are built like this")),
+        }
+    }
+
+    pub fn record(&mut self, r: ir::RecordId, given: &[(Ident, Expr)], span: Span) -> R<Val> {
+        let fields = self.cx.records[r.index()].clone();
+        let ty = Ty::Record(r);
+        let mut parts: Vec<Option<ir::Expr>> = vec![None; fields.len()];
+        for (n, e) in given {
+            let Some(i) = fields.iter().position(|(f, _)| *f == n.name) else {
+                let s = self.show(&ty);
+                let hint = crate::names::suggest(&n.name, fields.iter().map(|(n, _)| n.as_str()));
+                return Err(self.cx.report(crate::names::with_hint(Diagnostic::error("E0201", n.span, format!("{s} has no field `{}`", n.name)), hint)));
+            };
+            if parts[i].is_some() { return Err(self.err("E0203", n.span, format!("`{}` is given twice", n.name))); }
+            parts[i] = Some(self.expr_as(e, &fields[i].1)?);
+        }
+        let _ = span;
+        let parts = parts.into_iter().zip(&fields).map(|(p, (_, t))| match p { Some(p) => p, None => self.zero(t) }).collect();
+        let t = self.cx.lower_ty(&ty);
+        Ok(Val::pure(ty, ir::Expr::new(t, K::Make(parts))))
+    }
+
+    /// Evaluates the data among the fields given, in the order given.
+    pub fn fields_of(&mut self, unit: ir::UnitId, given: &[(Ident, Expr)], span: Span) -> R<Fields> {
+        if !self.cx.units[unit.index()].ok { return Err(Reported); }
+        let mut fields = Fields { unit, given: vec![], cases: vec![], span };
+        let mut failed = false;
+        for (n, e) in given {
+            match self.given(&mut fields, n, e) { Ok(()) => {} Err(Reported) => failed = true }
+        }
+        if failed { Err(Reported) } else { Ok(fields) }
+    }
+
+    fn given(&mut self, fields: &mut Fields, n: &Ident, e: &Expr) -> R<()> {
+        let Some(m) = self.cx.units[fields.unit.index()].member(&n.name).cloned() else { return Err(self.cx.unknown_field(fields.unit, n)) };
+        if fields.given.iter().any(|(g, ..)| g.name == m.name) { return Err(self.err("E0203", n.span, format!("`{}` is given twice", n.name))); }
+        let ir_field = self.cx.m.units[fields.unit.index()].fields[m.field.index()].clone();
+        if ir_field.computed.is_some() || matches!(ir_field.kind, ir::FieldKind::Let { .. }) {
+            return Err(self.cx.report(Diagnostic::error("E0428", n.span, format!("`{}` is computed when the message is built", n.name)).hint("leave it out")));
+        }
+        for c in &m.cases {
+            if let Some(other) = fields.cases.iter().find(|(s, i)| *s == c.0 && *i != c.1) {
+                let _ = other;
+                return Err(self.cx.report(Diagnostic::error("E0428", n.span, format!("`{}` belongs to another case than the fields before it", n.name))
+                    .hint("a switch takes one of its cases")));
+            }
+            if !fields.cases.contains(c) { fields.cases.push(*c); }
+        }
+        let value = match &m.ty {
+            Ty::Stream => match &ir_field.kind {
+                ir::FieldKind::StreamBytes { .. } => {
+                    let v = self.expr(e, None)?;
+                    let v = self.once(v, e.span);
+                    Given::Value(self.bytes_of(v, e.span)?)
+                }
+                _ => return Err(self.err("E0429", e.span, "a stream of units cannot be built; it can only be passed on")),
+            },
+            Ty::Msg(_) | Ty::Items(..) => Given::Source(e.clone()),
+            Ty::Switch(..) => return Err(self.cx.report(Diagnostic::error("E0428", n.span, "a switch is not given itself").hint("name the field of the case that is wanted"))),
+            ty => {
+                let ty = ty.clone();
+                let x = self.expr_as(e, &ty)?;
+                let v = self.once(Val::pure(ty, x), e.span);
+                match v.kind { Vk::Pure(x) => Given::Value(x), _ => return Err(Reported) }
+            }
+        };
+        fields.given.push((m, value, e.span));
+        Ok(())
+    }
+
+    /// A field of a message that is being made, for the clauses of its protocol.
+    pub fn built_field(&mut self, u: ir::UnitId, o: &Outgoing, name: &Ident, span: Span) -> R<Val> {
+        if let Some((_, v)) = o.fields.iter().find(|(n, _)| *n == name.name) {
+            if v.ty.is_error() {
+                return Err(self.cx.report(Diagnostic::error("E0432", span, format!("`{}` of a built message cannot be read", name.name)).hint("keep what is needed in a `let` before building")));
+            }
+            return Ok(v.clone());
+        }
+        let Some(m) = self.cx.units[u.index()].member(&name.name).cloned() else { return Err(self.cx.unknown_field(u, name)) };
+        match &o.kind {
+            OutKind::Pass { msg, .. } => {
+                let v = self.cx.member_val(&x::msg(*msg), u, &m);
+                Ok(v)
+            }
+            OutKind::Built(_) if !m.cases.is_empty() => {
+                // The case was not selected: its fields are absent.
+                let t = self.cx.lower_ty(&Ty::Bool.option());
+                Ok(Val::pure(Ty::None, ir::Expr::new(t, K::None)))
+            }
+            OutKind::Built(_) if m.ty.is_plain() => { let z = self.zero(&m.ty); Ok(Val { caseless: m.caseless, ..Val::pure(m.ty, z) }) }
+            OutKind::Built(_) => Err(self.cx.report(Diagnostic::error("E0432", span, format!("`{}` of a built message cannot be read", name.name)))),
+        }
+    }
+
+    /// `message with { field: value }`.
+    pub fn with(&mut self, base: &Expr, fields: &[(Ident, Expr)], span: Span) -> R<Val> {
+        let v = self.expr(base, None)?;
+        let v = self.defined(v, base.span)?;
+        if let (Ty::Record(r), Vk::Pure(e)) = (&v.ty, &v.kind) { return self.with_record(*r, e.clone(), fields); }
+        let o = self.message_of(&v, base.span)?;
+        let OutKind::Pass { msg, edits } = &o.kind else {
+            return Err(self.cx.report(Diagnostic::error("E0429", span, "`with` changes a parsed message").hint("give the fields where the message is built")));
+        };
+        let (msg, mut edits, mut known) = (*msg, edits.clone(), o.fields.clone());
+        for (n, e) in fields {
+            let Some(m) = self.cx.units[o.unit.index()].member(&n.name).cloned() else { return Err(self.cx.unknown_field(o.unit, n)) };
+            let value = self.edit_field(o.unit, msg, &m, e, None, &mut edits)?;
+            known.retain(|(k, _)| *k != m.name);
+            known.push((m.name.clone(), value));
+        }
+        self.computed_edits(o.unit, msg, &known, None, &mut edits);
+        self.order_edits(o.unit, &mut edits);
+        Ok(Val::out(Outgoing { unit: o.unit, kind: OutKind::Pass { msg, edits }, fields: known }))
+    }
+
+    fn with_record(&mut self, r: ir::RecordId, whole: ir::Expr, given: &[(Ident, Expr)]) -> R<Val> {
+        let fields = self.cx.records[r.index()].clone();
+        let mut parts: Vec<ir::Expr> = fields.iter().enumerate().map(|(i, (_, t))| self.get(&whole, i as u32, t)).collect();
+        for (n, e) in given {
+            let Some(i) = fields.iter().position(|(f, _)| *f == n.name) else {
+                return Err(self.err("E0201", n.span, format!("the record has no field `{}`", n.name)));
+            };
+            parts[i] = self.expr_as(e, &fields[i].1)?;
+        }
+        Ok(Val::pure(Ty::Record(r), ir::Expr::new(whole.ty, K::Make(parts))))
+    }
+}

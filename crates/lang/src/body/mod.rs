@@ -1,0 +1,267 @@
+//! Expressions and statements: checked and lowered in one walk. Units, clauses, functions and handlers share it; [`Kind`] says
+//! what is allowed where. A value is a [`Val`]; statements it needs go to `out`, guards for what can fail among them.
+
+pub mod assign;
+pub mod builtins;
+pub mod calls;
+pub mod coerce;
+pub mod control;
+pub mod deliver;
+pub mod edits;
+pub mod emit;
+pub mod expr;
+pub mod facts;
+pub mod lists;
+pub mod message;
+pub mod ops;
+pub mod patterns;
+pub mod stmts;
+
+use crate::compiler::{Compiler, Reported, R};
+use crate::names::ModId;
+use crate::ty::Ty;
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::{FaultKind, LocalId, StmtKind};
+use wireloom_syntax::ast::{Expr, Ident, Span};
+use wireloom_syntax::Diagnostic;
+
+/// Deeper nesting of expressions and blocks is refused: the walk is recursive.
+const MAX_DEPTH: u32 = 120;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only what is known at compile time.
+    Const,
+    /// Over the fields of a unit: no statements.
+    Grammar(ir::UnitId),
+    /// Of a protocol: no statements.
+    Clause,
+    Func,
+    Handler,
+    /// What a client is told about a fault; replies, but has no connection or calls.
+    OnFault,
+    Test,
+}
+
+/// Whether the request at hand has been answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replied { No, Yes, Maybe }
+
+#[derive(Clone, Debug)]
+pub struct Binding {
+    pub name: String,
+    pub span: Span,
+    pub val: Val,
+    /// The local behind a `var`.
+    pub var: Option<LocalId>,
+    pub used: bool,
+    /// Suspensions before it was bound.
+    pub epoch: u32,
+    /// Its value was read from state or a table.
+    pub state: bool,
+    /// A reply, or part of one: gone after the next call.
+    pub reply: bool,
+}
+
+/// The message handler at hand.
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerCtx {
+    pub port: ir::PortId,
+    pub protocol: ir::ProtocolId,
+    pub req: LocalId,
+    pub one_way: bool,
+    pub no_reply: bool,
+}
+
+/// Where `return` goes.
+#[derive(Clone, Debug)]
+pub enum Ret {
+    /// No value may be returned.
+    Nowhere,
+    /// Ends the body; functions give a value of this type.
+    Body(Ty),
+    /// Ends an inlined call: sets the result, and `done` where a loop stands between.
+    Inline { result: Option<LocalId>, ty: Ty, done: LocalId, loops: u32, sink: Option<deliver::Sink> },
+}
+
+pub struct Lower<'c, 'a> {
+    pub cx: &'c mut Compiler<'a>,
+    pub module: ModId,
+    pub kind: Kind,
+    pub locals: Vec<ir::Local>,
+    pub scopes: Vec<Vec<Binding>>,
+    pub out: ir::Block,
+    pub facts: Vec<ir::Expr>,
+    /// What `.x` is a field of.
+    pub dot: Option<Val>,
+    /// The unit whose parameters are visible by name, and the message they belong to.
+    pub params_of: Option<(ir::Root, ir::UnitId)>,
+    pub place: String,
+    pub in_app: bool,
+    pub epoch: u32,
+    pub replied: Replied,
+    pub handler: Option<HandlerCtx>,
+    pub ret: Ret,
+    pub inlined: Vec<String>,
+    /// Saw something that a function of the IR cannot do.
+    pub impure: bool,
+    pub depth: u32,
+    pub loops: u32,
+    pub decision: bool,
+    pub span: Span,
+}
+
+impl<'c, 'a> Lower<'c, 'a> {
+    pub fn new(cx: &'c mut Compiler<'a>, module: ModId, kind: Kind) -> Self {
+        Lower {
+            cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
+            place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![],
+            impure: false, depth: 0, loops: 0, decision: false, span: Span::default(),
+        }
+    }
+
+    /// Whether only expressions may be made, no statements.
+    pub fn pure_only(&self) -> bool { matches!(self.kind, Kind::Const | Kind::Grammar(_) | Kind::Clause) }
+
+    pub fn err(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> Reported { self.cx.error(code, span, message) }
+    pub fn show(&self, t: &Ty) -> String { self.cx.show(t) }
+
+    pub fn new_local(&mut self, name: &str, ty: &Ty) -> LocalId {
+        let t = self.cx.lower_ty(ty);
+        let n = self.locals.len();
+        let name = if name.is_empty() { format!("t{n}") } else { name.to_string() };
+        self.locals.push(ir::Local { name, ty: t, in_frame: false });
+        LocalId(n as u32)
+    }
+
+    pub fn local_expr(&self, l: LocalId) -> ir::Expr { x::local(l, self.locals[l.index()].ty) }
+
+    pub fn push(&mut self, span: Span, kind: StmtKind) {
+        let span = self.cx.span(span);
+        self.out.push(x::stmt(span, kind));
+    }
+
+    /// Sets a fresh temporary.
+    pub fn temp(&mut self, name: &str, ty: &Ty, value: ir::Expr, span: Span) -> LocalId {
+        let l = self.new_local(name, ty);
+        self.push(span, StmtKind::Set(l, value));
+        l
+    }
+
+    pub fn place_id(&mut self, span: Span) -> ir::PlaceId {
+        let name = self.place.clone();
+        self.cx.place(name, span)
+    }
+
+    /// Faults unless the condition holds or is known to hold.
+    pub fn guard(&mut self, cond: ir::Expr, kind: FaultKind, span: Span) {
+        if self.proven(&cond) { return; }
+        let place = self.place_id(span);
+        self.facts.push(cond.clone());
+        self.push(span, StmtKind::Require { cond, kind, place });
+    }
+
+    pub fn bind(&mut self, name: &Ident, val: Val) { self.bind_full(name, val, None, false) }
+
+    pub fn bind_full(&mut self, name: &Ident, val: Val, var: Option<LocalId>, state: bool) {
+        if name.name == "_" { return; }
+        let reply = self.is_reply(&val);
+        let b = Binding { name: name.name.clone(), span: name.span, val, var, used: name.name.starts_with('_'), epoch: self.epoch, state, reply };
+        if let Some(scope) = self.scopes.last_mut() { scope.push(b); }
+    }
+
+    /// Bindings that need not be used.
+    pub fn bind_all(&mut self, binds: &[(Ident, Val)]) {
+        for (n, v) in binds {
+            self.bind(n, v.clone());
+            if let Some(b) = self.scopes.last_mut().and_then(|s| s.last_mut()) { b.used = true; }
+        }
+    }
+
+    fn is_reply(&self, val: &Val) -> bool {
+        let root = match &val.kind {
+            Vk::Path(p) => p.root,
+            Vk::Maybe(_, v) => return self.is_reply(v),
+            _ => return matches!(val.ty, Ty::Replies(_)),
+        };
+        match (root, self.handler) {
+            (ir::Root::Local(l), Some(h)) => l != h.req,
+            (ir::Root::Local(_), None) => self.kind == Kind::Handler,
+            _ => false,
+        }
+    }
+
+    pub fn lookup(&self, name: &str) -> Option<(usize, usize)> {
+        for (i, scope) in self.scopes.iter().enumerate().rev() {
+            if let Some(j) = scope.iter().rposition(|b| b.name == name) { return Some((i, j)); }
+        }
+        None
+    }
+
+    pub fn enter(&mut self) { self.scopes.push(vec![]); }
+
+    pub fn leave(&mut self) {
+        for b in self.scopes.pop().unwrap_or_default() {
+            if !b.used && self.inlined.is_empty() {
+                let d = Diagnostic::warning("W0902", b.span, format!("`{}` is never used", b.name))
+                    .label("not used").hint(format!("remove it, or name it `_{}`", b.name));
+                self.cx.report(d);
+            }
+        }
+    }
+
+    /// Lowers a piece into a block of its own, with its own scope. What it learned about conditions is forgotten; what it made
+    /// untrue stays untrue.
+    pub fn sub<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> (T, ir::Block) {
+        let out = std::mem::take(&mut self.out);
+        let facts = self.facts.clone();
+        let at = self.facts.len();
+        self.enter();
+        let result = f(self);
+        self.leave();
+        let block = std::mem::replace(&mut self.out, out);
+        let now = std::mem::take(&mut self.facts);
+        self.facts = if now.len() >= at && now[..at] == facts[..] { facts } else { facts.into_iter().filter(|f| now.contains(f)).collect() };
+        (result, block)
+    }
+
+    /// Stops at nesting that would exhaust the stack.
+    pub fn deeper<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
+        if self.depth >= MAX_DEPTH {
+            return Err(self.cx.report(Diagnostic::error("E0504", span, "this is nested too deeply").hint("split it with functions or `let`")));
+        }
+        self.depth += 1;
+        let r = f(self);
+        self.depth -= 1;
+        r
+    }
+
+    /// An expression of the type, as data.
+    pub fn expr_as(&mut self, e: &Expr, ty: &Ty) -> R<ir::Expr> {
+        let v = self.expr(e, Some(ty))?;
+        self.coerce(v, ty, e.span)
+    }
+
+    /// The value kept in a local if computing it twice would cost or change something.
+    pub fn once(&mut self, v: Val, span: Span) -> Val {
+        let Vk::Pure(e) = &v.kind else { return v };
+        if self.pure_only() || is_cheap(e) || !v.ty.is_plain() || v.ty == Ty::None { return v; }
+        let (ty, e) = (if v.ty == Ty::Lit { crate::ty::U64 } else { v.ty.clone() }, e.clone());
+        let l = self.temp("", &ty, e, span);
+        Val { caseless: v.caseless, ..Val::pure(ty, self.local_expr(l)) }
+    }
+
+    pub fn body(self) -> ir::Body { ir::Body { locals: self.locals, block: self.out } }
+}
+
+/// Whether evaluating twice is as good as once.
+pub fn is_cheap(e: &ir::Expr) -> bool {
+    use ir::ExprKind::*;
+    match &*e.kind {
+        Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | None | UnitParam(..) | Read(_) | Case(..) | PortLen(_) | HasMsg(_) | Acc => true,
+        Cast(e) | Get(e, _) | Unwrap(e) | IsSome(e) | Some(e) => is_cheap(e),
+        _ => false,
+    }
+}

@@ -1,0 +1,350 @@
+//! Operators.
+
+use super::{Kind, Lower};
+use crate::compiler::{Item, Reported, R, T_U32, T_U64};
+use crate::ty::{Ty, U32, U64};
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::{BinOp as B, Expr as X, ExprKind, FaultKind, StmtKind};
+use wireloom_syntax::ast::{self, BinOp, Expr, Span, UnOp};
+use wireloom_syntax::Diagnostic;
+
+impl Lower<'_, '_> {
+    pub fn unary(&mut self, op: UnOp, a: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
+        match op {
+            UnOp::Not => {
+                let c = self.cond(a)?;
+                Ok(Val::pure(Ty::Bool, x::not(c)))
+            }
+            UnOp::Neg | UnOp::BitNot => {
+                let v = self.expr(a, want)?;
+                let v = self.defined(v, span)?;
+                let ty = match (&v.ty, want) {
+                    (Ty::Lit, Some(w @ Ty::Int { .. })) => w.clone(),
+                    (Ty::Lit, _) if op == UnOp::Neg => Ty::Int { bits: 64, signed: true },
+                    (Ty::Lit, _) => U64,
+                    (t @ Ty::Int { .. }, _) => t.clone(),
+                    (t, _) => { let s = self.show(t); return Err(self.err("E0301", span, format!("expected an integer, found {s}"))); }
+                };
+                if op == UnOp::Neg && !matches!(ty, Ty::Int { signed: true, .. }) {
+                    let s = self.show(&ty);
+                    return Err(self.err("E0301", span, format!("{s} has no negative values")));
+                }
+                let e = self.coerce(v, &ty, a.span)?;
+                let op = if op == UnOp::Neg { ir::UnOp::Neg } else { ir::UnOp::BitNot };
+                let t = e.ty;
+                let e = crate::fold::fold(&self.cx.m, &X::new(t, ExprKind::Unary(op, e)));
+                Ok(Val::pure(ty, e))
+            }
+        }
+    }
+
+    /// A condition: bool, or whether an option is there.
+    pub fn cond(&mut self, e: &Expr) -> R<X> {
+        let v = self.expr(e, Some(&Ty::Bool))?;
+        self.cond_of(v, e.span)
+    }
+
+    pub fn binary(&mut self, op: BinOp, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
+        match op {
+            BinOp::And | BinOp::Or => self.logic(op == BinOp::And, a, b, span),
+            BinOp::In => self.in_(a, b, span),
+            BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::EqCase => self.compare(op, a, b, span),
+            BinOp::Shl | BinOp::Shr => self.shift(op, a, b, span, want),
+            _ => self.arithmetic(op, a, b, span, want),
+        }
+    }
+
+    /// `and`, `or`: the right side is evaluated (and may fault) only if the left one leaves it open.
+    fn logic(&mut self, and: bool, a: &Expr, b: &Expr, span: Span) -> R<Val> {
+        let left = self.cond(a);
+        let Ok(left) = left else {
+            // The right side is still checked, with nothing known.
+            let (_, _) = self.sub(|s| s.cond(b));
+            return Err(Reported);
+        };
+        let (right, block) = self.sub(|s| { s.assume(&left, and); s.cond(b) });
+        let right = right?;
+        if let Some(requires) = only_requires(&block) {
+            for (cond, kind, place, sp) in requires {
+                let cond = if and { x::or(x::not(left.clone()), cond) } else { x::or(left.clone(), cond) };
+                self.out.push(x::stmt(sp, StmtKind::Require { cond, kind, place }));
+            }
+            return Ok(Val::pure(Ty::Bool, if and { x::and(left, right) } else { x::or(left, right) }));
+        }
+        if self.pure_only() { return Err(self.involved(span)); }
+        let t = self.temp("", &Ty::Bool, left.clone(), span);
+        let mut block = block;
+        let sp = self.cx.span(span);
+        block.push(x::stmt(sp, StmtKind::Set(t, right)));
+        let local = self.local_expr(t);
+        let (then, other) = if and { (block, vec![]) } else { (vec![], block) };
+        self.push(span, StmtKind::If { cond: local.clone(), then, other });
+        Ok(Val::pure(Ty::Bool, local))
+    }
+
+    pub fn involved(&mut self, span: Span) -> Reported {
+        self.cx.report(Diagnostic::error("E0430", span, "this is too involved here").label("needs statements").hint("put it into a function"))
+    }
+
+    /// `x in {…}`, `x in a..b`, `k in table`, `b in charset`.
+    fn in_(&mut self, a: &Expr, b: &Expr, span: Span) -> R<Val> {
+        if let Some(t) = self.table_name(b) {
+            let v = self.table_get(t, a, span)?;
+            let c = self.cond_of(v, span)?;
+            return Ok(Val::pure(Ty::Bool, c));
+        }
+        let v = self.expr(a, None)?;
+        let v = self.defined(v, a.span)?;
+        let v = self.once(v, a.span);
+        match &v.ty {
+            Ty::Int { .. } | Ty::Enum(_) | Ty::Lit | Ty::Fault => {
+                let ty = self.settled(&v.ty);
+                let e = self.coerce(v, &ty, a.span)?;
+                self.in_numbers(e, &ty, b)
+            }
+            _ => {
+                let ast::ExprKind::Set(items) = &*b.kind else { return Err(self.err("E0301", b.span, "expected a set `{…}`")) };
+                let mut any = x::boolean(false);
+                for item in items {
+                    let i = self.expr(item, Some(&v.ty.clone()))?;
+                    let c = self.equal(BinOp::Eq, v.clone(), i, item.span)?;
+                    any = x::or(any, c);
+                }
+                Ok(Val::pure(Ty::Bool, any))
+            }
+        }
+    }
+
+    fn in_numbers(&mut self, e: X, ty: &Ty, set: &Expr) -> R<Val> {
+        let constant = match &*set.kind {
+            ast::ExprKind::Set(items) => items.iter().all(|i| self.is_constant(i)),
+            _ => true,
+        };
+        if constant {
+            let ranges = self.const_ranges(set, ty)?;
+            return Ok(Val::pure(Ty::Bool, crate::fold::fold(&self.cx.m, &self.truth(ExprKind::InRanges(e, ranges)))));
+        }
+        let ast::ExprKind::Set(items) = &*set.kind else { return Err(Reported) };
+        let mut any = x::boolean(false);
+        for item in items {
+            let i = self.expr_as(item, ty)?;
+            any = x::or(any, x::cmp(B::Eq, e.clone(), i));
+        }
+        Ok(Val::pure(Ty::Bool, any))
+    }
+
+    fn const_ranges(&mut self, set: &Expr, ty: &Ty) -> R<Vec<(u64, u64)>> { self.cx.ranges(self.module, set, ty) }
+
+    /// A literal, or a name that is not one of a variable.
+    fn is_constant(&self, e: &Expr) -> bool {
+        match &*e.kind {
+            ast::ExprKind::Int(_) | ast::ExprKind::Scaled(..) | ast::ExprKind::Range(..) => true,
+            ast::ExprKind::Name(n) => self.lookup(&n.name).is_none() && !self.cx.app.has(&n.name),
+            ast::ExprKind::Field(Some(b), _) => self.is_constant(b),
+            _ => false,
+        }
+    }
+
+    fn compare(&mut self, op: BinOp, a: &Expr, b: &Expr, span: Span) -> R<Val> {
+        // A bare variant or fault name on one side takes its meaning from the other.
+        let (va, vb) = if is_name(a) && !is_name(b) {
+            let vb = self.expr(b, None);
+            let hint = vb.as_ref().ok().map(|v| v.ty.clone());
+            (self.expr(a, hint.as_ref()), vb)
+        } else {
+            let va = self.expr(a, None);
+            let hint = va.as_ref().ok().map(|v| v.ty.clone());
+            (va, self.expr(b, hint.as_ref()))
+        };
+        let c = self.equal(op, va?, vb?, span)?;
+        Ok(Val::pure(Ty::Bool, c))
+    }
+
+    pub fn equal(&mut self, op: BinOp, a: Val, b: Val, span: Span) -> R<X> {
+        // Options compare with `none` only; else their values do.
+        if (a.ty == Ty::None || b.ty == Ty::None) && matches!(op, BinOp::Eq | BinOp::Ne) {
+            let v = if a.ty == Ty::None { &b } else { &a };
+            let Some(c) = self.is_there(v) else { return Err(self.err("E0301", span, "only an option can be `none`")) };
+            return Ok(if op == BinOp::Eq { x::not(c) } else { c });
+        }
+        let (a, b) = (self.defined(a, span)?, self.defined(b, span)?);
+        let caseless = a.caseless || b.caseless;
+        let Some(ty) = self.join(&a.ty, &b.ty) else {
+            let (ta, tb) = (a.ty.clone(), b.ty.clone());
+            return Err(self.mismatch(&ta, &tb, span));
+        };
+        let ty = self.settled(&ty);
+        if !ty.is_plain() {
+            let s = self.show(&ty);
+            return Err(self.err("E0309", span, format!("{s} cannot be compared")));
+        }
+        let ordered = matches!(op, BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge);
+        let numeric = ty.is_int() || matches!(ty, Ty::Duration | Ty::Instant | Ty::Bytes(_) | Ty::Enum(_));
+        if ordered && !numeric {
+            let s = self.show(&ty);
+            return Err(self.err("E0301", span, format!("{s} has no order")));
+        }
+        if op == BinOp::EqCase && !matches!(ty, Ty::Bytes(_)) { return Err(self.err("E0301", span, "`~=` compares bytes")); }
+        let (a, b) = (self.coerce(a, &ty, span)?, self.coerce(b, &ty, span)?);
+        let op = match op {
+            BinOp::Eq if caseless => B::EqCase,
+            BinOp::Ne if caseless => return Ok(x::not(x::cmp(B::EqCase, a, b))),
+            BinOp::EqCase => B::EqCase,
+            BinOp::Eq => B::Eq,
+            BinOp::Ne => B::Ne,
+            BinOp::Lt => B::Lt,
+            BinOp::Le => B::Le,
+            BinOp::Gt => B::Gt,
+            _ => B::Ge,
+        };
+        Ok(crate::fold::fold(&self.cx.m, &x::cmp(op, a, b)))
+    }
+
+    fn shift(&mut self, op: BinOp, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
+        let v = self.expr(a, want)?;
+        let v = self.defined(v, a.span)?;
+        let ty = match (&v.ty, want) { (Ty::Lit, Some(w @ Ty::Int { .. })) => w.clone(), (t, _) => self.settled(t) };
+        if !ty.is_int() { let s = self.show(&ty); return Err(self.err("E0301", span, format!("expected an integer, found {s}"))); }
+        let a = self.coerce(v, &ty, a.span)?;
+        let by = self.expr(b, Some(&U32))?;
+        let by = self.defined(by, b.span)?;
+        let by = match (&by.ty, by.kind) {
+            (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e)) => e,
+            _ => return Err(self.err("E0301", b.span, "a shift is by an unsigned integer")),
+        };
+        let by = self.recast(T_U32, by);
+        let op = if op == BinOp::Shl { B::Shl } else { B::Shr };
+        let t = a.ty;
+        Ok(Val::pure(ty, crate::fold::fold(&self.cx.m, &x::bin(t, op, a, by))))
+    }
+
+    fn arithmetic(&mut self, op: BinOp, a: &Expr, b: &Expr, span: Span, want: Option<&Ty>) -> R<Val> {
+        let hint = want.filter(|w| matches!(w, Ty::Int { .. }));
+        let (va, vb) = (self.expr(a, hint), self.expr(b, hint));
+        let (va, vb) = (va?, vb?);
+        self.arith(op, va, vb, span)
+    }
+
+    pub fn arith(&mut self, op: BinOp, va: Val, vb: Val, span: Span) -> R<Val> {
+        let (va, vb) = (self.defined(va, span)?, self.defined(vb, span)?);
+        if let Some(v) = self.time(op, &va, &vb) { return Ok(v); }
+        // In a grammar nothing wraps: lengths are added as 64 bits.
+        let wide = matches!(self.kind, Kind::Grammar(_)) && matches!(op, BinOp::Add | BinOp::Mul);
+        let ty = match self.join(&va.ty, &vb.ty) {
+            Some(Ty::Int { signed: false, .. }) if wide => U64,
+            Some(t @ (Ty::Int { .. } | Ty::Lit)) => t,
+            Some(Ty::Error) => return Err(Reported),
+            _ => {
+                let (ta, tb) = (va.ty.clone(), vb.ty.clone());
+                let (a, b) = (self.show(&ta), self.show(&tb));
+                if ta.is_error() || tb.is_error() || ta == Ty::Never || tb == Ty::Never { return Err(Reported); }
+                return Err(self.cx.report(Diagnostic::error("E0301", span, format!("`{}` does not work on {a} and {b}", sign(op)))));
+            }
+        };
+        let calc = if ty == Ty::Lit { U64 } else { ty.clone() };
+        // The remainder is below the divisor and so fits its type.
+        let narrow = match (&vb.ty, op, &ty) {
+            (Ty::Int { bits: n, signed: false }, BinOp::Rem, Ty::Int { bits: w, .. }) if n < w => Some(vb.ty.clone()),
+            _ => None,
+        };
+        let (ea, eb) = (self.coerce(va, &calc, span)?, self.coerce(vb, &calc, span)?);
+        let eb = if matches!(op, BinOp::Div | BinOp::Rem) { self.divisor(eb, &calc, span)? } else { eb };
+        if op == BinOp::Sub && matches!(self.kind, Kind::Grammar(_)) && !over_items(&ea) && !over_items(&eb) && !both_literal(&ea, &eb) {
+            self.guard(x::cmp(B::Ge, ea.clone(), eb.clone()), FaultKind::MALFORMED, span);
+        }
+        let op = match op {
+            BinOp::Add => B::Add,
+            BinOp::Sub => B::Sub,
+            BinOp::Mul => B::Mul,
+            BinOp::Div => B::Div,
+            BinOp::Rem => B::Rem,
+            BinOp::AddSat => B::AddSat,
+            BinOp::SubSat => B::SubSat,
+            BinOp::BitAnd => B::BitAnd,
+            BinOp::BitOr => B::BitOr,
+            _ => B::BitXor,
+        };
+        let t = ea.ty;
+        let e = crate::fold::fold(&self.cx.m, &x::bin(t, op, ea, eb));
+        match narrow {
+            Some(n) => { let nt = self.cx.lower_ty(&n); Ok(Val::pure(n, x::cast(nt, e))) }
+            None => Ok(Val::pure(ty, e)),
+        }
+    }
+
+    fn divisor(&mut self, e: X, ty: &Ty, span: Span) -> R<X> {
+        if let Some(0) = x::as_int(&e) { return Err(self.err("E0502", span, "division by zero")); }
+        let t = self.cx.lower_ty(ty);
+        let v = self.once(Val::pure(ty.clone(), e), span);
+        let Vk::Pure(e) = v.kind else { return Err(Reported) };
+        let cond = x::cmp(B::Ne, e.clone(), x::int(t, 0));
+        if self.kind == Kind::Clause && !self.proven(&cond) {
+            return Err(self.cx.report(Diagnostic::error("E0502", span, "the divisor may be 0").hint("ask first: `if n > 0 { x / n } else { … }`")));
+        }
+        self.guard(cond, FaultKind::DIVISION, span);
+        Ok(e)
+    }
+
+    /// Durations and points in time.
+    fn time(&mut self, op: BinOp, a: &Val, b: &Val) -> Option<Val> {
+        let (Vk::Pure(x1), Vk::Pure(y1)) = (&a.kind, &b.kind) else { return None };
+        let (ty, op) = match (&a.ty, op, &b.ty) {
+            (Ty::Duration, BinOp::Add, Ty::Duration) => (Ty::Duration, B::Add),
+            (Ty::Duration, BinOp::Sub, Ty::Duration) => (Ty::Duration, B::SubSat),
+            (Ty::Instant, BinOp::Sub, Ty::Instant) => (Ty::Duration, B::SubSat),
+            (Ty::Instant, BinOp::Add, Ty::Duration) => (Ty::Instant, B::Add),
+            (Ty::Instant, BinOp::Sub, Ty::Duration) => (Ty::Instant, B::SubSat),
+            (Ty::Duration, BinOp::Mul, Ty::Lit | Ty::Int { signed: false, .. }) => (Ty::Duration, B::Mul),
+            (Ty::Lit | Ty::Int { signed: false, .. }, BinOp::Mul, Ty::Duration) => (Ty::Duration, B::Mul),
+            _ => return None,
+        };
+        let (p, q) = (self.recast(T_U64, x1.clone()), self.recast(T_U64, y1.clone()));
+        Some(Val::pure(ty, crate::fold::fold(&self.cx.m, &x::bin(T_U64, op, p, q))))
+    }
+
+    pub fn table_name(&mut self, e: &Expr) -> Option<ir::TableId> {
+        match &*e.kind {
+            ast::ExprKind::Name(n) if self.lookup(&n.name).is_none() => {
+                if self.in_app {
+                    if let Some(t) = self.cx.app.table(&n.name) { return Some(t); }
+                }
+            }
+            ast::ExprKind::Name(_) => return None,
+            ast::ExprKind::Field(..) => {}
+            _ => return None,
+        }
+        let id = self.cx.expr_item(self.module, e)?;
+        match self.cx.item(id, e.span) { Ok(Item::Table(t)) => Some(t), _ => None }
+    }
+}
+
+fn sign(op: BinOp) -> &'static str {
+    match op {
+        BinOp::Add => "+", BinOp::Sub => "-", BinOp::Mul => "*", BinOp::Div => "/", BinOp::Rem => "%", BinOp::AddSat => "+|",
+        BinOp::SubSat => "-|", BinOp::BitAnd => "&", BinOp::BitOr => "|", BinOp::BitXor => "^", _ => "this operator",
+    }
+}
+
+fn is_name(e: &Expr) -> bool { matches!(&*e.kind, ast::ExprKind::Name(_)) }
+
+fn both_literal(a: &X, b: &X) -> bool { matches!((x::as_int(a), x::as_int(b)), (Some(a), Some(b)) if a >= b) }
+
+/// Whether an expression is over the items of a list: no guard can stand before the list for it.
+fn over_items(e: &X) -> bool {
+    let mut hit = false;
+    ir::walk::expr(e, &mut |e| match &*e.kind {
+        ExprKind::Acc => hit = true,
+        _ => hit |= ir::walk::path_of(e).is_some_and(|p| p.root == ir::Root::Item),
+    });
+    hit
+}
+
+/// The guards of a block that has nothing else.
+pub fn only_requires(block: &ir::Block) -> Option<Vec<(X, FaultKind, ir::PlaceId, ir::Span)>> {
+    block.iter().map(|s| match &s.kind {
+        StmtKind::Require { cond, kind, place } => Some((cond.clone(), *kind, *place, s.span)),
+        _ => None,
+    }).collect()
+}

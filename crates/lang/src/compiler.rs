@@ -1,0 +1,298 @@
+//! What the whole compilation shares: modules, the IR module under construction, and the results of resolved items.
+
+use crate::names::{self, Found, ItemId, ModId, Names};
+use crate::ty::{self, Ty};
+use crate::units::UnitInfo;
+use crate::val::Val;
+use std::collections::HashMap;
+use std::rc::Rc;
+use wireloom_ir as ir;
+use wireloom_syntax::ast::{self, ItemKind, Span};
+use wireloom_syntax::{Diagnostic, SourceMap};
+
+/// The error has been reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reported;
+pub type R<T> = Result<T, Reported>;
+
+pub const T_UNIT: ir::TyId = ir::TyId(0);
+pub const T_BOOL: ir::TyId = ir::TyId(1);
+pub const T_U8: ir::TyId = ir::TyId(2);
+pub const T_U16: ir::TyId = ir::TyId(3);
+pub const T_U32: ir::TyId = ir::TyId(4);
+pub const T_U64: ir::TyId = ir::TyId(5);
+
+/// What an item turned out to be.
+#[derive(Clone, Debug)]
+pub enum Item {
+    Const(Val),
+    Charset(ir::ByteSet),
+    Alias(Ty),
+    Fault(ir::FaultKind),
+    Enum(ir::EnumId),
+    Record(ir::RecordId),
+    Unit(ir::UnitId),
+    Protocol(ir::ProtocolId),
+    Fn(Rc<FnInfo>),
+    Table(ir::TableId),
+    App,
+    Element,
+}
+
+/// A function's signature and how it is called.
+#[derive(Debug)]
+pub struct FnInfo {
+    pub name: String,
+    pub module: ModId,
+    /// Functions of an app see the app's names.
+    pub in_app: bool,
+    pub ast: ast::Fn,
+    pub params: Vec<(ast::Ident, Ty)>,
+    pub ret: Ty,
+    pub how: std::cell::Cell<How>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Unseen,
+    Busy,
+    Func(ir::FuncId),
+    /// Takes or gives messages, or touches state: its body is put in the place of every call.
+    Inline,
+    Failed,
+}
+
+/// A table's types as the language sees them.
+#[derive(Clone, Debug)]
+pub struct TableTy { pub key: Ty, pub value: Ty }
+
+/// What the checker knows of a protocol beside its IR.
+#[derive(Clone)]
+pub struct ProtocolInfo {
+    pub module: ModId,
+    pub ast: Rc<ast::Item>,
+    pub request: ir::UnitId,
+    pub response: Option<ir::UnitId>,
+    pub no_reply: bool,
+}
+
+pub struct Compiler<'a> {
+    pub map: &'a SourceMap,
+    pub names: Names,
+    pub diags: Vec<Diagnostic>,
+    pub m: ir::Module,
+    pub cache: HashMap<ItemId, Option<Item>>,
+    /// Items being resolved, for finding circles.
+    pub busy: Vec<ItemId>,
+    pub units: Vec<UnitInfo>,
+    pub protocols: Vec<ProtocolInfo>,
+    pub records: Vec<Vec<(String, Ty)>>,
+    pub tables: Vec<TableTy>,
+    pub fault_ids: HashMap<(ModId, String), ir::FaultKind>,
+    pub app: crate::apps::AppScope,
+}
+
+impl<'a> Compiler<'a> {
+    pub fn new(map: &'a SourceMap, names: Names) -> Self {
+        let mut m = ir::Module::default();
+        for t in [ir::Ty::Unit, ir::Ty::Bool, ir::Ty::UInt(8), ir::Ty::UInt(16), ir::Ty::UInt(32), ir::Ty::UInt(64)] {
+            m.intern(t);
+        }
+        m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
+        Compiler {
+            map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
+            records: Vec::new(), tables: Vec::new(), fault_ids: HashMap::new(), app: Default::default(),
+        }
+    }
+
+    pub fn report(&mut self, d: Diagnostic) -> Reported {
+        self.diags.push(d);
+        Reported
+    }
+
+    pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> Reported {
+        self.report(Diagnostic::error(code, span, message))
+    }
+
+    pub fn show(&self, t: &Ty) -> String { ty::show(t, &self.m) }
+
+    pub fn lower_ty(&mut self, t: &Ty) -> ir::TyId { ty::lower(t, &mut self.m) }
+
+    pub fn span(&self, s: Span) -> ir::Span {
+        let p = self.map.position(s);
+        ir::Span { file: s.file.0, start: s.start, end: s.end, line: p.line as u32, column: p.column as u32 }
+    }
+
+    pub fn place(&mut self, name: impl Into<String>, span: Span) -> ir::PlaceId {
+        let span = self.span(span);
+        let name = name.into();
+        if let Some(i) = self.m.places.iter().position(|p| p.name == name && p.span == span) {
+            return ir::PlaceId(i as u32);
+        }
+        self.m.places.push(ir::Place { name, span });
+        ir::PlaceId(self.m.places.len() as u32 - 1)
+    }
+
+    pub fn unknown(&mut self, module: ModId, name: &str, span: Span, what: &str, extra: &[String]) -> Reported {
+        let known = self.names.known(module);
+        let hint = names::suggest(name, known.iter().chain(extra).map(String::as_str));
+        let d = Diagnostic::error("E0201", span, format!("unknown {what} `{name}`")).label("not known here");
+        self.report(names::with_hint(d, hint))
+    }
+
+    /// The item that a path names as a whole.
+    pub fn path_item(&mut self, module: ModId, path: &ast::Path, what: &str) -> R<ItemId> {
+        let parts: Vec<&str> = path.parts.iter().map(|p| p.name.as_str()).collect();
+        match self.names.find(module, &parts) {
+            Some((Found::Item(id), n)) if n == parts.len() => Ok(id),
+            _ => Err(self.unknown(module, &parts.join("."), path.span, what, &[])),
+        }
+    }
+
+    /// A fault kind by name: the module's own (or used) ones, then the built-in ones.
+    pub fn fault_kind(&mut self, module: ModId, name: &ast::Ident) -> R<ir::FaultKind> {
+        match self.find_fault(module, &name.name) {
+            Some(k) => Ok(k),
+            None => {
+                let builtin: Vec<String> = BUILTIN_FAULTS.iter().map(|(n, _)| n.to_string()).collect();
+                Err(self.unknown(module, &name.name, name.span, "fault kind", &builtin))
+            }
+        }
+    }
+
+    pub fn find_fault(&mut self, module: ModId, name: &str) -> Option<ir::FaultKind> {
+        if let Some((Found::Item(id), 1)) = self.names.find(module, &[name]) {
+            if let ItemKind::Fault(_) = self.names.items[id].item.kind {
+                let owner = self.names.items[id].module;
+                return Some(self.user_fault(owner, name));
+            }
+        }
+        BUILTIN_FAULTS.iter().find(|(n, _)| *n == name).map(|(_, k)| *k)
+    }
+
+    pub fn user_fault(&mut self, module: ModId, name: &str) -> ir::FaultKind {
+        let next = ir::FaultKind(ir::FaultKind::USER + self.m.faults.len() as u16);
+        let m = &mut self.m;
+        *self.fault_ids.entry((module, name.to_string())).or_insert_with(|| { m.faults.push(name.to_string()); next })
+    }
+
+    /// What an item is; resolved at its first use.
+    pub fn item(&mut self, id: ItemId, at: Span) -> R<Item> {
+        if let Some(found) = self.cache.get(&id) {
+            return found.clone().ok_or(Reported);
+        }
+        if self.busy.contains(&id) {
+            let name = item_name(&self.names.items[id].item).unwrap_or("this");
+            let d = Diagnostic::error("E0501", at, format!("`{name}` is defined by itself")).label("the circle closes here")
+                .also(self.names.items[id].item.span, "in the definition of this").hint("every definition must end in something known");
+            return Err(self.report(d));
+        }
+        self.busy.push(id);
+        let found = self.resolve_item(id);
+        self.busy.pop();
+        self.cache.insert(id, found.clone().ok());
+        found
+    }
+
+    fn resolve_item(&mut self, id: ItemId) -> R<Item> {
+        let module = self.names.items[id].module;
+        let item = self.names.items[id].item.clone();
+        match &item.kind {
+            ItemKind::Use(_) | ItemKind::Test(_) => Err(Reported),
+            ItemKind::Const { ty, value, .. } => self.const_item(module, ty.as_ref(), value).map(Item::Const),
+            ItemKind::Charset { value, .. } => self.charset(module, value).map(Item::Charset),
+            ItemKind::Alias { ty, .. } => self.ty(module, ty).map(Item::Alias),
+            ItemKind::Fault(names) => {
+                let kinds: Vec<_> = names.iter().map(|n| self.user_fault(module, &n.name)).collect();
+                kinds.first().copied().map(Item::Fault).ok_or(Reported)
+            }
+            ItemKind::Enum { name, base, variants, open } => self.enum_item(module, name, base.as_ref(), variants, *open).map(Item::Enum),
+            ItemKind::Record { name, fields } => {
+                let fields = fields.iter().map(|f| Ok((f.name.clone(), self.ty(module, &f.ty)?))).collect::<R<Vec<_>>>()?;
+                self.record(&name.name, fields).map(Item::Record)
+            }
+            ItemKind::Unit(u) => self.unit_item(module, u, &item.doc).map(Item::Unit),
+            ItemKind::Protocol(p) => self.protocol_item(module, p, &item).map(Item::Protocol),
+            ItemKind::Fn(f) => self.fn_info(module, f, false).map(Item::Fn),
+            ItemKind::Table(t) => self.table(module, t).map(Item::Table),
+            ItemKind::App(_) => Ok(Item::App),
+            ItemKind::Element(_) => Ok(Item::Element),
+        }
+    }
+
+    pub fn fn_info(&mut self, module: ModId, f: &ast::Fn, in_app: bool) -> R<Rc<FnInfo>> {
+        let params = f.params.iter().map(|p| Ok((p.name.clone(), self.ty(module, &p.ty)?))).collect::<R<Vec<_>>>()?;
+        let ret = match &f.ret { Some(t) => self.ty(module, t)?, None => Ty::Unit };
+        Ok(Rc::new(FnInfo { name: f.name.name.clone(), module, in_app, ast: f.clone(), params, ret, how: How::Unseen.into() }))
+    }
+
+    pub fn record(&mut self, name: &str, fields: Vec<(ast::Ident, Ty)>) -> R<ir::RecordId> {
+        let mut seen: Vec<(String, Ty)> = Vec::new();
+        for (f, t) in fields {
+            if seen.iter().any(|(n, _)| *n == f.name) {
+                self.error("E0203", f.span, format!("`{}` is defined twice", f.name));
+                continue;
+            }
+            if !t.is_plain() {
+                let shown = self.show(&t);
+                self.error("E0301", f.span, format!("a record cannot hold {shown}"));
+            }
+            seen.push((f.name, t));
+        }
+        let lowered = seen.iter().map(|(n, t)| (n.clone(), ty::lower(t, &mut self.m))).collect();
+        self.m.records.push(ir::Record { name: name.to_string(), fields: lowered });
+        self.records.push(seen);
+        Ok(ir::RecordId(self.m.records.len() as u32 - 1))
+    }
+
+    fn enum_item(&mut self, module: ModId, name: &ast::Ident, base: Option<&ast::Type>, variants: &[ast::Variant], open: bool) -> R<ir::EnumId> {
+        let mut next = 0u64;
+        let mut list: Vec<(String, u64)> = Vec::new();
+        for v in variants {
+            let value = match &v.value { Some(e) => self.const_u64(module, e)?, None => next };
+            if list.iter().any(|(n, _)| *n == v.name.name) {
+                self.error("E0203", v.name.span, format!("`{}` is defined twice", v.name.name));
+            }
+            if let Some((other, _)) = list.iter().find(|(_, x)| *x == value) {
+                let text = format!("`{}` has the value of `{other}`: {value}", v.name.name);
+                self.error("E0203", v.name.span, text);
+            }
+            list.push((v.name.name.clone(), value));
+            next = value.wrapping_add(1);
+        }
+        let top = list.iter().map(|(_, v)| *v).max().unwrap_or(0);
+        let bits = match base.map(|t| (t, self.ty(module, t))) {
+            None => if top > 0xffff { 32 } else if top > 0xff { 16 } else { 8 },
+            Some((_, Ok(Ty::Int { bits, signed: false }))) => bits.min(64),
+            Some((t, Ok(_))) => return Err(self.error("E0301", t.span, "an enum's base is an unsigned integer")),
+            Some((_, Err(r))) => return Err(r),
+        };
+        if bits < 64 && top >> bits != 0 {
+            self.error("E0304", name.span, format!("the value {top} does not fit into u{bits}"));
+        }
+        self.m.enums.push(ir::Enum { name: name.name.clone(), bits, open, variants: list });
+        Ok(ir::EnumId(self.m.enums.len() as u32 - 1))
+    }
+}
+
+pub fn item_name(item: &ast::Item) -> Option<&str> {
+    Some(match &item.kind {
+        ItemKind::Const { name, .. } | ItemKind::Charset { name, .. } | ItemKind::Alias { name, .. }
+        | ItemKind::Enum { name, .. } | ItemKind::Record { name, .. } => &name.name,
+        ItemKind::Unit(u) => &u.name.name,
+        ItemKind::Protocol(p) => &p.name.name,
+        ItemKind::Fn(f) => &f.name.name,
+        ItemKind::Element(e) | ItemKind::App(e) => &e.name.name,
+        ItemKind::Table(t) => &t.name.name,
+        _ => return None,
+    })
+}
+
+pub const BUILTIN_FAULTS: &[(&str, ir::FaultKind)] = &[
+    ("malformed", ir::FaultKind::MALFORMED), ("too_long", ir::FaultKind::TOO_LONG), ("truncated", ir::FaultKind::TRUNCATED),
+    ("constraint", ir::FaultKind::CONSTRAINT), ("index", ir::FaultKind::INDEX), ("division", ir::FaultKind::DIVISION),
+    ("none_value", ir::FaultKind::NONE_VALUE), ("lost", ir::FaultKind::LOST), ("refused", ir::FaultKind::REFUSED),
+    ("timeout", ir::FaultKind::TIMEOUT), ("bad_reply", ir::FaultKind::BAD_REPLY), ("overload", ir::FaultKind::OVERLOAD),
+    ("idle", ir::FaultKind::IDLE), ("full", ir::FaultKind::FULL), ("cancelled", ir::FaultKind::CANCELLED),
+    ("no_reply", ir::FaultKind::NO_REPLY),
+];

@@ -1,0 +1,222 @@
+//! Modules, `use` and items: which file a name comes from and what it stands for.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use wireloom_syntax::ast::{self, Item, ItemKind, Span};
+use wireloom_syntax::{parser, Diagnostic, SourceMap, World};
+
+/// Index of a file's module.
+pub type ModId = usize;
+/// Index of an item of any module.
+pub type ItemId = usize;
+
+/// One source file.
+pub struct Module {
+    pub path: PathBuf,
+    /// Dotted names by which it is used; for messages: the last part.
+    pub name: String,
+    pub names: HashMap<String, (ItemId, Span)>,
+    pub uses: Vec<Use>,
+}
+
+pub struct Use {
+    /// `std`, `memcached`: all parts that name the module.
+    pub parts: Vec<String>,
+    pub module: ModId,
+    /// `use std.http.Request` brings this one item in.
+    pub item: Option<String>,
+    pub span: Span,
+    pub used: bool,
+}
+
+pub struct Entry {
+    pub module: ModId,
+    pub item: Rc<Item>,
+    pub used: bool,
+}
+
+/// All modules reachable from the main file.
+pub struct Names {
+    pub modules: Vec<Module>,
+    pub items: Vec<Entry>,
+}
+
+/// What a dotted name stands for.
+pub enum Found {
+    Item(ItemId),
+    Module(ModId),
+}
+
+struct Loader<'a> {
+    world: &'a dyn World,
+    map: &'a mut SourceMap,
+    diags: &'a mut Vec<Diagnostic>,
+    names: Names,
+    by_path: HashMap<PathBuf, ModId>,
+}
+
+/// Reads the main file and all that it uses; module 0 is the main file.
+pub fn load(world: &dyn World, main: &Path, map: &mut SourceMap, diags: &mut Vec<Diagnostic>) -> Names {
+    let names = Names { modules: Vec::new(), items: Vec::new() };
+    let mut loader = Loader { world, map, diags, names, by_path: HashMap::new() };
+    loader.module(main, None);
+    loader.names
+}
+
+impl Loader<'_> {
+    fn module(&mut self, path: &Path, at: Option<Span>) -> Option<ModId> {
+        if let Some(&id) = self.by_path.get(path) {
+            return Some(id);
+        }
+        let file = match self.map.load(self.world, path, at) {
+            Ok(file) => file,
+            Err(d) => { self.diags.push(*d); return None; }
+        };
+        let text = self.map.file(file).map(|f| f.text.clone()).unwrap_or_default();
+        let parsed = parser::parse(file, &text);
+        self.diags.extend(parsed.diagnostics);
+        let id = self.names.modules.len();
+        self.by_path.insert(path.to_path_buf(), id);
+        let name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        self.names.modules.push(Module { path: path.to_path_buf(), name, names: HashMap::new(), uses: Vec::new() });
+        for item in parsed.file.items {
+            self.item(id, item);
+        }
+        Some(id)
+    }
+
+    fn item(&mut self, module: ModId, item: Item) {
+        let id = self.names.items.len();
+        let names: Vec<ast::Ident> = match &item.kind {
+            ItemKind::Use(path) => { let path = path.clone(); self.use_(module, &path); return; }
+            ItemKind::Const { name, .. } | ItemKind::Charset { name, .. } | ItemKind::Alias { name, .. }
+            | ItemKind::Enum { name, .. } | ItemKind::Record { name, .. } => vec![name.clone()],
+            ItemKind::Fault(names) => names.clone(),
+            ItemKind::Unit(u) => vec![u.name.clone()],
+            ItemKind::Protocol(p) => vec![p.name.clone()],
+            ItemKind::Fn(f) => vec![f.name.clone()],
+            ItemKind::Element(e) | ItemKind::App(e) => vec![e.name.clone()],
+            ItemKind::Table(t) => vec![t.name.clone()],
+            ItemKind::Test(_) => vec![],
+        };
+        for name in names {
+            let table = &mut self.names.modules[module].names;
+            if let Some((_, first)) = table.get(&name.name) {
+                let first = *first;
+                self.diags.push(Diagnostic::error("E0203", name.span, format!("`{}` is defined twice", name.name))
+                    .label("defined again here").also(first, "first defined here").hint("rename one of them"));
+                continue;
+            }
+            table.insert(name.name, (id, name.span));
+        }
+        self.names.items.push(Entry { module, item: Rc::new(item), used: false });
+    }
+
+    fn use_(&mut self, module: ModId, path: &ast::Path) {
+        let parts: Vec<&str> = path.parts.iter().map(|p| p.name.as_str()).collect();
+        let from = self.names.modules[module].path.parent().map(Path::to_path_buf).unwrap_or_default();
+        let Some((file, taken)) = self.world.resolve(&from, &parts) else {
+            self.diags.push(Diagnostic::error("E0202", path.span, format!("there is no module `{}`", parts.join(".")))
+                .label("not found").hint("modules are files: `use a.b` reads `a/b.loom` beside this file, `use std.x` the standard library"));
+            return;
+        };
+        let Some(target) = self.module(&file, Some(path.span)) else { return };
+        let item = match parts.len() - taken {
+            0 => None,
+            1 => Some(parts[taken].to_string()),
+            _ => {
+                self.diags.push(Diagnostic::error("E0202", path.span, format!("`{}` is no module", parts[..=taken].join("."))));
+                return;
+            }
+        };
+        if let Some(name) = &item {
+            if !self.names.modules[target].names.contains_key(name) {
+                let hint = suggest(name, self.names.modules[target].names.keys().map(String::as_str));
+                self.diags.push(with_hint(Diagnostic::error("E0201", path.span,
+                    format!("module `{}` has no `{name}`", parts[..taken].join("."))).label("unknown name"), hint));
+                return;
+            }
+        }
+        let parts = parts[..taken].iter().map(|s| s.to_string()).collect();
+        self.names.modules[module].uses.push(Use { parts, module: target, item, span: path.span, used: false });
+    }
+}
+
+impl Names {
+    /// What a dotted name means in a module: its own items first, then what it uses. The second value counts the parts taken.
+    pub fn find(&mut self, module: ModId, parts: &[&str]) -> Option<(Found, usize)> {
+        let first = *parts.first()?;
+        if let Some(&(id, _)) = self.modules.get(module)?.names.get(first) {
+            self.items[id].used |= self.items[id].module != module;
+            return Some((Found::Item(id), 1));
+        }
+        let at = self.modules[module].uses.iter().position(|u| match &u.item {
+            Some(item) => item == first,
+            None => u.parts.last().is_some_and(|l| l == first) || (parts.len() >= u.parts.len() && u.parts.iter().zip(parts).all(|(a, b)| a == b)),
+        })?;
+        let u = &mut self.modules[module].uses[at];
+        u.used = true;
+        let (target, item) = (u.module, u.item.clone());
+        let taken = if u.parts.last().is_some_and(|l| l == first) || item.is_some() { 1 } else { u.parts.len() };
+        let in_target = |names: &Names, name: &str| names.modules[target].names.get(name).map(|&(id, _)| id);
+        let (found, taken) = match (item, parts.get(taken)) {
+            (Some(item), _) => (Found::Item(in_target(self, &item)?), 1),
+            (None, Some(name)) if in_target(self, name).is_some() => (Found::Item(in_target(self, name)?), taken + 1),
+            // A module's item of the module's own name may be called by that name: `as http`.
+            (None, _) => match in_target(self, first) {
+                Some(id) if parts.len() == taken => (Found::Item(id), taken),
+                _ => (Found::Module(target), taken),
+            },
+        };
+        if let Found::Item(id) = found { self.items[id].used = true; }
+        Some((found, taken))
+    }
+
+    /// All names that could be meant in a module, for hints.
+    pub fn known(&self, module: ModId) -> Vec<String> {
+        let Some(m) = self.modules.get(module) else { return Vec::new() };
+        let mut all: Vec<String> = m.names.keys().cloned().collect();
+        for u in &m.uses {
+            let last = u.parts.last().cloned().unwrap_or_default();
+            match &u.item {
+                Some(i) => all.push(i.clone()),
+                None => {
+                    all.extend(self.modules[u.module].names.keys().map(|n| format!("{last}.{n}")));
+                    all.push(last);
+                }
+            }
+        }
+        all.sort();
+        all
+    }
+}
+
+/// The known name nearest to an unknown one, if any is near.
+pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let limit = 1 + name.len() / 4;
+    let plain = |k: &str| k.rsplit('.').next().unwrap_or(k).to_string();
+    known.map(|k| (distance(name, k).min(if k.contains('.') && plain(k) == name { 1 } else { usize::MAX }), k))
+        .filter(|(d, _)| *d <= limit).min().map(|(_, k)| k.to_string())
+}
+
+pub fn with_hint(d: Diagnostic, name: Option<String>) -> Diagnostic {
+    match name { Some(n) => d.hint(format!("did you mean `{n}`?")), None => d }
+}
+
+/// Levenshtein distance of two short names.
+fn distance(a: &str, b: &str) -> usize {
+    if a.len() > 64 || b.len() > 64 { return usize::MAX; }
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut last = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let cost = if ca == *cb { last } else { last + 1 };
+            last = row[j + 1];
+            row[j + 1] = cost.min(last + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,182 @@
+//! Protocols: which units make a request and its answer, what their heads say about connections, what a client is told on a fault.
+//! `forward` blocks are lowered where a program passes a message on (`body::edits`); here they are only known to exist.
+
+use crate::body::{HandlerCtx, Kind, Lower};
+use crate::compiler::{Compiler, ProtocolInfo, Reported, R, T_BOOL};
+use crate::names::ModId;
+use crate::ty::Ty;
+use crate::val::{Val, Vk};
+use crate::x;
+use std::rc::Rc;
+use wireloom_ir as ir;
+use ir::{ExprKind as K, Root};
+use wireloom_syntax::ast::{self, ClauseKind, Expr, FlagKind, Ident, Span};
+use wireloom_syntax::Diagnostic;
+
+impl Compiler<'_> {
+    pub fn protocol_item(&mut self, module: ModId, p: &ast::Protocol, item: &Rc<ast::Item>) -> R<ir::ProtocolId> {
+        let mut request = None;
+        let mut response = None;
+        for c in &p.clauses {
+            match &c.kind {
+                ClauseKind::Request(t) => self.once_clause(&mut request, module, t, c.span)?,
+                ClauseKind::Response(t, _) => self.once_clause(&mut response, module, t, c.span)?,
+                _ => {}
+            }
+        }
+        let Some(request) = request else {
+            return Err(self.report(Diagnostic::error("E0612", p.name.span, format!("protocol `{}` has no `request`", p.name.name)).hint("write `request Unit`")));
+        };
+        let owner = self.names.modules[module].name.clone();
+        let name = if owner == p.name.name { owner } else { format!("{owner}.{}", p.name.name) };
+        let no_reply = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Flag { flag: FlagKind::NoReply, .. }));
+        let id = ir::ProtocolId(self.m.protocols.len() as u32);
+        self.m.protocols.push(ir::Protocol {
+            name, request, response, response_args: vec![], sharing: ir::desc::Sharing::Exclusive, order_by: None,
+            close_request: None, no_reply: None, close_response: None, interim: None, tunnel: None, on_fault: None,
+        });
+        self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply });
+        self.request_takes_nothing(request, p.name.span);
+        for c in &p.clauses { let _ = self.clause(module, id, c); }
+        if let Some(u) = response { self.default_args(id, u, p); }
+        Ok(id)
+    }
+
+    fn once_clause(&mut self, into: &mut Option<ir::UnitId>, module: ModId, t: &ast::Type, span: Span) -> R<()> {
+        if into.is_some() { return Err(self.error("E0612", span, "this is said twice")); }
+        match self.ty(module, t)? {
+            Ty::Msg(u) => { *into = Some(u); Ok(()) }
+            Ty::Error => Err(Reported),
+            t2 => { let s = self.show(&t2); Err(self.error("E0612", t.span, format!("a message is a unit, not {s}"))) }
+        }
+    }
+
+    fn request_takes_nothing(&mut self, u: ir::UnitId, span: Span) {
+        if !self.units[u.index()].params.is_empty() {
+            self.error("E0612", span, "the unit of a request has no parameters: nobody could give them");
+        }
+    }
+
+    fn clause(&mut self, module: ModId, id: ir::ProtocolId, c: &ast::Clause) -> R<()> {
+        let (request, response) = (self.protocols[id.index()].request, self.protocols[id.index()].response);
+        let i = id.index();
+        match &c.kind {
+            ClauseKind::Request(_) | ClauseKind::Forward { .. } => Ok(()),
+            ClauseKind::Response(_, args) => self.args_clause(module, id, args, c.span),
+            ClauseKind::Order { by: None } => Ok(()),
+            ClauseKind::Order { by: Some(f) } => self.order_by(id, f),
+            ClauseKind::Sharing { pipelined } => {
+                self.m.protocols[i].sharing = if *pipelined { ir::desc::Sharing::Pipelined } else { ir::desc::Sharing::Exclusive };
+                Ok(())
+            }
+            ClauseKind::Flag { flag, when } => {
+                let of_request = matches!(flag, FlagKind::CloseRequest | FlagKind::NoReply);
+                let unit = if of_request { Some(request) } else { response };
+                let Some(unit) = unit else { return Err(self.error("E0612", c.span, "this protocol has no response")) };
+                let e = self.flag(module, unit, if of_request { "request" } else { "response" }, when)?;
+                let p = &mut self.m.protocols[i];
+                let slot = match flag {
+                    FlagKind::CloseRequest => &mut p.close_request,
+                    FlagKind::CloseResponse => &mut p.close_response,
+                    FlagKind::Interim => &mut p.interim,
+                    FlagKind::Tunnel => &mut p.tunnel,
+                    FlagKind::NoReply => &mut p.no_reply,
+                };
+                // Several of one kind: any of them.
+                *slot = Some(match slot.take() { Some(old) => x::or(old, e), None => e });
+                Ok(())
+            }
+            ClauseKind::OnFault { name, body } => self.on_fault(module, id, name, body),
+        }
+    }
+
+    fn flag(&mut self, module: ModId, unit: ir::UnitId, name: &str, e: &Expr) -> R<ir::Expr> {
+        let mut l = Lower::new(self, module, Kind::Clause);
+        l.params_of = Some((Root::This, unit));
+        let ident = Ident { name: name.into(), span: e.span };
+        l.bind_all(&[(ident, Val::path(Ty::Msg(unit), x::this()))]);
+        let c = l.cond(e)?;
+        if l.out.is_empty() { Ok(c) } else { Err(l.involved(e.span)) }
+    }
+
+    fn args_clause(&mut self, module: ModId, id: ir::ProtocolId, args: &[(Option<Ident>, Expr)], span: Span) -> R<()> {
+        let info = self.protocols[id.index()].clone();
+        let Some(unit) = info.response else { return Err(Reported) };
+        let params = self.units[unit.index()].params.clone();
+        if args.len() > params.len() {
+            return Err(self.error("E0308", span, format!("the response takes {} arguments, found {}", params.len(), args.len())));
+        }
+        for (n, _) in args {
+            if let Some(n) = n {
+                if !params.iter().any(|(p, _)| *p == n.name) { return Err(self.error("E0308", n.span, format!("the response has no parameter `{}`", n.name))); }
+            }
+        }
+        let mut out = Vec::new();
+        for (i, (name, t)) in params.iter().enumerate() {
+            let e = args.iter().find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name)).or(args.get(i).filter(|(n, _)| n.is_none()));
+            let Some((_, e)) = e else { return Err(self.error("E0308", span, format!("the response's parameter `{name}` is not given"))) };
+            let mut l = Lower::new(self, module, Kind::Clause);
+            let ident = Ident { name: "request".into(), span: e.span };
+            l.bind_all(&[(ident, Val::path(Ty::Msg(info.request), x::this()))]);
+            let v = l.expr(e, Some(t))?;
+            let arg = if *t == Ty::Bool { l.cond_of(v, e.span)? } else { l.coerce(v, t, e.span)? };
+            if !l.out.is_empty() { return Err(l.involved(e.span)); }
+            out.push(arg);
+        }
+        self.m.protocols[id.index()].response_args = out;
+        Ok(())
+    }
+
+    fn default_args(&mut self, id: ir::ProtocolId, unit: ir::UnitId, p: &ast::Protocol) {
+        let (given, wanted) = (self.m.protocols[id.index()].response_args.len(), self.units[unit.index()].params.len());
+        let reported = self.diags.iter().any(|d| d.is_error());
+        if given < wanted && !reported {
+            self.error("E0308", p.name.span, format!("the response takes {wanted} arguments, found {given}"));
+        }
+    }
+
+    fn order_by(&mut self, id: ir::ProtocolId, f: &Ident) -> R<()> {
+        let info = self.protocols[id.index()].clone();
+        for u in [Some(info.request), info.response].into_iter().flatten() {
+            let Some(m) = self.units[u.index()].member(&f.name).cloned() else { return Err(self.unknown_field(u, f)) };
+            if !m.ty.is_int() || !m.cases.is_empty() {
+                return Err(self.error("E0612", f.span, "answers are matched by an integer field that is always there"));
+            }
+            if u == info.request { self.m.protocols[id.index()].order_by = Some(m.field); }
+        }
+        Ok(())
+    }
+
+    fn on_fault(&mut self, module: ModId, id: ir::ProtocolId, name: &Ident, body: &ast::Block) -> R<()> {
+        let info = self.protocols[id.index()].clone();
+        if info.response.is_none() { return Err(self.error("E0612", name.span, "a protocol without responses tells nobody about faults")); }
+        let fault = self.fault_record("in_step", Ty::Bool);
+        let place = format!("protocol {}: on fault", self.m.protocols[id.index()].name);
+        let mut l = Lower::new(self, module, Kind::OnFault);
+        l.place = place;
+        let kind = l.new_local("kind", &Ty::Fault);
+        let in_step = l.new_local("in_step", &Ty::Bool);
+        let req = l.new_local("request", &Ty::Msg(info.request));
+        l.handler = Some(HandlerCtx { port: ir::PortId(u32::MAX), protocol: id, req, one_way: false, no_reply: false });
+        let t = l.cx.lower_ty(&Ty::Record(fault));
+        let f = ir::Expr::new(t, K::Make(vec![l.local_expr(kind), l.local_expr(in_step)]));
+        let there = ir::Expr::new(T_BOOL, K::HasMsg(req));
+        let request = Val::maybe(there, Val::path(Ty::Msg(info.request), x::msg(req)));
+        l.bind_all(&[(name.clone(), Val { ty: Ty::Record(fault), kind: Vk::Pure(f), caseless: false }), (Ident { name: "request".into(), span: name.span }, request)]);
+        let made = l.block(body, Some(&Ty::Unit));
+        let body = l.body();
+        made?;
+        self.m.protocols[id.index()].on_fault = Some(body);
+        Ok(())
+    }
+
+    /// What `f` is in a fault handler: its kind and one thing more. The record itself never reaches the IR's code.
+    pub fn fault_record(&mut self, other: &str, ty: Ty) -> ir::RecordId {
+        let want = vec![("kind".to_string(), Ty::Fault), (other.to_string(), ty)];
+        if let Some(i) = self.records.iter().position(|r| *r == want) { return ir::RecordId(i as u32); }
+        let lowered = want.iter().map(|(n, t)| (n.clone(), crate::ty::lower(t, &mut self.m))).collect();
+        self.m.records.push(ir::Record { name: "Fault".into(), fields: lowered });
+        self.records.push(want);
+        ir::RecordId(self.m.records.len() as u32 - 1)
+    }
+}

@@ -1,0 +1,161 @@
+//! The checker's types: what the language's types mean, their names for messages, and their IR forms.
+
+use wireloom_ir as ir;
+use ir::{EnumId, FieldId, RecordId, TyId, UnitId};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ty {
+    /// Of an expression that was refused: agrees with everything, so that one mistake is reported once.
+    Error,
+    /// Of an expression that does not come back (`return`, `fault x`).
+    Never,
+    Unit,
+    Bool,
+    /// An integer constant that takes the width of its use.
+    Lit,
+    Int { bits: u8, signed: bool },
+    Duration,
+    Instant,
+    Fault,
+    Ip,
+    Endpoint,
+    Mac,
+    Bytes(u64),
+    /// `none` before its type is known.
+    None,
+    Option(Box<Ty>),
+    List(Box<Ty>, u32),
+    Tuple(Vec<Ty>),
+    Record(RecordId),
+    Enum(EnumId),
+    /// A message or a nested unit.
+    Msg(UnitId),
+    /// A list field of a unit: its items are reached by path.
+    Items(Box<Elem>, u32),
+    /// A switch field.
+    Switch(UnitId, FieldId),
+    /// A field that flows through unread.
+    Stream,
+    /// The answers to `call all`.
+    Replies(UnitId),
+    /// A port or one of its instances is no value; these appear only as operands.
+    Port(ir::PortId),
+    Table(ir::TableId),
+    /// The client's connection.
+    Conn,
+}
+
+/// What a list field of a unit holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elem { Unit(UnitId), Value(Ty) }
+
+pub const U8: Ty = Ty::Int { bits: 8, signed: false };
+pub const U16: Ty = Ty::Int { bits: 16, signed: false };
+pub const U32: Ty = Ty::Int { bits: 32, signed: false };
+pub const U64: Ty = Ty::Int { bits: 64, signed: false };
+
+impl Ty {
+    pub fn option(self) -> Ty { Ty::Option(Box::new(self)) }
+    pub fn is_int(&self) -> bool { matches!(self, Ty::Int { .. } | Ty::Lit) }
+    pub fn is_option(&self) -> bool { matches!(self, Ty::Option(_) | Ty::None) }
+    pub fn is_error(&self) -> bool { matches!(self, Ty::Error) }
+    /// Whether values of the type are plain data: they can be stored, passed to functions and compared.
+    pub fn is_plain(&self) -> bool {
+        match self {
+            Ty::Option(t) | Ty::List(t, _) => t.is_plain(),
+            Ty::Tuple(ts) => ts.iter().all(Ty::is_plain),
+            Ty::Msg(_) | Ty::Items(..) | Ty::Switch(..) | Ty::Stream | Ty::Replies(_) | Ty::Port(_) | Ty::Table(_) | Ty::Conn => false,
+            _ => true,
+        }
+    }
+    /// Bits of the values that the IR keeps as unsigned or signed integers.
+    pub fn int_bits(&self) -> Option<u8> {
+        match self {
+            Ty::Int { bits, .. } => Some(*bits),
+            Ty::Duration | Ty::Instant => Some(64),
+            Ty::Mac => Some(48),
+            Ty::Fault => Some(16),
+            _ => None,
+        }
+    }
+    /// Largest number of bytes of slices inside the value.
+    pub fn bytes_max(&self) -> u64 {
+        match self {
+            Ty::Bytes(n) => *n,
+            Ty::Option(t) => t.bytes_max(),
+            Ty::List(t, n) => t.bytes_max().saturating_mul(u64::from(*n)),
+            Ty::Tuple(ts) => ts.iter().map(Ty::bytes_max).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
+/// Bytes as people write them.
+pub fn size(n: u64) -> String {
+    match n {
+        n if n >= 1 << 20 && n % (1 << 20) == 0 => format!("{}MiB", n >> 20),
+        n if n >= 1 << 10 && n % (1 << 10) == 0 => format!("{}KiB", n >> 10),
+        n => n.to_string(),
+    }
+}
+
+/// The type as it is written in the source.
+pub fn show(ty: &Ty, m: &ir::Module) -> String {
+    match ty {
+        Ty::Error => "?".into(),
+        Ty::Never => "nothing (it does not come back)".into(),
+        Ty::Unit => "no value".into(),
+        Ty::Bool => "bool".into(),
+        Ty::Lit => "an integer".into(),
+        Ty::Int { bits, signed } => format!("{}{bits}", if *signed { 'i' } else { 'u' }),
+        Ty::Duration => "duration".into(),
+        Ty::Instant => "instant".into(),
+        Ty::Fault => "fault".into(),
+        Ty::Ip => "ip".into(),
+        Ty::Endpoint => "endpoint".into(),
+        Ty::Mac => "mac".into(),
+        Ty::Bytes(n) => format!("bytes<{}>", size(*n)),
+        Ty::None => "none".into(),
+        Ty::Option(t) => format!("{}?", show(t, m)),
+        Ty::List(t, n) => format!("list<{}, {n}>", show(t, m)),
+        Ty::Tuple(ts) => format!("({})", ts.iter().map(|t| show(t, m)).collect::<Vec<_>>().join(", ")),
+        Ty::Record(r) => m.records.get(r.index()).map_or("record".into(), |r| r.name.clone()),
+        Ty::Enum(e) => m.enums.get(e.index()).map_or("enum".into(), |e| e.name.clone()),
+        Ty::Msg(u) => m.units.get(u.index()).map_or("unit".into(), |u| u.name.clone()),
+        Ty::Items(e, n) => format!("list<{}, {n}>", match &**e { Elem::Unit(u) => show(&Ty::Msg(*u), m), Elem::Value(t) => show(t, m) }),
+        Ty::Switch(..) => "a switch".into(),
+        Ty::Stream => "a stream".into(),
+        Ty::Replies(u) => format!("the answers ({})", show(&Ty::Msg(*u), m)),
+        Ty::Port(_) => "a port".into(),
+        Ty::Table(_) => "a table".into(),
+        Ty::Conn => "a connection".into(),
+    }
+}
+
+/// The IR form of a type; types without values become `Unit`.
+pub fn lower(ty: &Ty, m: &mut ir::Module) -> TyId {
+    let t = match ty {
+        Ty::Bool => ir::Ty::Bool,
+        Ty::Lit => ir::Ty::UInt(64),
+        Ty::Int { bits, signed: false } => ir::Ty::UInt(*bits),
+        Ty::Int { bits, signed: true } => ir::Ty::Int(*bits),
+        Ty::Duration | Ty::Instant => ir::Ty::UInt(64),
+        Ty::Fault => ir::Ty::UInt(16),
+        Ty::Mac => ir::Ty::UInt(48),
+        Ty::Ip => ir::Ty::Ip,
+        Ty::Endpoint => ir::Ty::Endpoint,
+        Ty::Bytes(n) => ir::Ty::Bytes(*n),
+        Ty::Option(t) => { let t = lower(t, m); ir::Ty::Option(t) }
+        Ty::List(t, n) => { let t = lower(t, m); ir::Ty::List(t, *n) }
+        Ty::Tuple(ts) => ir::Ty::Tuple(ts.iter().map(|t| lower(t, m)).collect()),
+        Ty::Record(r) => ir::Ty::Record(*r),
+        Ty::Enum(e) => ir::Ty::UInt(m.enums.get(e.index()).map_or(8, |e| e.bits)),
+        Ty::Msg(u) => ir::Ty::Msg(*u),
+        Ty::Items(e, n) => match &**e {
+            Elem::Value(t) => { let t = lower(t, m); ir::Ty::List(t, *n) }
+            Elem::Unit(_) => ir::Ty::Unit,
+        },
+        _ => ir::Ty::Unit,
+    };
+    m.intern(t)
+}

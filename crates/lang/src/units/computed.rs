@@ -1,0 +1,73 @@
+//! `= len(key) + len(value)`: lengths that are filled in when building, and checked when nothing else does.
+
+use super::fields::Builder;
+use crate::compiler::{Reported, R, T_U64};
+use crate::ty::Ty;
+use crate::x;
+use wireloom_ir as ir;
+use ir::{BinOp, Computed, ExprKind, FaultKind, FieldId};
+use wireloom_syntax::ast;
+use wireloom_syntax::ast::Expr;
+use wireloom_syntax::Diagnostic;
+
+impl Builder<'_, '_> {
+    pub fn finish_computed(&mut self) {
+        for (field, e) in std::mem::take(&mut self.computed) {
+            let mut sum = Computed { lengths: vec![], plus: 0 };
+            if self.sum(&e, 1, &mut sum).is_err() { continue; }
+            if !self.is_used(field) { self.check(field, &sum, e.span); }
+            self.ir(field).computed = Some(sum);
+        }
+    }
+
+    fn sum(&mut self, e: &Expr, sign: i64, into: &mut Computed) -> R<()> {
+        match &*e.kind {
+            ast::ExprKind::Error => Err(Reported),
+            ast::ExprKind::Binary(ast::BinOp::Add, a, b) => { self.sum(a, sign, into)?; self.sum(b, sign, into) }
+            ast::ExprKind::Binary(ast::BinOp::Sub, a, b) => { self.sum(a, sign, into)?; self.sum(b, -sign, into) }
+            ast::ExprKind::Call(f, args) if args.len() == 1 && sign == 1 && is_name(f, "len") => {
+                let ast::ExprKind::Name(n) = &*args[0].value.kind else { return Err(self.bad_sum(e)) };
+                let Some(m) = self.cx.units[self.id.index()].member(&n.name) else { return Err(self.cx.unknown_field(self.id, n)) };
+                if !matches!(m.ty, Ty::Bytes(_)) || !m.cases.is_empty() { return Err(self.bad_sum(e)); }
+                into.lengths.push(m.field);
+                Ok(())
+            }
+            _ => match self.cx.const_u64(self.module, e) {
+                Ok(n) => { into.plus += sign * i64::try_from(n).unwrap_or(i64::MAX); Ok(()) }
+                Err(r) => Err(r),
+            },
+        }
+    }
+
+    fn bad_sum(&mut self, e: &Expr) -> Reported {
+        self.cx.report(Diagnostic::error("E0425", e.span, "this cannot be computed when the message is built")
+            .label("not a sum of lengths").hint("write a sum of `len(field)` of bytes fields outside of switches, and constants"))
+    }
+
+    /// Whether the grammar reads the field: then its value is checked by what it governs.
+    fn is_used(&self, field: FieldId) -> bool {
+        let unit = &self.cx.m.units[self.id.index()];
+        let mut used = false;
+        for f in &unit.fields {
+            ir::walk::field_exprs(f, &mut |e, _| ir::walk::expr(e, &mut |e| {
+                if let ExprKind::Read(p) = &*e.kind {
+                    used |= p.root == ir::Root::This && p.steps.first() == Some(&ir::Step::Field(field));
+                }
+            }));
+        }
+        used
+    }
+
+    fn check(&mut self, field: FieldId, sum: &Computed, span: ast::Span) {
+        let read = |b: &mut Self, f: FieldId| { let ty = b.ir(f).ty; x::read(ty, x::step(&x::this(), ir::Step::Field(f))) };
+        let own = x::cast(T_U64, read(self, field));
+        let mut total = x::u64(sum.plus as u64);
+        for f in &sum.lengths {
+            let len = x::len_bytes(read(self, *f));
+            total = x::bin(T_U64, BinOp::Add, total, len);
+        }
+        self.require(x::cmp(BinOp::Eq, own, total), FaultKind::CONSTRAINT, span);
+    }
+}
+
+pub fn is_name(e: &Expr, name: &str) -> bool { matches!(&*e.kind, ast::ExprKind::Name(n) if n.name == name) }

@@ -1,0 +1,125 @@
+//! Units: from the source's grammar to the IR's fields. [`fields`] lowers one field, [`shapes`] its shape, [`computed`] the
+//! lengths that are filled in when building; [`findings`] turns what the grammar analysis says into diagnostics.
+
+pub mod computed;
+pub mod fields;
+pub mod findings;
+pub mod shapes;
+
+use crate::compiler::{Compiler, R};
+use crate::names::ModId;
+use crate::ty::{Elem, Ty};
+use crate::val::Val;
+use crate::x;
+use wireloom_ir as ir;
+use wireloom_syntax::ast::{self, Span};
+use wireloom_syntax::Diagnostic;
+
+/// What a program can name in a unit.
+#[derive(Clone, Debug)]
+pub struct UnitInfo {
+    pub params: Vec<(String, Ty)>,
+    pub members: Vec<Member>,
+    pub span: Span,
+    /// Whether it was lowered without errors.
+    pub ok: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub name: String,
+    pub span: Span,
+    pub field: ir::FieldId,
+    pub ty: Ty,
+    /// The switch cases it lies in, outermost first: it is there if all of these are taken.
+    pub cases: Vec<(ir::FieldId, u32)>,
+    pub caseless: bool,
+}
+
+impl UnitInfo {
+    pub fn member(&self, name: &str) -> Option<&Member> { self.members.iter().find(|m| m.name == name) }
+    pub fn by_field(&self, f: ir::FieldId) -> Option<&Member> { self.members.iter().find(|m| m.field == f) }
+}
+
+impl Compiler<'_> {
+    pub fn unit_item(&mut self, module: ModId, u: &ast::Unit, doc: &str) -> R<ir::UnitId> {
+        let id = ir::UnitId(self.m.units.len() as u32);
+        let owner = self.names.modules[module].name.clone();
+        self.m.units.push(ir::Unit {
+            name: format!("{owner}.{}", u.name.name), doc: doc.to_string(), span: self.span(u.name.span), params: vec![], fields: vec![],
+            body: vec![], tail: 0, streams: false, min: 0, max: 0, head_max: 0, first: ir::ByteSet::ALL,
+        });
+        self.units.push(UnitInfo { params: vec![], members: vec![], span: u.name.span, ok: false });
+        let before = self.errors();
+        self.unit_params(module, id, u);
+        fields::Builder::new(self, id, module).unit(u);
+        let ok = self.errors() == before;
+        self.units[id.index()].ok = ok;
+        // A unit that cannot be used still has a name and fields: its users are checked.
+        Ok(id)
+    }
+
+    pub fn errors(&self) -> usize { self.diags.iter().filter(|d| d.is_error()).count() }
+
+    fn unit_params(&mut self, module: ModId, id: ir::UnitId, u: &ast::Unit) {
+        let mut shift = 0u32;
+        for p in &u.params {
+            let Ok(ty) = self.ty(module, &p.ty) else { continue };
+            let bits = match &ty {
+                Ty::Bool => 1,
+                Ty::Enum(e) => self.m.enums[e.index()].bits,
+                t => match t.int_bits() {
+                    Some(b) => b,
+                    None => {
+                        let shown = self.show(t);
+                        self.error("E0424", p.ty.span, format!("a unit's parameter is an integer, an enum or a bool, not {shown}"));
+                        continue;
+                    }
+                },
+            };
+            if shift + u32::from(bits) > 64 {
+                self.error("E0424", p.name.span, "the parameters of a unit are at most 64 bits together");
+                continue;
+            }
+            let t = self.lower_ty(&ty);
+            self.m.units[id.index()].params.push(ir::UnitParam { name: p.name.name.clone(), ty: t, shift: shift as u8, bits });
+            self.units[id.index()].params.push((p.name.name.clone(), ty));
+            shift += u32::from(bits);
+        }
+    }
+
+    /// The value of a member of the unit reached by a path. With `inside`, the cases it lies in are part of the value's option.
+    pub fn member_val(&mut self, path: &ir::Path, unit: ir::UnitId, member: &Member) -> Val {
+        let at = x::step(path, ir::Step::Field(member.field));
+        let mut val = if member.ty.is_plain() {
+            let t = self.lower_ty(&member.ty);
+            Val::pure(member.ty.clone(), x::read(t, at))
+        } else {
+            Val::path(member.ty.clone(), at)
+        };
+        val.caseless = member.caseless;
+        let _ = unit;
+        match member.cases.iter().map(|(s, n)| x::case(x::step(path, ir::Step::Field(*s)), *n)).reduce(x::and) {
+            None => val,
+            Some(cond) => Val { caseless: member.caseless, ..Val::maybe(cond, val) },
+        }
+    }
+
+    /// The value of an item of a list field.
+    pub fn item_val(&mut self, list: &ir::Path, elem: &Elem, index: ir::Expr) -> Val {
+        let at = x::step(list, ir::Step::Index(index));
+        match elem {
+            Elem::Unit(u) => Val::path(Ty::Msg(*u), at),
+            Elem::Value(t) => { let ty = self.lower_ty(t); Val::pure(t.clone(), x::read(ty, at)) }
+        }
+    }
+
+    pub fn unknown_field(&mut self, unit: ir::UnitId, name: &ast::Ident) -> crate::compiler::Reported {
+        let info = &self.units[unit.index()];
+        let hint = crate::names::suggest(&name.name, info.members.iter().map(|m| m.name.as_str()));
+        let known = info.members.iter().map(|m| m.name.clone()).take(12).collect::<Vec<_>>().join(", ");
+        let d = Diagnostic::error("E0201", name.span, format!("{} has no field `{}`", self.m.units[unit.index()].name, name.name))
+            .label("unknown field").note(format!("its fields: {known}"));
+        self.report(crate::names::with_hint(d, hint))
+    }
+}

@@ -1,0 +1,55 @@
+//! What an expression's value is while it is lowered: an IR expression, a place in a message, or a message being built.
+
+use crate::ty::Ty;
+use std::rc::Rc;
+use wireloom_ir as ir;
+
+#[derive(Clone, Debug)]
+pub struct Val {
+    pub ty: Ty,
+    pub kind: Vk,
+    /// Bytes of a field that compares without regard to ASCII case.
+    pub caseless: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Vk {
+    Pure(ir::Expr),
+    /// A message, nested unit, list field, switch or stream, in place.
+    Path(ir::Path),
+    /// An option: there if the condition holds, and then this.
+    Maybe(ir::Expr, Box<Val>),
+    /// A message being built, or a parsed one with edits.
+    Out(Rc<Outgoing>),
+    /// Answers to `call all`, or something without a value.
+    Nothing,
+}
+
+/// A message to send, and what is known of its fields (for the clauses of its protocol).
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub unit: ir::UnitId,
+    pub kind: OutKind,
+    /// Fields given a new value.
+    pub fields: Vec<(String, Val)>,
+}
+
+#[derive(Clone, Debug)]
+pub enum OutKind {
+    Built(ir::Block),
+    Pass { msg: ir::LocalId, edits: Vec<ir::Edit> },
+}
+
+impl Val {
+    pub fn pure(ty: Ty, e: ir::Expr) -> Val { Val { ty, kind: Vk::Pure(e), caseless: false } }
+    pub fn path(ty: Ty, p: ir::Path) -> Val { Val { ty, kind: Vk::Path(p), caseless: false } }
+    pub fn unit() -> Val { Val { ty: Ty::Unit, kind: Vk::Nothing, caseless: false } }
+    pub fn never() -> Val { Val { ty: Ty::Never, kind: Vk::Nothing, caseless: false } }
+    pub fn error() -> Val { Val { ty: Ty::Error, kind: Vk::Nothing, caseless: false } }
+    pub fn of(ty: Ty) -> Val { Val { ty, kind: Vk::Nothing, caseless: false } }
+    pub fn maybe(cond: ir::Expr, v: Val) -> Val {
+        Val { ty: v.ty.clone().option(), kind: Vk::Maybe(cond, Box::new(v)), caseless: false }
+    }
+    pub fn out(o: Outgoing) -> Val { Val { ty: Ty::Msg(o.unit), kind: Vk::Out(Rc::new(o)), caseless: false } }
+    pub fn is_never(&self) -> bool { self.ty == Ty::Never }
+}
