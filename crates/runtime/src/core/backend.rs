@@ -20,8 +20,9 @@ impl Core {
         (c.last_rx, c.last_tx) = (self.now, self.now);
         let probe = c.has(flag::PROBE);
         let token = c.token;
-        if let Some((local, _)) = self.engine.addresses(token) {
-            self.conns[id].c.local = local.into();
+        if let Some((local, peer)) = self.engine.addresses(token) {
+            let c = &mut self.conns[id].c;
+            (c.local, c.peer) = (local.into(), peer.into());
         }
         let at = self.target_of(id);
         if probe {

@@ -50,12 +50,17 @@ impl Core {
         c.c.port = u32::from(p);
         c.c.instance = instance;
         c.c.id = number;
+        // Until replies were seen, they may be large.
+        c.reply_max = super::REPLY_GUESS;
         if let Some(s) = &mut c.session {
             c.c.session = s.as_mut_ptr().cast();
         }
-        if let Some((local, peer)) = self.engine.addresses(token) {
-            c.c.local = local.into();
-            c.c.peer = peer.into();
+        // A backend's local address is known when it is connected.
+        if side == Side::Client {
+            if let Some((local, peer)) = self.engine.addresses(token) {
+                c.c.local = local.into();
+                c.c.peer = peer.into();
+            }
         }
         self.register(token, id);
         let s = &self.my_stats().apps[a as usize].ports[p as usize];
@@ -222,6 +227,7 @@ impl Core {
         let c = &mut self.conns[conn];
         let front = c.first == slot;
         s.bytes += bytes.n as u64;
+        c.reply_max = c.reply_max.max(s.bytes.min(u64::from(u32::MAX)) as u32);
         if bytes.n == 0 {
             return (conn, front);
         }

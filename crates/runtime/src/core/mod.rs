@@ -50,6 +50,8 @@ const INPUT_HIGH: usize = 32 << 10;
 const SLICE_MESSAGES: u32 = 128;
 /// Replies of one client under way: outstanding times the largest recent one stays about below this.
 const REPLY_BUDGET: u64 = 1 << 20;
+/// What a reply is taken to measure before the first was seen; forgotten within a few dozen replies.
+const REPLY_GUESS: u32 = 32 << 10;
 /// Reply bytes stored for one client (out of turn, or not taken) beyond which it is cut off.
 const STORED_MAX: usize = 32 << 20;
 /// Requests waiting on one backend connection, and for one exclusive backend.

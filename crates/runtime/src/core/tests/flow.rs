@@ -269,3 +269,42 @@ fn an_upload_paused_for_a_backend_that_dies_goes_on_to_its_end() {
     assert_eq!(text(&c), "!8\ne next\n");
     assert_clean(&mut s);
 }
+
+#[test]
+fn large_replies_to_a_client_that_does_not_read_stay_bounded() {
+    let mut s = sim(false, &[]);
+    let c = s.client("client").unwrap();
+    c.window(Some(0));
+    c.send(&b"g n\n".repeat(500));
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    let (mut asked, mut most) = (0, 0);
+    for _ in 0..200 {
+        let n = x.receive().len() / 4;
+        asked += n;
+        for _ in 0..n {
+            x.send(b"D:1000000 r\n");
+            x.send(&vec![b'v'; 1_000_000]);
+        }
+        s.settle();
+        most = most.max(s.core.pool.queue_used());
+    }
+    assert!(asked <= 32, "{asked} asked");
+    assert!(most < 36 << 20, "{most} bytes");
+    assert_eq!(c.ending(), Ending::Open, "slow, not at fault");
+    c.window(None);
+    let mut got = 0;
+    while got < 500 * 1_000_012 {
+        s.settle();
+        let n = x.receive().len() / 4;
+        for _ in 0..n {
+            x.send(b"D:1000000 r\n");
+            x.send(&vec![b'v'; 1_000_000]);
+        }
+        let more = c.receive().len();
+        assert!(n + more > 0, "stuck at {got}");
+        got += more;
+    }
+    assert_eq!(got, 500 * 1_000_012);
+    assert_clean(&mut s);
+}
