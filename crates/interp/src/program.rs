@@ -419,7 +419,7 @@ unsafe extern "C" fn fault_reply(this: *mut c_void, core: *mut wl_core, proto: u
             }
             let c = collected.borrow();
             if !c.replied {
-                return WL_R_CLOSE;
+                return c.flags;
             }
             match act.scratch(&c.bytes) {
                 Ok(_) => c.flags,

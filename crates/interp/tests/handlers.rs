@@ -86,3 +86,28 @@ fn as_compiled() {
     assert!(replies > 300, "{replies}");
     no_internal_errors();
 }
+
+/// Every operator and builtin over random operands.
+#[test]
+fn calculates_as_compiled() {
+    let app = units::calculator();
+    let Some(c) = compiled(&app.m) else { return };
+    let program = interpreted(&app.m);
+    let mut made = Generator::new(&app.m, 3);
+    // SAFETY: both tables live as long as the mocks.
+    let (mut a, mut b) = unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
+    for round in 0..300 {
+        let Some(mut request) = made.message(app.line, &[]) else { continue };
+        if round % 3 == 0 {
+            request = line(["0", "184467440737095516159", "18446744073709551615", "007"][round / 3 % 4], b"x, A ,b");
+        }
+        let (x, y) = (a.run_message(0, &request, &[]), b.run_message(0, &request, &[]));
+        let show = |acts: &[Act]| match acts {
+            [Act::Reply { bytes, .. }, ..] => text(bytes),
+            other => format!("{other:?}"),
+        };
+        assert!(matches!(x[..], [Act::Reply { .. }, Act::Done]), "{} {:?}", show(&x), wireloom_interp::internal_errors());
+        assert_eq!(show(&x), show(&y), "round {round}, request {}", text(&request));
+    }
+    no_internal_errors();
+}

@@ -2,9 +2,10 @@
 #![allow(dead_code)]
 
 #[path = "../../../codegen-c/tests/common/mod.rs"]
-mod fixtures;
+pub mod fixtures;
 pub mod units;
 
+#[allow(unused_imports)]
 pub use fixtures::*;
 use std::sync::Arc;
 use wireloom_interp::differential::Pair;
@@ -14,6 +15,9 @@ use wireloom_runtime::abi::{wl_program, ProgramFn};
 
 /// Annotates a module as the compiler does before its backends.
 pub fn annotated(mut m: Module) -> Module {
+    for finding in grammar::analyze(&mut m) {
+        eprintln!("{}: {}", finding.code, finding.message);
+    }
     passes::run_all(&mut m);
     m
 }

@@ -429,3 +429,112 @@ fn join(b: &mut Build, [key, n, data]: [FieldId; 3], msg: TyId, (u32t, u64t, boo
     let _ = u64t;
     Body { locals: c.locals, block }
 }
+
+/// A handler that answers with the results of every operator and builtin over the request's key, number and data.
+pub fn calculator() -> App {
+    let mut build = Build::new();
+    let (line, [key, n, data]) = line_unit(&mut build);
+    let b = &mut build;
+    b.m.app = "calculator".into();
+    b.m.places = vec![Place { name: "none".into(), span: Span::default() }; 2];
+    let p = protocol("q", line, Some(line));
+    b.m.protocols.push(p);
+    b.m.ports = vec![
+        Port {
+            name: "client".into(), span: Span::default(), kind: desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(1))),
+            protocols: vec![ProtocolId(0)], options: desc::PortOptions::default(), ketama: false, maglev: false,
+        },
+        Port {
+            name: "backends".into(), span: Span::default(),
+            kind: desc::PortKind::Connect(desc::Value::Const(desc::ParamValue::Endpoints(vec!["127.0.0.1:1".into()]))),
+            protocols: vec![ProtocolId(0)], options: desc::PortOptions::default(), ketama: true, maglev: true,
+        },
+    ];
+    let on = results(b, [key, n, data]);
+    handler(b, "calculate", on);
+    build.m = super::annotated(build.m);
+    App { m: build.m, line }
+}
+
+fn results(b: &mut Build, [key, n, data]: [FieldId; 3]) -> Body {
+    let (u8t, u32t, u64t, boolt, b50, b8k) = (b.u(8), b.u(32), b.u(64), b.bool(), b.b(50), b.b(8192));
+    let (i64t, i16t) = (b.ty(Ty::Int(64)), b.ty(Ty::Int(16)));
+    let line = b.ty(Ty::Msg(UnitId(0)));
+    let pair = b.ty(Ty::Tuple(vec![b50, u64t]));
+    let mut c = Code { b, locals: Vec::new() };
+    let req = c.local("req", line);
+    let (k, d) = (c.field(req, key, b50), c.field(req, data, b8k));
+    let x = Expr::new(u64t, ExprKind::Builtin(Builtin::Fnv1a64, vec![d.clone()]));
+    let y = Expr::new(u64t, ExprKind::Cast(c.field(req, n, u32t)));
+    let mut out: Vec<Stmt> = Vec::new();
+    let comma = c.text(b",");
+    let mut show = |e: Expr| {
+        out.push(stmt(StmtKind::Emit(Emit::Number { value: e, radix: 10, width: 1 })));
+        out.push(emit(comma.clone()));
+    };
+    let cast = |t: TyId, e: &Expr| Expr::new(t, ExprKind::Cast(e.clone()));
+    let bin = |t: TyId, op, a: &Expr, b: &Expr| Expr::new(t, ExprKind::Binary(op, a.clone(), b.clone()));
+    let one = |t: TyId| Expr::new(t, ExprKind::Int(1));
+    // A bool shows as a number.
+    let flag = |e: Expr| Expr::new(u8t, ExprKind::If(e, Expr::new(u8t, ExprKind::Int(1)), Expr::new(u8t, ExprKind::Int(0))));
+    use BinOp::*;
+    for t in [u64t, u32t, u8t, i64t, i16t] {
+        let (a, b) = (cast(t, &x), cast(t, &y));
+        let by = bin(t, BitOr, &b, &one(t));
+        for op in [Add, Sub, Mul, AddSat, SubSat, BitAnd, BitOr, BitXor] {
+            show(bin(t, op, &a, &b));
+        }
+        show(bin(t, Div, &a, &by));
+        show(bin(t, Rem, &a, &by));
+        for op in [Shl, Shr] {
+            show(bin(t, op, &a, &cast(u32t, &bin(u64t, Rem, &y, &Expr::new(u64t, ExprKind::Int(70))))));
+        }
+        for op in [Eq, Ne, Lt, Le, Gt, Ge] {
+            show(flag(bin(boolt, op, &a, &b)));
+        }
+        for op in [UnOp::Neg, UnOp::BitNot] {
+            show(Expr::new(t, ExprKind::Unary(op, a.clone())));
+        }
+        show(Expr::new(t, ExprKind::Builtin(Builtin::Min, vec![a.clone(), b.clone()])));
+        show(Expr::new(t, ExprKind::Builtin(Builtin::Max, vec![a, b])));
+    }
+    for op in [Eq, Ne, Lt, Le, Gt, Ge, EqCase] {
+        show(flag(bin(boolt, op, &k, &d)));
+    }
+    let mut call = |ty, f, args| c.call(ty, f, args);
+    let word = |s: &[u8]| Expr::new(b50, ExprKind::Bytes(s.to_vec()));
+    show(call(Ty::UInt(64), Builtin::Hash, vec![k.clone()]));
+    show(call(Ty::UInt(64), Builtin::Hash, vec![Expr::new(pair, ExprKind::Make(vec![k.clone(), y.clone()]))]));
+    show(call(Ty::UInt(64), Builtin::Hash, vec![cast(u8t, &x)]));
+    for f in [Builtin::Fnv1a32, Builtin::Crc32, Builtin::Md5U32] {
+        show(call(Ty::UInt(32), f, vec![d.clone()]));
+    }
+    show(call(Ty::UInt(64), Builtin::LenBytes, vec![d.clone()]));
+    for f in [Builtin::StartsWith, Builtin::EndsWith, Builtin::HasToken] {
+        show(flag(call(Ty::Bool, f, vec![d.clone(), word(b"a")])));
+    }
+    let found = call(Ty::Option(u32t), Builtin::FindBytes, vec![d.clone(), word(b"a")]);
+    show(flag(Expr::new(boolt, ExprKind::IsSome(found))));
+    let number = call(Ty::Option(u64t), Builtin::ParseU64, vec![k.clone()]);
+    show(flag(Expr::new(boolt, ExprKind::IsSome(number.clone()))));
+    let is = Expr::new(boolt, ExprKind::IsSome(number.clone()));
+    show(Expr::new(u64t, ExprKind::If(is, Expr::new(u64t, ExprKind::Unwrap(number)), y.clone())));
+    show(flag(Expr::new(boolt, ExprKind::InRanges(cast(u8t, &x), vec![(3, 9), (100, 200)]))));
+    show(Expr::new(u64t, ExprKind::ConnFlow));
+    show(Expr::new(u64t, ExprKind::Random(bin(u64t, BitOr, &y, &one(u64t)))));
+    show(Expr::new(u32t, ExprKind::Ketama(PortId(1), k.clone())));
+    show(Expr::new(u32t, ExprKind::Maglev(PortId(1), x.clone())));
+    show(Expr::new(u64t, ExprKind::Now));
+    let texts = [
+        call(Ty::Bytes(50), Builtin::Lower, vec![k.clone()]),
+        call(Ty::Bytes(8192), Builtin::Slice, vec![d.clone(), y.clone(), cast(u64t, &cast(u8t, &x))]),
+        call(Ty::Bytes(20), Builtin::TextU64, vec![x]),
+        call(Ty::Bytes(100), Builtin::Concat, vec![k.clone(), word(b"-"), k]),
+    ];
+    out.extend(texts.into_iter().map(emit));
+    let peer_ty = c.b.ty(Ty::Endpoint);
+    let peer = Expr::new(peer_ty, ExprKind::ConnPeer);
+    out.push(emit(c.call(Ty::Bytes(45), Builtin::TextIp, vec![peer])));
+    let block = vec![stmt(StmtKind::Reply { msg: Outgoing::Built { unit: UnitId(0), body: out }, close: false })];
+    Body { locals: c.locals, block }
+}
