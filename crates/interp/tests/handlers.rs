@@ -2,6 +2,7 @@
 mod common;
 use common::*;
 use wireloom_interp::differential::{Act, Answer, Mock};
+use wireloom_interp::eval::Stop;
 use wireloom_interp::generate::{Generator, Rng};
 use wireloom_ir::TableId;
 
@@ -110,4 +111,58 @@ fn calculates_as_compiled() {
         assert_eq!(show(&x), show(&y), "round {round}, request {}", text(&request));
     }
     no_internal_errors();
+}
+
+/// Streamed bodies pass; only the head is touched.
+#[test]
+fn http_proxy_as_compiled() {
+    let app = units::http_proxy();
+    let program = interpreted(&app.m);
+    let c = compiled(&app.m).unwrap_or(program.table());
+    let mut made = Generator::new(&app.m, 8);
+    // SAFETY: both tables live as long as the mocks.
+    let (mut a, mut b) = unsafe { (Mock::new(program.table(), program.module(), &[]), Mock::new(c, program.module(), &[])) };
+    let (chunked, other) = (b"HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\nconnection: x\r\n\r\n3\r\nabc\r\n0\r\n\r\n", b"HTTP/1.1 204\r\n\r\n");
+    let acts = a.run_message(0, chunked, &[Answer::Bytes(other.to_vec())]);
+    let [Act::Call { bytes, .. }, Act::Reply { bytes: back, .. }, Act::Done] = &acts[..] else { panic!("{acts:?}") };
+    let want = "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\nvia: us\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    assert_eq!((text(bytes), text(back)), (text(want.as_bytes()), text(other)));
+    b.run_message(0, chunked, &[Answer::Bytes(other.to_vec())]);
+    let no = [wireloom_interp::value::Value::Bool(false)];
+    let mut replies = 0;
+    for round in 0..150 {
+        let (Some(request), Some(answer)) = (made.message(app.line, &no), made.message(app.line, &no)) else { continue };
+        let answers = [Answer::Bytes(answer)];
+        let (x, y) = (a.run_message(0, &request, &answers), b.run_message(0, &request, &answers));
+        assert_eq!(x, y, "round {round}, request {}", text(&request));
+        replies += x.iter().filter(|a| matches!(a, Act::Reply { .. })).count();
+    }
+    assert!(replies > 50, "{replies}");
+    no_internal_errors();
+}
+
+#[test]
+fn tests_run() {
+    assert_eq!(wireloom_interp::eval_test(&units::tested(2), 0), Ok(()));
+    let failure = wireloom_interp::eval_test(&units::tested(3), 0).unwrap_err();
+    assert_eq!((failure.kind.0, failure.place.0), (17, 1));
+}
+
+#[test]
+fn merges() {
+    let m = units::merging();
+    let pair = |key: &str, count: u32| [&(key.len() as u16).to_be_bytes()[..], &count.to_be_bytes(), key.as_bytes()].concat();
+    let a = [pair("a", 1), pair("b", 2), pair("d", u32::MAX)].concat();
+    let b = [pair("b", 3), pair("b", 4), pair("c", 5), pair("d", 2)].concat();
+    let want = [pair("a", 1), pair("b", 9), pair("c", 5), pair("d", 1)].concat();
+    assert_eq!(wireloom_interp::merge_reference(&m, 0, &[&a, &b]), Ok(want));
+    assert_eq!(wireloom_interp::merge_reference(&m, 0, &[]), Ok(Vec::new()));
+    let cut = &a[..a.len() - 1];
+    let fault = |r: Result<Vec<u8>, Stop>| match r {
+        Err(Stop::Fault { kind, .. }) => kind.0,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(fault(wireloom_interp::merge_reference(&m, 0, &[cut])), 3);
+    let unsorted = [pair("b", 1), pair("a", 1)].concat();
+    assert_eq!(fault(wireloom_interp::merge_reference(&m, 0, &[&unsorted])), 4);
 }

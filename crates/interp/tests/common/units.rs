@@ -538,3 +538,115 @@ fn results(b: &mut Build, [key, n, data]: [FieldId; 3]) -> Body {
     let block = vec![stmt(StmtKind::Reply { msg: Outgoing::Built { unit: UnitId(0), body: out }, close: false })];
     Body { locals: c.locals, block }
 }
+
+/// Two mapper streams of keys and counts.
+pub fn merging() -> Module {
+    let mut build = Build::new();
+    let b = &mut build;
+    let (u32t, b50) = (b.u(32), b.b(50));
+    let mut u = b.unit("kv.Pair");
+    let key_len = u.uint("key_len", 2);
+    let count = u.uint("count", 4);
+    let u16t = u.b.u(16);
+    let n = u.b.this(u16t, key_len);
+    let n = u.b.cast(64, n);
+    let key = u.add("key", b50, blob(50, None, Extent::Length(n)));
+    u.f(key_len).computed = Some(Computed { lengths: vec![key], plus: 0 });
+    let pair = u.done(None, false);
+    let local = |name: &str| Local { name: name.into(), ty: u32t, in_frame: false };
+    let get = |l| Expr::new(u32t, ExprKind::Local(LocalId(l)));
+    let combined = Expr::new(u32t, ExprKind::Binary(BinOp::Add, get(0), get(1)));
+    build.m.merges = vec![Merge {
+        name: "merge".into(), span: Span::default(), from: PortId(0), to: PortId(1), inputs: 2, unit: pair, key,
+        values: vec![MergeValue { field: count, a: LocalId(0), b: LocalId(1), combined }],
+        locals: vec![local("a"), local("b")],
+    }];
+    build.m
+}
+
+/// A `test` block that expects 1 + 1 == `sum`, and that a built message parses again.
+pub fn tested(sum: u128) -> Module {
+    let mut build = Build::new();
+    let (line, [key, _, data]) = line_unit(&mut build);
+    let b = &mut build;
+    let (u32t, boolt, b50, b8k) = (b.u(32), b.bool(), b.b(50), b.b(8192));
+    let msg = b.ty(Ty::Msg(line));
+    b.m.places = vec![Place { name: "none".into(), span: Span::default() }, Place { name: "expect".into(), span: Span::default() }];
+    let mut c = Code { b, locals: Vec::new() };
+    let parsed = c.local("parsed", msg);
+    let ok = c.local("ok", boolt);
+    let built = c.local("built", b8k);
+    let int = |n| Expr::new(u32t, ExprKind::Int(n));
+    let expect = |cond| stmt(StmtKind::Require { cond, kind: FaultKind::EXPECT, place: PlaceId(1) });
+    let two = Expr::new(u32t, ExprKind::Binary(BinOp::Add, int(1), int(1)));
+    let wire = c.text(b"key 3\r\nabc\r\n");
+    let (whole, there) = (c.get(built), c.get(ok));
+    let (k, d) = (c.field(parsed, key, b50), c.field(parsed, data, b8k));
+    let eq = |a, b| Expr::new(boolt, ExprKind::Binary(BinOp::Eq, a, b));
+    let (want_key, want_data, cut) = (c.text(b"key"), c.text(b"abc"), c.text(b"key 3\r\nab"));
+    let block = vec![
+        stmt(StmtKind::Render { msg: Outgoing::Built { unit: line, body: vec![emit(wire.clone())] }, dst: built }),
+        stmt(StmtKind::Parse { unit: line, bytes: whole, dst: parsed, ok }),
+        expect(there.clone()),
+        expect(eq(k, want_key)),
+        expect(eq(d, want_data)),
+        stmt(StmtKind::Parse { unit: line, bytes: cut, dst: parsed, ok }),
+        expect(Expr::new(boolt, ExprKind::Unary(UnOp::Not, there))),
+        expect(eq(two, int(sum))),
+    ];
+    let body = Body { locals: c.locals, block };
+    build.m.handlers.push(Handler { name: "test".into(), span: Span::default(), on: On::Test(0), body, steps: 0 });
+    build.m.tests = vec![Test { name: "sums".into(), span: Span::default(), kind: TestKind::Code(HandlerId(0)) }];
+    super::annotated(build.m)
+}
+
+/// Passes any request to a backend and its answer back, bodies streamed, with a changed header.
+pub fn http_proxy() -> App {
+    let mut build = Build::new();
+    let line = http_unit(&mut build);
+    let b = &mut build;
+    b.m.app = "http_proxy".into();
+    b.m.places = vec![Place { name: "none".into(), span: Span::default() }; 2];
+    let (u32t, u16t, boolt, b1k) = (b.u(32), b.u(16), b.bool(), b.b(1024));
+    let msg = b.ty(Ty::Msg(line));
+    let endpoints = desc::Value::Const(desc::ParamValue::Endpoints(vec!["127.0.0.1:1".into()]));
+    let port = |name: &str, kind| Port {
+        name: name.into(), span: Span::default(), kind, protocols: vec![ProtocolId(0)], options: desc::PortOptions::default(), ketama: false, maglev: false,
+    };
+    b.m.ports = vec![port("client", desc::PortKind::Listen(desc::Value::Const(desc::ParamValue::UInt(1)))), port("backends", desc::PortKind::Connect(endpoints))];
+    let headers = FieldId(b.m.unit(line).body[3].0);
+    let mut c = Code { b, locals: Vec::new() };
+    let req = c.local("req", msg);
+    let rep = c.local("rep", msg);
+    let i = c.local("i", u32t);
+    let item = |l, i| {
+        let steps = vec![Step::Field(headers), Step::Index(i), Step::Field(FieldId(0))];
+        Expr::new(b1k, ExprKind::Read(Path { root: Root::Local(l), steps }))
+    };
+    let hop = c.text(b"Connection");
+    let is_hop = Expr::new(boolt, ExprKind::Binary(BinOp::EqCase, item(req, c.get(i)), hop));
+    let via = c.text(b"via: us\r\n");
+    let edits = vec![
+        Edit::Remove { list: vec![headers], index: i, cond: is_hop },
+        Edit::Append { list: vec![headers], cond: None, body: vec![emit(via)] },
+    ];
+    let head = Expr::new(boolt, ExprKind::UnitParam(Root::Local(req), 0));
+    let ok = Expr::new(boolt, ExprKind::Binary(
+        BinOp::Eq,
+        Expr::new(u16t, ExprKind::PartStatus(Expr::new(u32t, ExprKind::Int(0)))),
+        Expr::new(u16t, ExprKind::Int(0)),
+    ));
+    let block = vec![
+        stmt(StmtKind::Call {
+            port: PortId(1), index: Expr::new(u32t, ExprKind::Int(0)), msg: Outgoing::Pass { msg: req, edits }, within: None, response_args: vec![head],
+        }),
+        stmt(StmtKind::Await { hold: false, hold_req: false, live: vec![] }),
+        stmt(StmtKind::Require { cond: ok, kind: FaultKind::LOST, place: PlaceId(1) }),
+        stmt(StmtKind::BindPart { dst: rep, part: Expr::new(u32t, ExprKind::Int(0)) }),
+        stmt(StmtKind::Reply { msg: Outgoing::Pass { msg: rep, edits: vec![] }, close: false }),
+    ];
+    let body = Body { locals: c.locals, block };
+    handler(b, "forward", body);
+    build.m = super::annotated(build.m);
+    App { m: build.m, line }
+}
