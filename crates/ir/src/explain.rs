@@ -220,7 +220,7 @@ fn memory(m: &Module, out: &mut String) {
     let mut row = |what: String, how: String, n: u64| if n > 0 { rows.push(vec![what, bytes(n), how]) };
     row("state and counters".into(), "per core".into(), per_core);
     row("tables".into(), "in all".into(), tables);
-    let mut total = tables;
+    let mut most = 0u64;
     for p in &m.ports {
         let o = &p.options;
         let protocols = || p.protocols.iter().filter_map(|q| m.protocols.get(q.index()));
@@ -234,9 +234,10 @@ fn memory(m: &Module, out: &mut String) {
         row(format!("{}: sessions", p.name), format!("{} each, {} connections", bytes(session), count(conns)), session.saturating_mul(conns));
         row(format!("{}: heads of requests", p.name), format!("at most {} each while one is being received, {} connections", bytes(heads), count(conns)), heads.saturating_mul(conns));
         row(format!("{}: frames", p.name), format!("at most {} each, {} requests under way per connection", bytes(frame), o.max_outstanding), frame.saturating_mul(conns).saturating_mul(o.max_outstanding as u64));
-        total = total.saturating_add(session.saturating_add(heads).saturating_add(frame.saturating_mul(o.max_outstanding as u64)).saturating_mul(conns));
+        most = most.saturating_add(session.saturating_add(heads).saturating_add(frame.saturating_mul(o.max_outstanding as u64)).saturating_mul(conns));
     }
-    row("sum of the above, one core".into(), "heads and frames are taken from pools when they are needed".into(), total.saturating_add(per_core));
+    row("reserved at start".into(), "tables, and the state of one core".into(), tables.saturating_add(per_core));
+    row("from pools, at most".into(), "if all connections were in the middle of their largest request at once; an idle one takes only its session".into(), most);
     if rows.is_empty() { rows.push(vec!["nothing besides the runtime's own".into()]) }
     columns(out, &rows);
 }

@@ -1,9 +1,10 @@
 //! The intermediate representation: typed, structured bodies inside a graph of ports and handlers.
 //!
 //! In: what `lang` lowers from a checked program. Out: the same, annotated by [`passes`], to the backends
-//! (`interp`, `codegen-c`) and, as a [`desc::Desc`], to the runtime. Stages: `lang` builds a [`Module`] → the
-//! verifier → passes in the order of `passes::TABLE` (each one file, each followed by the verifier in debug builds)
-//! → backends. [`text`] prints and reads the whole IR.
+//! (`interp`, `codegen-c`) and, as a [`desc::Desc`], to the runtime. Stages: `lang` builds a [`Module`] →
+//! [`grammar::analyze`] measures its units → the verifier → passes in the order of [`passes::TABLE`] (each one file, each
+//! followed by the verifier in debug builds) → backends. [`text`] prints and reads the whole IR; [`explain`] and [`graph`]
+//! show it to people; [`layout`] has what backends and runtime agree on about memory.
 //!
 //! Expressions are pure and never fail: whatever can fail is guarded by a [`Stmt::Require`] before it. All integers
 //! are unsigned or two's complement of the width of their type; arithmetic wraps at that width.
