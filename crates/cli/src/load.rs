@@ -10,7 +10,7 @@ use wireloom_lang::Checked;
 
 /// Compiles a file. Warnings are printed and go on; errors are printed and end the command.
 pub fn load(path: &Path) -> Result<Module, Failure> {
-    let checked = wireloom_lang::compile(&CliWorld::new(), path);
+    let checked = wireloom_lang::compile(&CliWorld::new(), path, None);
     print(&checked, false);
     if checked.diagnostics.iter().any(|d| d.is_error()) {
         return Err(Failure::Silent);
@@ -33,7 +33,7 @@ fn print(checked: &Checked, json: bool) {
 pub fn check(args: Files) -> Outcome {
     let (mut errors, mut warnings) = (0, 0);
     for path in &args.files {
-        let checked = wireloom_lang::compile(&CliWorld::new(), path);
+        let checked = wireloom_lang::compile(&CliWorld::new(), path, None);
         print(&checked, args.json);
         errors += checked.diagnostics.iter().filter(|d| d.is_error()).count();
         warnings += checked.diagnostics.iter().filter(|d| !d.is_error()).count();

@@ -6,7 +6,9 @@ use crate::{load, Failure, Outcome};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use wireloom_ir::{HandlerId, Module, SimPort, SimStep, Span, TestKind};
+use wireloom_interp::differential::Mock;
+use wireloom_ir::{FaultKind, HandlerId, Module, SimPort, SimStep, Span, TestKind};
+use wireloom_runtime::abi::WL_T_DONE;
 use wireloom_runtime::engine::memory::{Behaviour, Ending, Peer};
 use wireloom_runtime::{App, Program, Sim};
 
@@ -30,7 +32,6 @@ pub fn test(args: Test) -> Outcome {
                 How::Interpreted => {}
             }
         }
-        let programs: Vec<(&str, Arc<Program>)> = programs.into_iter().map(|(n, p)| (n, Arc::new(p))).collect();
         for i in wanted {
             let test = &module.tests[i];
             let failures: Vec<String> = programs
@@ -59,22 +60,23 @@ fn place(module: &Module, span: &Span) -> String {
     format!("{file}:{}:{}", span.line, span.column)
 }
 
-fn run(module: &Module, index: usize, program: &Arc<Program>) -> Result<(), String> {
+fn run(module: &Module, index: usize, program: &Program) -> Result<(), String> {
     match &module.tests[index].kind {
         TestKind::Code(handler) => code(module, *handler, program),
         TestKind::Sim { params, steps } => simulate(module, params, steps, program),
     }
 }
 
-fn code(module: &Module, handler: HandlerId, program: &Arc<Program>) -> Result<(), String> {
-    match wireloom_runtime::sim::run_alone(program, &module.desc(), handler.0) {
-        Ok(()) => Ok(()),
-        Err((kind, at)) => {
-            let at = module.places.get(at as usize);
-            let shown = at.map_or(String::new(), |p| format!(" at {} ({})", place(module, &p.span), p.name));
-            Err(format!("{}{shown}", if kind == 17 { "does not hold".to_string() } else { format!("fault {}", module.desc().fault_name(kind)) }))
-        }
+fn code(module: &Module, handler: HandlerId, program: &Program) -> Result<(), String> {
+    // SAFETY: programs live as long as the process.
+    let mut mock = unsafe { Mock::new(program.table(), module, &[]) };
+    let (code, kind, at) = mock.run_plain(handler.0);
+    if code == WL_T_DONE {
+        return Ok(());
     }
+    let at = module.places.get(at as usize);
+    let shown = at.map_or(String::new(), |p| format!(" at {} ({})", place(module, &p.span), p.name));
+    Err(if kind == FaultKind::EXPECT.0 { format!("does not hold{shown}") } else { format!("fault {kind}{shown}") })
 }
 
 /// The play of one test: the connections it has opened so far.
@@ -85,7 +87,7 @@ struct Play<'m> {
     peers: Vec<(SimPort, Peer, Vec<u8>)>,
 }
 
-fn simulate(module: &Module, params: &[(String, String)], steps: &[(Span, SimStep)], program: &Arc<Program>) -> Result<(), String> {
+fn simulate(module: &Module, params: &[(String, String)], steps: &[(Span, SimStep)], program: &Program) -> Result<(), String> {
     let mut sets = params.to_vec();
     // Parameters that a test does not care about: any address will do in a simulated network.
     for p in &module.params {
@@ -99,7 +101,7 @@ fn simulate(module: &Module, params: &[(String, String)], steps: &[(Span, SimSte
             sets.push((p.name.clone(), value));
         }
     }
-    let app = App::with_program(program.clone(), module.desc(), &sets).map_err(|e| e.to_string())?;
+    let app = App::new(program.clone(), module.desc(), &sets).map_err(|e| e.to_string())?;
     let mut play = Play { module, sim: Sim::new(vec![app]).map_err(|e| e.to_string())?, peers: Vec::new() };
     for (span, step) in steps {
         play.step(step).map_err(|e| format!("{}: {e}", place(module, span)))?;

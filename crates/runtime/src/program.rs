@@ -66,6 +66,7 @@ impl Unit {
 
 /// A loaded program. Cheap to copy around by reference; lives as long as the process (shared objects are not closed:
 /// their code may be on the stack of another core).
+#[derive(Clone)]
 pub struct Program {
     table: *const wl_program,
     units: Vec<Unit>,
