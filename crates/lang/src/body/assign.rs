@@ -7,7 +7,7 @@ use crate::ty::{Ty, U64};
 use crate::val::{Val, Vk};
 use crate::x;
 use wireloom_ir as ir;
-use ir::{BinOp as B, ExprKind as K, LocalId, StmtKind};
+use ir::{ExprKind as K, LocalId, StmtKind};
 use wireloom_syntax::ast::{BinOp, Block, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -267,8 +267,6 @@ impl Lower<'_, '_> {
             AppName::Failed => Err(Reported),
         })
     }
-
-    pub fn saturating(&self, a: ir::Expr, b: ir::Expr) -> ir::Expr { x::bin(T_U64, B::AddSat, a, b) }
 }
 
 fn indices(path: &[(u32, Ty)]) -> Vec<u32> { path.iter().map(|(i, _)| *i).collect() }

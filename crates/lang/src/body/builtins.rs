@@ -1,7 +1,7 @@
 //! Built-in functions and conversions.
 
 use super::{Kind, Lower};
-use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64, T_U8};
+use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
 use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
 use crate::x;
@@ -139,6 +139,15 @@ impl Lower<'_, '_> {
     /// Original bytes of a field, list or nested unit.
     fn raw(&mut self, e: &Expr) -> R<Val> {
         let v = self.expr(e, None)?;
+        // The items of a list that is not there are no bytes.
+        if let (Ty::Option(t), Vk::Maybe(cond, inner)) = (&v.ty, &v.kind) {
+            if let (Ty::Items(..), Vk::Path(p), false) = (&**t, &inner.kind, self.proven(cond)) {
+                let ty = Ty::Bytes(1 << 30);
+                let t = self.cx.lower_ty(&ty);
+                let (there, none) = (X::new(t, K::Raw(p.clone())), X::new(t, K::Bytes(vec![])));
+                return Ok(Val::pure(ty, X::new(t, K::If(cond.clone(), there, none))));
+            }
+        }
         let v = self.defined(v, e.span)?;
         let (path, max) = match (&v.ty, &v.kind) {
             (Ty::Msg(u), Vk::Path(p)) if !p.steps.is_empty() => (p.clone(), self.cx.m.units[u.index()].max.max(1 << 24)),
@@ -325,8 +334,6 @@ impl Lower<'_, '_> {
         self.push(span, ir::StmtKind::Render { msg, dst });
         Ok(Val::pure(ty, self.local_expr(dst)))
     }
-
-    pub fn byte_ty(&self) -> ir::TyId { T_U8 }
 }
 
 fn self_cast(e: X) -> X { x::cast(T_U64, e) }

@@ -18,7 +18,7 @@ impl Lower<'_, '_> {
         let mut d = Diagnostic::error("E0301", span, format!("expected {w}, found {f}")).label(format!("this is {f}"));
         match (want, found) {
             (Ty::Int { .. }, Ty::Int { .. }) => d = d.hint(format!("convert it: `{w}(…)`")),
-            (Ty::Int { .. }, Ty::Enum(_)) => d = d.hint(format!("convert it: `{w}(…)`")),
+            (Ty::Int { .. }, Ty::Enum(_) | Ty::Instant | Ty::Duration | Ty::Fault) => d = d.hint(format!("convert it: `{w}(…)`")),
             (Ty::Bytes(_), t) if t.int_bits().is_some() || matches!(t, Ty::Ip | Ty::Endpoint) => d = d.hint("convert it: `text(…)`"),
             _ => {}
         }

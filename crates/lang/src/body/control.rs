@@ -43,7 +43,7 @@ impl Lower<'_, '_> {
                     dead = v.is_never();
                     if dead || i == last { value = v; }
                 }
-                Err(Reported) => failed = true,
+                Err(Reported) => { failed = true; self.failed = true; }
             }
         }
         if failed { Err(Reported) } else if dead { Ok(Val::never()) } else { Ok(value) }
@@ -55,10 +55,14 @@ impl Lower<'_, '_> {
         then: impl FnOnce(&mut Self) -> R<Val>, other: impl FnOnce(&mut Self) -> R<Val>,
     ) -> R<Val> {
         let start = (self.replied, self.epoch);
+        let torn = self.torn.clone();
         let a = self.way(&cond, true, then);
         (self.replied, self.epoch) = start;
+        let torn = std::mem::replace(&mut self.torn, torn);
         let b = self.way(&cond, false, other);
-        let never = |w: &Way| matches!(&w.val, Ok(v) if v.is_never());
+        self.torn.extend(torn);
+        // A way in error counts as one that does not come back: what follows is not blamed for it.
+        let never = |w: &Way| match &w.val { Ok(v) => v.is_never(), Err(_) => true };
         (self.replied, self.epoch) = match (never(&a), never(&b)) {
             (true, _) => (b.replied, b.epoch),
             (_, true) => (a.replied, a.epoch),
@@ -70,7 +74,14 @@ impl Lower<'_, '_> {
     }
 
     fn way(&mut self, cond: &ir::Expr, holds: bool, f: impl FnOnce(&mut Self) -> R<Val>) -> Way {
+        let edits = self.pending.len();
         let (val, block) = self.sub(|s| { s.assume(cond, holds); f(s) });
+        // Edits of a way that goes on would hang in the air; sending the message after that is refused.
+        // A reply ends the need: what follows it sends nothing more of the message.
+        if !matches!(&val, Ok(v) if v.is_never()) && self.replied != Replied::Yes {
+            for (msg, _) in &self.pending[edits.min(self.pending.len())..] { self.torn.push((*msg, self.span)); }
+        }
+        self.pending.truncate(edits);
         Way { val, block, replied: self.replied, epoch: self.epoch }
     }
 
@@ -219,7 +230,23 @@ impl Lower<'_, '_> {
         };
         let inner = match &val.ty { Ty::Option(t) => Some((**t).clone()), _ => None };
         let want = want.filter(|w| !w.is_option()).cloned().or(inner);
+        if !val.ty.is_plain() { return self.or_leave(val, cond, d, span); }
         self.branch(cond, span, want.as_ref(), |s| Ok(s.inner(val)), |s| s.expr(d, want.as_ref()))
+    }
+
+    /// `e else { … return }` where the value is reached in place: the alternative must leave.
+    fn or_leave(&mut self, val: Val, cond: ir::Expr, d: &Expr, span: Span) -> R<Val> {
+        let start = (self.replied, self.epoch);
+        let other = self.way(&cond, false, |s| s.expr(d, None));
+        (self.replied, self.epoch) = start;
+        if !other.val?.is_never() {
+            let s = self.show(&val.ty);
+            return Err(self.cx.report(Diagnostic::error("E0309", d.span, format!("{s} has no alternative value")).label("must leave").hint("end it with `return` or `fault …`, or use `if let`")));
+        }
+        if self.pure_only() { return Err(self.involved(span)); }
+        self.push(span, StmtKind::If { cond: x::not(cond.clone()), then: other.block, other: vec![] });
+        self.assume(&cond, true);
+        Ok(self.inner(val))
     }
 
     pub fn match_(&mut self, subject: &Expr, arms: &[Arm], want: Option<&Ty>, span: Span) -> R<Val> {

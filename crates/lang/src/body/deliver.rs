@@ -1,7 +1,7 @@
 //! Sending messages: `reply`, `call`, `->`. A message that is chosen by `if`, `match`, `else` or a function is sent on every way.
 
 use super::{Kind, Lower};
-use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32, T_U64};
+use crate::compiler::{Reported, R, T_BOOL, T_U16, T_U32};
 use crate::ty::Ty;
 use crate::val::{OutKind, Outgoing, Val, Vk};
 use crate::x;
@@ -363,8 +363,6 @@ impl Lower<'_, '_> {
         self.push(span, StmtKind::If { cond, then: block, other: vec![] });
         Ok(())
     }
-
-    pub fn u64_ty(&self) -> ir::TyId { T_U64 }
 }
 
 pub fn is_call(e: &Expr) -> bool { matches!(&*e.kind, ExprKind::Call1 { .. } | ExprKind::CallEach { .. } | ExprKind::CallAll { .. }) }

@@ -108,6 +108,11 @@ impl Lower<'_, '_> {
             OutKind::Built(body) => return Ok(ir::Outgoing::Built { unit: o.unit, body: body.clone() }),
             OutKind::Pass { msg, edits } => (*msg, edits.clone()),
         };
+        if self.torn.iter().any(|(m, _)| *m == msg) {
+            return Err(self.cx.report(Diagnostic::error("E0607", span, "this message was edited in a branch before").label("with or without the edit?")
+                .hint("send it on inside of the branch")));
+        }
+        edits.extend(self.pending.iter().filter(|(m, _)| *m == msg).map(|(_, e)| e.clone()));
         let info = self.cx.protocols[proto.index()].clone();
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
         let blocks: Vec<&Block> = p.clauses.iter().filter_map(|c| match &c.kind {
@@ -119,7 +124,6 @@ impl Lower<'_, '_> {
             self.in_clause(info.module, proto, response, msg, o.unit, |s| s.forward(body, None, &mut target, &mut edits))?;
             self.computed_edits(o.unit, msg, &target.known.clone(), None, &mut edits);
         }
-        let _ = span;
         self.order_edits(o.unit, &mut edits);
         Ok(ir::Outgoing::Pass { msg, edits })
     }
@@ -155,27 +159,19 @@ impl Lower<'_, '_> {
             },
             S::RemoveWhere { list, cond: which } => {
                 let (path, elem) = self.edited_list(list, target)?;
-                let index = self.new_local("i", &U32);
-                let mut at = x::msg(target.msg);
-                at.steps.push(Step::Field(path));
-                let item = { let i = self.local_expr(index); self.cx.item_val(&at, &elem, i) };
-                let outer = self.dot.replace(item);
-                let (c, block) = self.sub(|s| s.cond(which));
-                self.dot = outer;
-                let mut c = c?;
-                if !block.is_empty() { return Err(self.involved(which.span)); }
+                let at = x::step(&x::msg(target.msg), Step::Field(path));
+                let (index, mut c) = self.remove_where(&at, &elem, which)?;
                 if let Some(cond) = cond { c = x::and(cond, c); }
                 edits.push(Edit::Remove { list: vec![path], index, cond: c });
                 Ok(())
             }
             S::Append { list, fields } => {
                 let (path, elem) = self.edited_list(list, target)?;
-                let crate::ty::Elem::Unit(u) = elem else { return Err(self.err("E0429", s.span, "only items of units are appended")) };
                 let facts = self.facts.clone();
                 if let Some(c) = &cond { self.assume(&c.clone(), true); }
-                let (made, body) = self.sub(|l| { let f = l.fields_of(u, fields, s.span)?; l.emit_unit(&f) });
+                let made = self.appended(&elem, fields, s.span);
                 self.facts = facts;
-                made?;
+                let body = made?;
                 edits.push(Edit::Append { list: vec![path], cond, body });
                 Ok(())
             }
@@ -188,6 +184,50 @@ impl Lower<'_, '_> {
             }
             _ => Err(self.not_an_edit(s.span)),
         }
+    }
+
+    /// `remove message.list where …`, `append message.list { … }` in a handler: takes effect when the message is sent on.
+    pub fn edit_stmt(&mut self, s: &ast::Stmt) -> R<()> {
+        if self.pure_only() { return Err(self.involved(s.span)); }
+        let (S::RemoveWhere { list, .. } | S::Append { list, .. }) = &s.kind else { return Err(Reported) };
+        let v = self.expr(list, None)?;
+        let v = self.defined(v, list.span)?;
+        let (Ty::Items(elem, _), Vk::Path(p)) = (&v.ty, &v.kind) else {
+            if v.ty.is_error() { return Err(Reported); }
+            let shown = self.show(&v.ty);
+            return Err(self.err("E0607", list.span, format!("expected a list of a message, found {shown}")));
+        };
+        let fields: Option<Vec<FieldId>> = p.steps.iter().map(|s| match s { Step::Field(f) => Some(*f), Step::Index(_) => None }).collect();
+        let (Root::Local(msg), Some(fields)) = (p.root, fields) else { return Err(self.err("E0607", list.span, "only a list of the message itself is edited")) };
+        let (elem, p) = ((**elem).clone(), p.clone());
+        let edit = match &s.kind {
+            S::RemoveWhere { cond, .. } => {
+                let (index, cond) = self.remove_where(&p, &elem, cond)?;
+                Edit::Remove { list: fields, index, cond }
+            }
+            S::Append { fields: given, .. } => Edit::Append { list: fields, cond: None, body: self.appended(&elem, given, s.span)? },
+            _ => return Err(Reported),
+        };
+        self.pending.push((msg, edit));
+        Ok(())
+    }
+
+    fn remove_where(&mut self, list: &ir::Path, elem: &crate::ty::Elem, which: &Expr) -> R<(ir::LocalId, ir::Expr)> {
+        let index = self.new_local("i", &U32);
+        let item = { let i = self.local_expr(index); self.cx.item_val(list, elem, i) };
+        let outer = self.dot.replace(item);
+        let (c, block) = self.sub(|s| s.cond(which));
+        self.dot = outer;
+        let c = c?;
+        if !block.is_empty() { return Err(self.involved(which.span)); }
+        Ok((index, c))
+    }
+
+    fn appended(&mut self, elem: &crate::ty::Elem, fields: &[(Ident, Expr)], span: Span) -> R<ir::Block> {
+        let crate::ty::Elem::Unit(u) = elem else { return Err(self.err("E0429", span, "only items of units are appended")) };
+        let (made, body) = self.sub(|l| { let f = l.fields_of(*u, fields, span)?; l.emit_unit(&f) });
+        made?;
+        Ok(body)
     }
 
     fn not_an_edit(&mut self, span: Span) -> Reported {

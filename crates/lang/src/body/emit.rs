@@ -98,19 +98,41 @@ impl Lower<'_, '_> {
 
     /// A length or count that was not given follows from the field it governs: `size: u32, data: bytes [size]`.
     fn governed(&mut self, fields: &Fields, f: FieldId) -> R<Option<ir::Expr>> {
-        for (m, g, span) in fields.given.clone() {
+        for (m, g, _) in fields.given.clone() {
             match (self.field_ir(fields.unit, m.field).kind, g) {
                 (FieldKind::Bytes { extent: Extent::Length(e), .. } | FieldKind::StreamBytes { extent: Extent::Length(e) }, Given::Value(v)) if reads(&e, f) => {
                     return Ok(Some(x::len_bytes(v)));
                 }
-                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Source(s)) if reads(&e, f) => match &*s.kind {
-                    ExprKind::List(items) => return Ok(Some(x::u64(items.len() as u64))),
-                    _ => return Err(self.cx.report(Diagnostic::error("E0428", span, "the count of these items is not known here").hint("give the field that holds the count"))),
-                },
+                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Source(s)) if reads(&e, f) => return self.item_count(&s).map(Some),
                 _ => {}
             }
         }
         Ok(None)
+    }
+
+    /// How many items a list will have.
+    fn item_count(&mut self, e: &Expr) -> R<ir::Expr> {
+        match &*e.kind {
+            ExprKind::List(items) if !items.iter().any(|i| matches!(&*i.kind, ExprKind::Call(..))) => Ok(x::u64(items.len() as u64)),
+            ExprKind::Comprehension { pattern, list, cond, .. } => {
+                let n = self.temp("", &crate::ty::U64, x::u64(0), e.span);
+                self.bounds.remove(&n);
+                self.each(pattern, list, e.span, |s| {
+                    if let Some(scope) = s.scopes.last_mut() { scope.iter_mut().for_each(|b| b.used = true); }
+                    s.filtered(cond.as_ref(), e.span, |s| {
+                        let next = x::bin(T_U64, BinOp::Add, x::local(n, T_U64), x::u64(1));
+                        s.push(e.span, StmtKind::Set(n, next));
+                        Ok(Val::unit())
+                    }).map(|_| ())
+                })?;
+                Ok(x::local(n, T_U64))
+            }
+            _ => match self.expr(e, None)? {
+                Val { ty: Ty::Items(..), kind: Vk::Path(p), .. } => Ok(x::cast(T_U64, x::count(p))),
+                Val { ty: Ty::List(..), kind: Vk::Pure(l), .. } => Ok(x::cast(T_U64, ir::Expr::new(T_U32, K::ListLen(l)))),
+                _ => Err(self.cx.report(Diagnostic::error("E0428", e.span, "the count of these items is not known here").hint("give the field that holds the count"))),
+            },
+        }
     }
 
     /// Guards what the grammar asks for; refused at once where it is known to be wrong.
@@ -346,7 +368,7 @@ impl Lower<'_, '_> {
                 let v = self.defined(v, e.span)?;
                 match (&v.ty, v.kind) {
                     (Ty::Items(found, _), Vk::Path(p)) if **found == *elem => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 30)); self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
-                    (Ty::Bytes(_), Vk::Pure(x)) if matches!(&*x.kind, K::Raw(_)) => { self.emit(e.span, Emit::Bytes(x)); Ok(()) }
+                    (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => match elem { Elem::Unit(u) => { let u = *u; self.emit_raw(x, u, e.span) } _ => { self.emit(e.span, Emit::Bytes(x)); Ok(()) } },
                     (Ty::List(t, n), Vk::Pure(list)) if matches!(elem, Elem::Value(_)) => self.emit_values(list, &t.clone(), *n, element, owner, e.span),
                     (Ty::Error, _) => Err(Reported),
                     (t, _) => { let s = self.show(t); Err(self.err("E0301", e.span, format!("expected a list of such items, found {s}"))) }
@@ -423,7 +445,7 @@ impl Lower<'_, '_> {
                 crate::val::OutKind::Built(b) => { self.out.extend(b.clone()); Ok(()) }
                 crate::val::OutKind::Pass { .. } => Err(self.err("E0429", e.span, "a changed message cannot stand inside another one")),
             },
-            (Ty::Bytes(_), Vk::Pure(x)) if matches!(&*x.kind, K::Raw(_)) => self.emit_raw(x, unit, e.span),
+            (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => self.emit_raw(x, unit, e.span),
             (Ty::Error, _) => Err(Reported),
             (t, _) => { let (w, f) = (Ty::Msg(unit), t.clone()); Err(self.mismatch(&w, &f, e.span)) }
         }
@@ -431,7 +453,7 @@ impl Lower<'_, '_> {
 
     /// `raw(x)`: only of what the same unit has parsed.
     fn emit_raw(&mut self, x: ir::Expr, unit: ir::UnitId, span: Span) -> R<()> {
-        if let K::Raw(p) = &*x.kind {
+        if let Some(p) = raw_path(&x) {
             let same = match self.field_at(p) {
                 Some(ir::Field { kind: FieldKind::Unit { unit: u, .. }, .. }) => u == unit,
                 Some(ir::Field { kind: FieldKind::List { element, .. }, .. }) => {
@@ -460,6 +482,15 @@ impl Lower<'_, '_> {
                 _ => None,
             },
         }
+    }
+}
+
+/// The path of `raw(…)`, also of one that may be absent.
+fn raw_path(e: &ir::Expr) -> Option<&ir::Path> {
+    match &*e.kind {
+        K::Raw(p) => Some(p),
+        K::If(_, a, _) => raw_path(a),
+        _ => None,
     }
 }
 

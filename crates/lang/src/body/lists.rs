@@ -38,9 +38,16 @@ impl Lower<'_, '_> {
     }
 
     fn range(&mut self, a: &Expr, b: &Expr, inclusive: bool, span: Span) -> R<Walk> {
-        let from = self.expr_as(a, &U64)?;
-        let to = self.expr_as(b, &U64)?;
-        let to = if inclusive { x::bin(T_U64, BinOp::AddSat, to, x::u64(1)) } else { to };
+        let (va, vb) = (self.expr(a, None)?, self.expr(b, None)?);
+        let (va, vb) = (self.defined(va, a.span)?, self.defined(vb, b.span)?);
+        let ty = match self.join(&va.ty, &vb.ty) {
+            Some(Ty::Int { bits, signed: false }) => if bits <= 32 { U32 } else { U64 },
+            Some(Ty::Lit) => U64,
+            Some(Ty::Error) => return Err(Reported),
+            _ => { let (p, q) = (va.ty, vb.ty); return Err(self.mismatch(&p, &q, span)); }
+        };
+        let (from, to) = (self.coerce(va, &ty, a.span)?, self.coerce(vb, &ty, b.span)?);
+        let to = if inclusive { let t = to.ty; x::bin(t, BinOp::AddSat, to, x::int(t, 1)) } else { to };
         let to = crate::fold::fold(&self.cx.m, &to);
         let max = match (x::as_int(&from), x::as_int(&to)) {
             (Some(a), Some(b)) => (b as u64).saturating_sub(a as u64),
@@ -54,7 +61,7 @@ impl Lower<'_, '_> {
     }
 
     /// The largest value that an expression's form allows.
-    fn upper(&self, e: &X) -> u64 {
+    pub fn upper(&self, e: &X) -> u64 {
         match &*e.kind {
             K::Int(n) => u64::try_from(*n).unwrap_or(u64::MAX),
             K::Builtin(ir::Builtin::Min, args) => args.iter().map(|a| self.upper(a)).min().unwrap_or(u64::MAX),
@@ -66,8 +73,17 @@ impl Lower<'_, '_> {
             K::ListLen(l) => match self.cx.m.types.get(l.ty.index()) { Some(ir::Ty::List(_, n)) => u64::from(*n), _ => u64::MAX },
             K::Builtin(ir::Builtin::LenBytes, args) => match args.first().and_then(|a| self.cx.m.types.get(a.ty.index())) { Some(ir::Ty::Bytes(n)) => *n, _ => u64::MAX },
             K::Cast(a) => self.upper(a),
+            K::Local(l) if self.bounds.contains_key(l) => self.bounds[l],
+            K::Count(p) => self.count_max(p),
+            K::If(_, a, b) => self.upper(a).max(self.upper(b)),
+            K::Binary(BinOp::Div, a, b) => match x::as_int(b) { Some(n) if n > 0 => self.upper(a) / (n as u64).max(1), _ => self.upper(a) },
+            K::Binary(BinOp::Shr, a, _) => self.upper(a),
             _ => match self.cx.m.types.get(e.ty.index()) { Some(ir::Ty::UInt(b)) if *b <= 16 => (1 << b) - 1, _ => u64::MAX },
         }
+    }
+
+    fn count_max(&self, p: &ir::Path) -> u64 {
+        match self.field_at(p) { Some(ir::Field { kind: ir::FieldKind::List { max, .. }, .. }) => u64::from(max), _ => u64::MAX }
     }
 
     /// Runs a piece of lowering for every item.
@@ -85,7 +101,7 @@ impl Lower<'_, '_> {
             Walk::Items(p, ..) => (x::u32(0), x::count(p.clone()), U32),
             Walk::List(l, ..) => (x::u32(0), X::new(T_U32, K::ListLen(l.clone())), U32),
             Walk::Replies(_) => (x::u32(0), X::new(T_U32, K::Parts), U32),
-            Walk::Range(a, b, _) => (a.clone(), b.clone(), U64),
+            Walk::Range(a, b, _) => (a.clone(), b.clone(), if a.ty == T_U32 { U32 } else { U64 }),
         };
         let var = self.new_local("i", &var_ty);
         let index = self.local_expr(var);
@@ -100,7 +116,7 @@ impl Lower<'_, '_> {
                     s.push(span, StmtKind::BindPart { dst, part: index });
                     Val::path(Ty::Msg(u), x::msg(dst))
                 }
-                Walk::Range(..) => Val::pure(U64, index),
+                Walk::Range(..) => Val::pure(if index.ty == T_U32 { U32 } else { U64 }, index),
             };
             body(s, item)
         });
@@ -176,6 +192,7 @@ impl Lower<'_, '_> {
         let ty = match (&v.ty, want) { (Ty::Lit, Some(w)) if w.is_int() => w.clone(), (t, _) => self.settled(t) };
         let start = self.coerce(v, &ty, init.span)?;
         let l = self.temp(&acc.name, &ty, start, init.span);
+        self.bounds.remove(&l);
         self.rounds(walk, body.span, |s, it| {
             let current = Val::pure(ty.clone(), s.local_expr(l));
             s.bind_all(&[(acc.clone(), current)]);
@@ -213,7 +230,7 @@ impl Lower<'_, '_> {
 
     fn search(&mut self, base: &Expr, name: &Ident, p: &Pattern, body: &Expr, span: Span) -> R<Val> {
         let walk = self.walk(base)?;
-        let start = |s: &mut Self, ty: &Ty, e: X| s.temp("", ty, e, span);
+        let start = |s: &mut Self, ty: &Ty, e: X| { let l = s.temp("", ty, e, span); s.bounds.remove(&l); l };
         match name.name.as_str() {
             "any" | "all" => {
                 let any = name.name == "any";
@@ -249,6 +266,7 @@ impl Lower<'_, '_> {
     fn first(&mut self, walk: Walk, p: &Pattern, body: &Expr, span: Span) -> R<Val> {
         let found = self.temp("", &Ty::Bool, x::boolean(false), span);
         let at = self.temp("", &U32, x::u32(0), span);
+        self.bounds.remove(&at);
         let result = match &walk {
             Walk::Items(path, e, _) => { let i = self.local_expr(at); self.cx.item_val(path, e, i) }
             Walk::List(l, t, _) => { let ty = self.cx.lower_ty(t); Val::pure(t.clone(), X::new(ty, K::ListGet(l.clone(), x::local(at, T_U32)))) }

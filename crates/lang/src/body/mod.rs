@@ -22,6 +22,7 @@ use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
 use crate::x;
+use std::collections::HashMap;
 use wireloom_ir as ir;
 use ir::{FaultKind, LocalId, StmtKind};
 use wireloom_syntax::ast::{Expr, Ident, Span};
@@ -110,6 +111,14 @@ pub struct Lower<'c, 'a> {
     pub depth: u32,
     pub loops: u32,
     pub decision: bool,
+    /// Something was in error: what is missing may be missing because of it.
+    pub failed: bool,
+    /// Upper bounds of locals that never change.
+    pub bounds: HashMap<LocalId, u64>,
+    /// Edits of messages that will be sent on.
+    pub pending: Vec<(LocalId, ir::Edit)>,
+    /// Messages with edits made in a branch that went on.
+    pub torn: Vec<(LocalId, Span)>,
     pub span: Span,
 }
 
@@ -118,7 +127,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![],
-            impure: false, depth: 0, loops: 0, decision: false, span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), pending: vec![], torn: vec![], span: Span::default(),
         }
     }
 
@@ -146,6 +155,8 @@ impl<'c, 'a> Lower<'c, 'a> {
     /// Sets a fresh temporary.
     pub fn temp(&mut self, name: &str, ty: &Ty, value: ir::Expr, span: Span) -> LocalId {
         let l = self.new_local(name, ty);
+        let bound = self.upper(&value);
+        if bound < u64::MAX { self.bounds.insert(l, bound); }
         self.push(span, StmtKind::Set(l, value));
         l
     }

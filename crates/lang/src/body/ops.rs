@@ -176,6 +176,7 @@ impl Lower<'_, '_> {
             return Err(self.mismatch(&ta, &tb, span));
         };
         let ty = self.settled(&ty);
+        if ty.is_error() || ty == Ty::Never { return Err(Reported); }
         if !ty.is_plain() {
             let s = self.show(&ty);
             return Err(self.err("E0309", span, format!("{s} cannot be compared")));
@@ -240,7 +241,11 @@ impl Lower<'_, '_> {
                 let (ta, tb) = (va.ty.clone(), vb.ty.clone());
                 let (a, b) = (self.show(&ta), self.show(&tb));
                 if ta.is_error() || tb.is_error() || ta == Ty::Never || tb == Ty::Never { return Err(Reported); }
-                return Err(self.cx.report(Diagnostic::error("E0301", span, format!("`{}` does not work on {a} and {b}", sign(op)))));
+                let mut d = Diagnostic::error("E0301", span, format!("`{}` does not work on {a} and {b}", sign(op)));
+                if matches!(ta, Ty::Instant | Ty::Duration) || matches!(tb, Ty::Instant | Ty::Duration) {
+                    d = d.hint("times add up with durations (`now + 10s`, `n * 1s`); `u64(x)` gives nanoseconds");
+                }
+                return Err(self.cx.report(d));
             }
         };
         let calc = if ty == Ty::Lit { U64 } else { ty.clone() };

@@ -49,8 +49,7 @@ impl Lower<'_, '_> {
                 Ok(true)
             }
             S::Remove(e) => { self.remove(e, span)?; Ok(false) }
-            S::RemoveWhere { .. } | S::Append { .. } => Err(self.cx.report(Diagnostic::error("E0607", span, "a message is edited where it is sent on")
-                .hint("in a protocol's `forward` block; or change single fields with `message with { field: value }`"))),
+            S::RemoveWhere { .. } | S::Append { .. } => { self.edit_stmt(s)?; Ok(false) }
             S::Update { entry, body } => { self.update(entry, body, span)?; Ok(false) }
             S::Close(e) => { self.close(e, span)?; Ok(false) }
             S::Log(es) => {
@@ -162,6 +161,7 @@ impl Lower<'_, '_> {
             Ok((_, None)) => Ok(true),
             Ok((t, Some(e))) => {
                 let l = self.temp(&name.name, &t, e, name.span);
+                self.bounds.remove(&l);
                 let e = self.local_expr(l);
                 self.bind_full(name, Val::pure(t, e), Some(l), false);
                 Ok(false)
@@ -204,7 +204,7 @@ impl Lower<'_, '_> {
     /// A way of a handler ends: the request must have been answered.
     pub fn ends(&mut self, span: Span) {
         let Some(h) = self.handler else { return };
-        if self.kind != Kind::Handler || h.one_way || h.no_reply || self.replied == Replied::Yes { return; }
+        if self.kind != Kind::Handler || h.one_way || h.no_reply || self.failed || self.replied == Replied::Yes { return; }
         let text = if self.replied == Replied::Maybe { "on some ways" } else { "here" };
         let d = Diagnostic::error("E0601", span, format!("the request is not answered {text}")).label("the handler ends without `reply`")
             .hint("every way through the handler must `reply` once, or `reply nothing`");
@@ -291,12 +291,12 @@ impl Lower<'_, '_> {
         }
         match self.replied {
             Replied::No => { self.replied = Replied::Yes; Ok(()) }
+            _ if self.failed => Ok(()),
             _ => Err(self.cx.report(Diagnostic::error("E0602", span, "the request may already have been answered").label("a second `reply`")
                 .hint("every way through the handler answers once"))),
         }
     }
 
-    pub fn reported<T>(&self) -> R<T> { Err(Reported) }
 }
 
 /// Whether a block makes a call, directly.

@@ -13,22 +13,24 @@ use wireloom_syntax::Diagnostic;
 impl Builder<'_, '_> {
     pub fn finish_computed(&mut self) {
         for (field, e) in std::mem::take(&mut self.computed) {
+            if self.counts(field, &e) { continue; }
             let mut sum = Computed { lengths: vec![], plus: 0 };
-            if self.sum(&e, 1, &mut sum).is_err() { continue; }
+            if self.sum(field, &e, 1, &mut sum).is_err() { continue; }
             if !self.is_used(field) { self.check(field, &sum, e.span); }
             self.ir(field).computed = Some(sum);
         }
     }
 
-    fn sum(&mut self, e: &Expr, sign: i64, into: &mut Computed) -> R<()> {
+    fn sum(&mut self, field: FieldId, e: &Expr, sign: i64, into: &mut Computed) -> R<()> {
         match &*e.kind {
             ast::ExprKind::Error => Err(Reported),
-            ast::ExprKind::Binary(ast::BinOp::Add, a, b) => { self.sum(a, sign, into)?; self.sum(b, sign, into) }
-            ast::ExprKind::Binary(ast::BinOp::Sub, a, b) => { self.sum(a, sign, into)?; self.sum(b, -sign, into) }
+            ast::ExprKind::Binary(ast::BinOp::Add, a, b) => { self.sum(field, a, sign, into)?; self.sum(field, b, sign, into) }
+            ast::ExprKind::Binary(ast::BinOp::Sub, a, b) => { self.sum(field, a, sign, into)?; self.sum(field, b, -sign, into) }
             ast::ExprKind::Call(f, args) if args.len() == 1 && sign == 1 && is_name(f, "len") => {
                 let ast::ExprKind::Name(n) = &*args[0].value.kind else { return Err(self.bad_sum(e)) };
                 let Some(m) = self.cx.units[self.id.index()].member(&n.name) else { return Err(self.cx.unknown_field(self.id, n)) };
-                if !matches!(m.ty, Ty::Bytes(_)) || !m.cases.is_empty() { return Err(self.bad_sum(e)); }
+                let own = self.cx.units[self.id.index()].by_field(field).map(|f| f.cases.clone()).unwrap_or_default();
+                if !matches!(m.ty, Ty::Bytes(_)) || m.cases != own { return Err(self.bad_sum(e)); }
                 into.lengths.push(m.field);
                 Ok(())
             }
@@ -37,6 +39,18 @@ impl Builder<'_, '_> {
                 Err(r) => Err(r),
             },
         }
+    }
+
+    /// `count: u16 = len(items)` of a list that takes its count from this field: the builder counts.
+    fn counts(&self, field: FieldId, e: &Expr) -> bool {
+        let ast::ExprKind::Call(f, args) = &*e.kind else { return false };
+        let (true, [a]) = (is_name(f, "len"), args.as_slice()) else { return false };
+        let ast::ExprKind::Name(n) = &*a.value.kind else { return false };
+        let Some(m) = self.cx.units[self.id.index()].member(&n.name) else { return false };
+        let ir::FieldKind::List { extent: ir::ListExtent::Count(c), .. } = &self.cx.m.units[self.id.index()].fields[m.field.index()].kind else { return false };
+        let mut found = false;
+        ir::walk::expr(c, &mut |e| found |= matches!(&*e.kind, ExprKind::Read(p) if p.steps == [ir::Step::Field(field)]));
+        found
     }
 
     fn bad_sum(&mut self, e: &Expr) -> Reported {
