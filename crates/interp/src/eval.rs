@@ -229,7 +229,7 @@ impl<'a> Env<'a> {
     }
 
     /// The parsed message that a local names.
-    pub fn message(&self, l: LocalId) -> Res<std::sync::Arc<crate::exec::Message>> {
+    pub fn message(&self, l: LocalId) -> Res<std::rc::Rc<crate::exec::Message>> {
         match (self.locals.get(l.index()), self.act) {
             (Some(Value::Msg(r)), Some(act)) => act.message(*r),
             _ => internal("no message in this local"),

@@ -17,7 +17,7 @@ use wireloom_ir::*;
 pub struct Rng(pub u64);
 
 impl Rng {
-    pub fn next(&mut self) -> u64 {
+    pub fn any(&mut self) -> u64 {
         crate::builtin::random_below(&mut self.0, u64::MAX)
     }
 
@@ -101,7 +101,7 @@ impl<'a> Generator<'a> {
             let end = (at + 1 + self.rng.below(8) as usize).min(b.len());
             match self.rng.below(7) {
                 0 if at < b.len() => b[at] ^= 1 << self.rng.below(8),
-                1 if at < b.len() => b[at] = self.rng.next() as u8,
+                1 if at < b.len() => b[at] = self.rng.any() as u8,
                 2 => b.insert(at, *self.rng.pick(b" \r\n\t:,09-\0\xff").unwrap_or(&0)),
                 3 => drop(b.drain(at.min(end)..end)),
                 4 => {
@@ -223,7 +223,7 @@ impl<'a> Generator<'a> {
             return (lo + self.rng.below((hi - lo).saturating_add(1))) as u128;
         }
         let v = match self.rng.below(10) {
-            0 => self.rng.next(),
+            0 => self.rng.any(),
             1..=3 => self.rng.pick(&self.numbers).copied().unwrap_or(0),
             _ => self.rng.below(SMALL),
         };

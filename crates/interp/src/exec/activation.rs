@@ -13,7 +13,8 @@ use crate::grammar::{self, Grammar, PC_DONE};
 use crate::value::{canonical, fixed_size, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 
@@ -41,7 +42,7 @@ pub struct CoreData {
 pub struct Suspended {
     pub pc: usize,
     pub locals: Vec<Value>,
-    pub own: Vec<Arc<Message>>,
+    pub own: Vec<Rc<Message>>,
     /// The replies it waits for will be whole.
     pub hold: bool,
 }
@@ -65,8 +66,8 @@ pub struct Activation<'a> {
     pub tables: &'a [Mutex<Table>],
     /// Replies are whole.
     pub hold: bool,
-    pub own: RefCell<Vec<Arc<Message>>>,
-    pub seen: RefCell<HashMap<MsgRef, Arc<Message>>>,
+    pub own: RefCell<Vec<Rc<Message>>>,
+    pub seen: RefCell<HashMap<MsgRef, Rc<Message>>>,
     pub collect: Option<&'a RefCell<Collected>>,
 }
 
@@ -255,7 +256,7 @@ impl<'a> Activation<'a> {
         matches!(r, MsgRef::Own(_)) || self.raw(r).is_some()
     }
 
-    pub fn message(&self, r: MsgRef) -> Res<Arc<Message>> {
+    pub fn message(&self, r: MsgRef) -> Res<Rc<Message>> {
         if let MsgRef::Own(n) = r {
             return self.own.borrow().get(n as usize).cloned().map_or_else(|| internal("no such parsed message"), Ok);
         }
@@ -263,7 +264,7 @@ impl<'a> Activation<'a> {
             return Ok(m.clone());
         }
         let Some((raw, unit, tail)) = self.raw(r) else { return internal("a message that is not there") };
-        let m = Arc::new(self.read(raw, unit, tail, matches!(r, MsgRef::Part(..)) && self.hold)?);
+        let m = Rc::new(self.read(raw, unit, tail, matches!(r, MsgRef::Part(..)) && self.hold)?);
         self.seen.borrow_mut().insert(r, m.clone());
         Ok(m)
     }
@@ -294,7 +295,7 @@ impl<'a> Activation<'a> {
         }
         let bytes = bytes.to_vec();
         let mut own = self.own.borrow_mut();
-        own.push(Arc::new(Message { unit, node, tail: WL_TAIL_NONE, base: std::ptr::null(), bytes }));
+        own.push(Rc::new(Message { unit, node, tail: WL_TAIL_NONE, base: std::ptr::null(), bytes }));
         Some(MsgRef::Own(own.len() as u32 - 1))
     }
 

@@ -6,7 +6,7 @@ use super::Flow;
 use crate::eval::{internal, Env, Res};
 use crate::grammar::tree::{Content, FieldNode, Node};
 use crate::value::{int_type, signed, Value};
-use std::sync::Arc;
+use std::rc::Rc;
 use wireloom_ir::*;
 use wireloom_runtime::abi::WL_TAIL_NONE;
 
@@ -18,7 +18,7 @@ pub struct Ready {
 
 pub enum Bytes {
     /// As they were received.
-    Original(Arc<Message>),
+    Original(Rc<Message>),
     Built(Vec<u8>),
 }
 
