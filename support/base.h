@@ -132,7 +132,7 @@ static inline int64_t wl_smax(int64_t a, int64_t b) { return a > b ? a : b; }
     v->p.left = rest_; \
     return WL_MORE; }
 /* A stream may be longer than offsets can count: start again from the head's length. */
-#define REBASE { uint32_t d_ = pos - v->p.head; p += d_; pos -= d_; end -= d_; base -= d_; }
+#define WL_REBASE { uint32_t d_ = pos - v->p.head; p += d_; pos -= d_; end -= d_; base -= d_; }
 
 /* tail(): takes what is there of a run; answers how much. */
 static inline uint32_t wl_skip_run(wl_parser *v, uint32_t n) {

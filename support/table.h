@@ -208,8 +208,9 @@ static inline bool wl_reclaim(wl_table *t, wl_stripe *own, uint32_t keep, uint64
         wl_count(&t->stats->evictions, 1);
         return true;
     }
-    for (uint32_t k = 0; k < t->stripes; k++) {
-        wl_stripe *s = &t->stripe[k];
+    /* Stripes that are in use are passed over, and tried again a few times. */
+    for (uint32_t k = 0; k < 8 * t->stripes; k++) {
+        wl_stripe *s = &t->stripe[k & (t->stripes - 1)];
         if (s == own || !wl_trylock(&s->lock)) continue;
         bool done = wl_expire(t, s, now, 16);
         if (!done && t->lru && s->oldest) {

@@ -111,6 +111,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     pub fn block(&mut self, block: &'m Block) { for s in block { self.stmt(s) } }
 
     fn stmt(&mut self, s: &'m Stmt) {
+        if self.g.lines && s.span.line > 0 {
+            if let Some(file) = self.g.m.files.get(s.span.file as usize) { line!(self, "#line {} {}", s.span.line, names::literal(file.as_bytes())) }
+        }
         match &s.kind {
             StmtKind::Set(l, e) => {
                 let (name, text) = (self.name(*l), self.expr(e));
@@ -130,12 +133,12 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::SetState(id, e) => {
                 let st = &self.g.m.states[id.index()];
-                let at = format!("wl_state(x)->s_{}", names::ident(&st.name));
+                let at = format!("wl_state(x)->s_{}", names::state(self.g.m, *id));
                 self.set_stored(st.ty, &at, e);
             }
             StmtKind::SetSession(id, e) => {
                 let st = &self.g.m.sessions[id.index()];
-                let at = format!("wl_session(x)->{}", names::ident(&st.name));
+                let at = format!("wl_session(x)->{}", names::session(self.g.m, *id));
                 self.set_stored(st.ty, &at, e);
             }
             StmtKind::Count(c, e) => {

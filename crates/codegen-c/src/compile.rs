@@ -94,7 +94,7 @@ fn stamp(path: &Path) -> String {
 /// Compiles a source to a shared object and gives its path. The second time it costs no more than a look.
 pub fn compile(source: &CSource, options: &CompileOptions) -> Result<PathBuf, CompileError> {
     let (cc, version) = find_compiler(options.cc.as_deref())?;
-    let flags = flags(options);
+    let flags = flags(options, cc.contains("clang"));
     let externs: Vec<PathBuf> = source.externs.iter().map(|e| options.extern_dir.join(e)).collect();
     let mut hash = Fnv::new();
     for part in [cc.as_str(), version.as_str(), source.text.as_str()].into_iter().chain(flags.iter().map(String::as_str)) { hash.add(part.as_bytes()) }
@@ -119,7 +119,7 @@ pub fn compile(source: &CSource, options: &CompileOptions) -> Result<PathBuf, Co
     Ok(so)
 }
 
-fn flags(o: &CompileOptions) -> Vec<String> {
+fn flags(o: &CompileOptions, clang: bool) -> Vec<String> {
     let mut f: Vec<String> =
         ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-plt"].map(String::from).to_vec();
     f.push(format!("-O{}", o.opt));
@@ -127,7 +127,7 @@ fn flags(o: &CompileOptions) -> Vec<String> {
     if o.sanitize {
         f.extend(["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"].map(String::from));
         // The program that loads the object brings the runtime of the sanitizers.
-        f.push("-shared-libasan".into());
+        if clang { f.push("-shared-libasan".into()) }
     }
     f
 }

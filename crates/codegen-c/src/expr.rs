@@ -242,12 +242,12 @@ impl Gen<'_> {
             ExprKind::Param(p) => self.param(*p, e.ty),
             ExprKind::State(id) => {
                 let st = &self.m.states[id.index()];
-                let at = format!("wl_state(x)->s_{}", names::ident(&st.name));
+                let at = format!("wl_state(x)->s_{}", names::state(self.m, *id));
                 self.load(st.ty, &at)
             }
             ExprKind::Session(id) => {
                 let st = &self.m.sessions[id.index()];
-                let at = format!("wl_session(x)->{}", names::ident(&st.name));
+                let at = format!("wl_session(x)->{}", names::session(self.m, *id));
                 self.load(st.ty, &at)
             }
             ExprKind::Counter(c) => format!("wl_state(x)->counter[{}]", c.0),
@@ -303,7 +303,7 @@ impl Gen<'_> {
                 let args: String = args.iter().map(|a| format!(", {}", self.expr(s, a))).collect();
                 match &self.m.funcs[f.index()].body {
                     FuncBody::Extern { symbol, .. } => format!("{symbol}({})", args.trim_start_matches(", ")),
-                    FuncBody::Body(_) => format!("fn_{}(x{args})", names::ident(&self.m.funcs[f.index()].name)),
+                    FuncBody::Body(_) => format!("{}(x{args})", names::func(self.m, *f)),
                 }
             }
             ExprKind::Builtin(b, args) => self.builtin(s, *b, args, e.ty),

@@ -6,6 +6,8 @@ const RESERVED: &[&str] = &[
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float", "for", "goto", "if",
     "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
     "unsigned", "void", "volatile", "while", "bool", "true", "false", "asm", "typeof",
+    // Names of the generated file itself.
+    "run", "program", "fault_reply", "init_core", "init_shared", "unit_table", "merge_table", "app_state", "app_session", "app_shared", "main",
 ];
 
 /// A C identifier made of a source name (`memcached.Command` → `memcached_Command`).
@@ -23,7 +25,19 @@ pub fn mangle(cty: &str) -> String { cty.replace("struct ", "").replace("unsigne
 pub fn local(l: &Local, i: usize) -> String { format!("{}_{i}", ident(&l.name)) }
 
 /// The struct of a unit's fields; `_view` is appended for a message's view.
-pub fn unit(m: &Module, u: UnitId) -> String { ident(&m.unit(u).name) }
+pub fn unit(m: &Module, u: UnitId) -> String { nth(m.units.iter().map(|u| &u.name), u.index()) }
+
+/// Identifier of the i-th of several names; its number is appended where an earlier one looks the same in C.
+fn nth<'a>(names: impl Iterator<Item = &'a String> + Clone, i: usize) -> String {
+    let name = names.clone().nth(i).map(|n| ident(n)).unwrap_or_default();
+    if names.take(i).any(|n| ident(n) == name) { format!("{name}_{i}") } else { name }
+}
+
+pub fn func(m: &Module, f: FuncId) -> String { format!("fn_{}", nth(m.funcs.iter().map(|f| &f.name), f.index())) }
+pub fn record(m: &Module, r: RecordId) -> String { nth(m.records.iter().map(|r| &r.name), r.index()) }
+pub fn state(m: &Module, s: StateId) -> String { nth(m.states.iter().map(|s| &s.name), s.index()) }
+pub fn session(m: &Module, s: SessionId) -> String { nth(m.sessions.iter().map(|s| &s.name), s.index()) }
+pub fn table(m: &Module, t: TableId) -> String { format!("t_{}", nth(m.tables.iter().map(|t| &t.name), t.index())) }
 
 /// The member of a field in its unit's struct.
 pub fn field(m: &Module, u: UnitId, f: FieldId) -> String {

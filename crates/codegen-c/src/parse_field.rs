@@ -429,7 +429,7 @@ impl Parser<'_, '_> {
             Extent::Run | Extent::ToEnd | Extent::Close => {
                 self.end_head(matches!(e, Extent::Close | Extent::ToEnd));
                 let label = self.label();
-                line!(self, "pos = end;\nif (!eof) {{ REBASE {} }}", self.wait(label, field));
+                line!(self, "pos = end;\nif (!eof) {{ WL_REBASE {} }}", self.wait(label, field));
             }
         }
         self.ensured = 0;
@@ -440,10 +440,10 @@ impl Parser<'_, '_> {
         for d in &u.delimiters { if let Some(&c) = d.first() { stop.add(c) } }
         let scan = self.scan_text(&stop);
         let label = self.label();
-        line!(self, "{{ uint32_t i = pos, lim_ = end, dl = 0;\nfor (;; i++) {{\ni = {scan};\nif (i == lim_) {{ pos = i; REBASE {} }}\nint m_;", self.wait(label, field));
+        line!(self, "{{ uint32_t i = pos, lim_ = end, dl = 0;\nfor (;; i++) {{\ni = {scan};\nif (i == lim_) {{ pos = i; WL_REBASE {} }}\nint m_;", self.wait(label, field));
         for d in &u.delimiters {
             line!(self, "m_ = wl_match(p + i, end - i, {}, {});\nif (m_ > 0) {{ dl = {}; break; }}", names::literal(d), d.len(), d.len());
-            line!(self, "if (m_ < 0) {{ pos = i; REBASE {} }}", self.wait(label, field));
+            line!(self, "if (m_ < 0) {{ pos = i; WL_REBASE {} }}", self.wait(label, field));
         }
         line!(self, "}}\npos = i{};\n(void)dl; }}", if u.peek { "" } else { " + dl" });
     }
@@ -451,7 +451,7 @@ impl Parser<'_, '_> {
     pub fn stream_unit(&mut self, inst: &Inst, field: &Field, unit: UnitId, args: &[Expr], until: Option<&Expr>, member: &str) {
         self.end_head(false);
         let _ = field;
-        line!(self, "for (;;) {{\nREBASE");
+        line!(self, "for (;;) {{\nWL_REBASE");
         self.nested(inst, unit, args, member);
         match until {
             None => line!(self, "break;\n}}"),

@@ -28,12 +28,12 @@ impl<'m> Gen<'m> {
         let m = self.m;
         let mut text = String::from("/* Of one core. Counters come first. */\ntypedef struct app_state {\n");
         if !m.counters.is_empty() { text.push_str(&format!("uint64_t counter[{}];\n", m.counters.len())) }
-        for s in &m.states { text.push_str(&format!("{} s_{};\n", self.stored(s.ty), names::ident(&s.name))) }
+        for (i, s) in m.states.iter().enumerate() { text.push_str(&format!("{} s_{};\n", self.stored(s.ty), names::state(m, StateId(i as u32)))) }
         let scratch = self.scratch();
         text.push_str(&format!("uint8_t scratch[{scratch}];\n}} app_state;\n"));
         if !m.sessions.is_empty() {
             text.push_str("/* Of one client connection. */\ntypedef struct app_session {\n");
-            for s in &m.sessions { text.push_str(&format!("{} {};\n", self.stored(s.ty), names::ident(&s.name))) }
+            for (i, s) in m.sessions.iter().enumerate() { text.push_str(&format!("{} {};\n", self.stored(s.ty), names::session(m, SessionId(i as u32)))) }
             text.push_str("} app_session;\n#define wl_session(x) ((app_session *)(x)->conn->session)\n");
         }
         text.push_str("#define wl_state(x) ((app_state *)(x)->core->state)\n\n");
@@ -112,7 +112,7 @@ impl<'m> Gen<'m> {
     fn functions(&mut self) {
         let m = self.m;
         let mut protos = String::new();
-        for f in &m.funcs {
+        for (id, f) in m.funcs.iter().enumerate() {
             let params: Vec<_> = match &f.body {
                 FuncBody::Body(b) => b.locals.iter().take(f.params as usize).enumerate().map(|(i, l)| format!("{} {}", self.cty(l.ty), names::local(l, i))).collect(),
                 FuncBody::Extern { .. } => Vec::new(),
@@ -120,12 +120,12 @@ impl<'m> Gen<'m> {
             let ret = self.cty(f.ret);
             if let FuncBody::Body(_) = &f.body {
                 let params: String = params.iter().map(|p| format!(", {p}")).collect();
-                protos.push_str(&format!("static inline {ret} fn_{}(wl_fx *x{params});\n", names::ident(&f.name)));
+                protos.push_str(&format!("static inline {ret} {}(wl_fx *x{params});\n", names::func(m, FuncId(id as u32))));
             }
         }
         protos.push_str(&self.extern_protos());
         self.helpers.insert_str(0, &protos);
-        for f in &m.funcs {
+        for (id, f) in m.funcs.iter().enumerate() {
             let FuncBody::Body(body) = &f.body else { continue };
             let ret = self.cty(f.ret);
             let params: String = body.locals.iter().take(f.params as usize).enumerate().map(|(i, l)| format!(", {} {}", self.cty(l.ty), names::local(l, i))).collect();
@@ -136,9 +136,9 @@ impl<'m> Gen<'m> {
             let (decls, out) = (b.decls, b.out);
             let fault = if out.contains("goto fault;") { "fault:;\n" } else { "" };
             self.code.push_str(&format!(
-                "/* fn {} */\nstatic inline {ret} fn_{}(wl_fx *x{params}) {{\n(void)x;\n{decls}{out}{fault}return {zero};\n}}\n\n",
+                "/* fn {} */\nstatic inline {ret} {}(wl_fx *x{params}) {{\n(void)x;\n{decls}{out}{fault}return {zero};\n}}\n\n",
                 names::comment(&f.name),
-                names::ident(&f.name)
+                names::func(m, FuncId(id as u32))
             ));
         }
     }
@@ -230,29 +230,29 @@ impl<'m> Gen<'m> {
                 format!("[{u}] = {{sizeof({name}_view), {}, UINT64_C({whole}), {name}_parse, {name}_tail}},\n", unit.head_max.min(u32::MAX as u64))
             })
             .collect();
-        let cases: String = m.handlers.iter().enumerate().map(|(i, h)| format!("case {i}: return on_{i}_{}(&x, t);\n", names::ident(&h.name))).collect();
+        let cases: String = m.handlers.iter().enumerate().map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name))).collect();
         let replies: String =
-            m.protocols.iter().enumerate().filter(|(_, p)| p.on_fault.is_some()).map(|(i, _)| format!("case {i}: return fault_reply_{i}(&x, f, req);\n")).collect();
+            m.protocols.iter().enumerate().filter(|(_, p)| p.on_fault.is_some()).map(|(i, _)| format!("case {i}: return fault_reply_{i}(x, f, req);\n")).collect();
         let frame = if frames.iter().all(|f| f.is_none()) { "0".to_string() } else { "sizeof(union frames)".into() };
         if frame != "0" {
             let members: String = frames.iter().flatten().map(|f| format!("{f} {}; ", f.replace("frame_", "f"))).collect();
             self.code.push_str(&format!("union frames {{ {members}}};\n"));
         }
         let mut init = String::new();
-        for s in &m.states {
+        for (i, s) in m.states.iter().enumerate() {
             let Some(e) = &s.init else { continue };
-            let (text, at) = (self.expr(&Scope::default(), e), format!("wl_state(x)->s_{}", names::ident(&s.name)));
+            let (text, at) = (self.expr(&Scope::default(), e), format!("wl_state(x)->s_{}", names::state(m, StateId(i as u32))));
             init.push_str(&(self.store(s.ty, &at, &text) + "\n"));
         }
         let (shared_size, shared_init) = self.shared_init();
         let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
-        let fx = "wl_fx x = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)};\n";
+        let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n(void)x;\n";
         self.code.push_str(&format!(
-            "static int run(void *self, wl_task *t) {{\n(void)self;\nwl_core *core = t->core;\n{fx}x.conn = t->conn;\nx.task = t;\n\
+            "static int run(void *self, wl_task *t) {{\n(void)self;\nwl_core *core = t->core;\n{fx}x->conn = t->conn;\nx->task = t;\n\
              switch (t->handler) {{\n{cases}default: return WL_T_DONE;\n}}\n}}\n\n\
              static uint32_t fault_reply(void *self, wl_core *core, uint32_t proto, const wl_fault *f, const wl_msg *req) {{\n(void)self; (void)f; (void)req;\n{fx}\
-             wl_begin(&x);\nswitch (proto) {{\n{replies}default: return WL_R_CLOSE;\n}}\n}}\n\n\
-             static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}wl_fx *const px = &x;\n(void)px;\n#define x px\n{init}#undef x\n}}\n\n\
+             wl_begin(x);\nswitch (proto) {{\n{replies}default: return WL_R_CLOSE;\n}}\n}}\n\n\
+             static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}{init}}}\n\n\
              static void init_shared(void *self, void *shared, const wl_param *param) {{\n(void)self; (void)shared; (void)param;\n{shared_init}}}\n\n\
              static const wl_unit unit_table[] = {{\n{units}{}}};\n\n\
              static const wl_program program = {{\n.abi = WL_ABI, .units = {}, .handlers = {}, .frame_size = {frame},\n\

@@ -5,7 +5,7 @@
 use crate::body::BodyGen;
 use crate::expr::may_fault;
 use crate::gen::Gen;
-use crate::names::{ident, mangle};
+use crate::names::{self, mangle};
 use crate::parser::line;
 use wireloom_ir::*;
 
@@ -40,11 +40,11 @@ impl Gen<'_> {
         let m = self.m;
         if m.tables.is_empty() { return }
         let mut text = format!("/* Of all cores. Statistics come first. */\ntypedef struct app_shared {{\nwl_table_stats stats[{}];\n", m.tables.len());
-        for t in &m.tables {
+        for (i, t) in m.tables.iter().enumerate() {
             let g = geometry(m, t);
             text.push_str(&format!(
                 "struct {{\nwl_table t;\n_Alignas(64) wl_stripe stripe[{}];\nuint32_t bucket[{}];\n_Alignas(8) uint8_t entry[UINT64_C({})];\nuint8_t block[UINT64_C({})];\n}} {}; /* capacity {} */\n",
-                g.stripes, g.buckets, (t.capacity + 1) * g.entry, (g.blocks + 1) * (g.block + 4), ident(&t.name), t.capacity
+                g.stripes, g.buckets, (t.capacity + 1) * g.entry, (g.blocks + 1) * (g.block + 4), names::table(m, TableId(i as u32)), t.capacity
             ));
         }
         text.push_str("} app_shared;\n#define wl_shared(x) ((app_shared *)(x)->core->shared)\n\n");
@@ -57,7 +57,7 @@ impl Gen<'_> {
         if m.tables.is_empty() { return ("0".into(), String::new()) }
         let mut text = String::from("app_shared *s = shared;\n");
         for (i, t) in m.tables.iter().enumerate() {
-            let (g, n) = (geometry(m, t), ident(&t.name));
+            let (g, n) = (geometry(m, t), names::table(m, TableId(i as u32)));
             text.push_str(&format!(
                 "s->{n}.t = (wl_table){{\n.stats = &s->stats[{i}], .stripe = s->{n}.stripe, .bucket = s->{n}.bucket, .entry = s->{n}.entry, .block = s->{n}.block,\n\
                  .idle = UINT64_C({}), .seed = wl_table_seed(shared), .stripes = {}, .buckets = {}, .entry_size = {}, .inl = {},\n\
@@ -130,14 +130,14 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "uint32_t kn_ = size_{codec}(key_);\nwl_cursor kc_ = wl_flat(kb_, kn_);\nenc_{codec}(&kc_, key_);");
     }
 
-    fn table_at(t: &Table) -> String { format!("&wl_shared(x)->{}.t", ident(&t.name)) }
+    fn table_at(&self, t: TableId) -> String { format!("&wl_shared(x)->{}.t", names::table(self.g.m, t)) }
 
     pub fn table(&mut self, s: &'m StmtKind) {
         let m = self.g.m;
         match s {
             StmtKind::TableGet { table, key, dst } => {
                 let t = &m.tables[table.index()];
-                let (at, dst) = (Self::table_at(t), self.name(*dst));
+                let (at, dst) = (self.table_at(*table), self.name(*dst));
                 self.key(t, key);
                 let codec = self.g.codec(t.value);
                 line!(self, "wl_stripe *s_;\nwl_entry *e_ = wl_table_find({at}, kb_, kn_, x->core->now, &s_);\n{dst}.has = e_ != NULL;");
@@ -146,7 +146,7 @@ impl<'m> BodyGen<'_, 'm> {
             }
             StmtKind::TablePut { table, key, value, place } => {
                 let t = &m.tables[table.index()];
-                let (at, text) = (Self::table_at(t), self.expr(value));
+                let (at, text) = (self.table_at(*table), self.expr(value));
                 self.key(t, key);
                 let (codec, c) = (self.g.codec(t.value), self.g.cty(t.value));
                 line!(self, "{c} val_ = {text};");
@@ -158,14 +158,14 @@ impl<'m> BodyGen<'_, 'm> {
             }
             StmtKind::TableRemove { table, key, dst } => {
                 let t = &m.tables[table.index()];
-                let at = Self::table_at(t);
+                let at = self.table_at(*table);
                 self.key(t, key);
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
                 line!(self, "{set}wl_table_remove({at}, kb_, kn_, x->core->now); }}");
             }
-            StmtKind::TableUpdate { table, key, entry, body, place } => self.update(&m.tables[table.index()], key, *entry, body, *place),
+            StmtKind::TableUpdate { table, key, entry, body, place } => self.update(*table, key, *entry, body, *place),
             StmtKind::TableLen { table, dst } => {
-                let (at, dst) = (Self::table_at(&m.tables[table.index()]), self.name(*dst));
+                let (at, dst) = (self.table_at(*table), self.name(*dst));
                 line!(self, "{dst} = wl_table_len({at}, x->core->now);");
             }
             _ => {}
@@ -181,8 +181,9 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// The body runs under the stripe's lock. If it uses tables itself it runs without, and again if the stripe was
     /// written to meanwhile (at most eight times; then it is written as it is).
-    fn update(&mut self, t: &Table, key: &Expr, entry: LocalId, body: &'m Block, place: PlaceId) {
-        let (at, entry_ty) = (Self::table_at(t), t.value);
+    fn update(&mut self, table: TableId, key: &Expr, entry: LocalId, body: &'m Block, place: PlaceId) {
+        let t = &self.g.m.tables[table.index()];
+        let (at, entry_ty) = (self.table_at(table), t.value);
         let name = self.name(entry);
         let (codec, zero) = (self.g.codec(entry_ty), self.g.zero(entry_ty));
         let stripe = self.temp("wl_stripe *");

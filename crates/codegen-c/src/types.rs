@@ -4,7 +4,7 @@
 //! lie inline with room for the type's maximum; `put_…` and `get_…` go between the two.
 
 use crate::gen::Gen;
-use crate::names::{ident, mangle};
+use crate::names::{self, ident, mangle};
 use wireloom_ir::*;
 
 pub(crate) fn int_width(bits: u8) -> u32 { (layout::int_bytes(bits) * 8) as u32 }
@@ -50,7 +50,7 @@ impl Gen<'_> {
                 name
             }
             Ty::Record(r) => {
-                let name = format!("r_{}", ident(&self.m.records[r.index()].name));
+                let name = format!("r_{}", names::record(self.m, r));
                 let fields = self.members(ty);
                 self.define_struct(&name, &fields)
             }
@@ -160,7 +160,7 @@ impl Gen<'_> {
             _ => {
                 let parts: Vec<_> = self.members(ty).iter().map(|(n, t)| (n.clone(), self.stored(*t))).collect();
                 let tag = match self.m.ty(ty) {
-                    Ty::Record(r) => format!("s_{}", ident(&self.m.records[r.index()].name)),
+                    Ty::Record(r) => format!("s_{}", names::record(self.m, *r)),
                     _ => format!("s_tup_{}", parts.iter().map(|(_, s)| mangle(s)).collect::<Vec<_>>().join("_")),
                 };
                 (tag, parts.iter().map(|(n, s)| format!("{s} {n}; ")).collect())
