@@ -5,6 +5,7 @@
 
 pub mod edits;
 pub mod fold;
+pub mod init;
 pub mod liveness;
 pub mod steps;
 pub mod used;
@@ -20,6 +21,7 @@ pub struct Pass {
 /// All passes, in the order in which they run.
 pub const TABLE: &[Pass] = &[
     Pass { name: "fold", doc: "constant folding; drops requirements that hold and branches that are never taken", run: fold::run },
+    Pass { name: "init", doc: "sets locals to zero that may be read before they are set", run: init::run },
     Pass { name: "edits", doc: "sorts the edits of passed messages into wire order", run: edits::run },
     Pass { name: "used", doc: "marks the fields whose value or extent is read; the rest is not stored", run: used::run },
     Pass { name: "liveness", doc: "live locals at suspensions; which messages are held across them", run: liveness::run },

@@ -107,6 +107,8 @@ impl<'a> Flow<'a, '_, '_> {
         let bound = removed(s);
         walk::stmt_locals_read(s, &mut |l| if state.set.get(l.index()) == Some(&false) && !bound.contains(&l) { unset.push(l) });
         for l in unset {
+            if !self.c.unset.contains(&l) { self.c.unset.push(l) }
+            if !self.c.passed && self.unit_of(l).is_none() { continue }
             let message = format!("local %{} ({}) may be read before it is set", l.0, self.locals[l.index()].name);
             self.c.error(path, message);
         }

@@ -10,7 +10,7 @@
 //!   not smaller, everything else is equal. Integers fit their width, constants their maximum. Conditions are bool.
 //! - **Roots**: `this` only in grammars and protocol clauses, `item` and the accumulator only where there is an item or a fold;
 //!   paths lead from unit to field to item; a value is read only of fields that have one.
-//! - **Locals** are set before they are read, on every path. Message locals are bound only by the event, a part or a parse.
+//! - **Locals** are set before they are read, on every path (as lowered: message locals only). Message locals are bound only by the event, a part or a parse.
 //! - **Control**: break and continue in loops; `For.max`, `Loop.max` > 0; functions do not recurse, directly or not, and
 //!   return on every path; no suspension, call or answer in functions, table updates and messages being built; emissions only there.
 //! - **Calls**: on every path a call is followed by an `Await` before the handler ends; `BindPart` and `PartStatus` have an
@@ -42,14 +42,23 @@ impl std::fmt::Display for Error {
 /// Checks a module after all passes.
 pub fn verify(m: &Module) -> Vec<Error> { run(m, true) }
 
-/// Checks a module as it was lowered: edits may be in any order, nothing is annotated.
+/// Checks a module as it was lowered: edits may be in any order, nothing is annotated, and only message locals must be set
+/// before they are read (the `init` pass sees to the others).
 pub fn verify_lowered(m: &Module) -> Vec<Error> { run(m, false) }
+
+/// Locals of a sound body that may be read before they are set, the first `preset` ones being set when it begins.
+pub fn unset(m: &Module, body: &Body, preset: usize) -> Vec<LocalId> {
+    let mut c = Checker { m, passed: false, errors: Vec::new(), unset: Vec::new() };
+    let code = body::Code { kind: body::Kind::Message, ret: None, preset, reply: None, conn: true };
+    c.body("", body, code);
+    c.unset
+}
 
 /// More would not help anybody.
 const MAX_ERRORS: usize = 100;
 
 fn run(m: &Module, passed: bool) -> Vec<Error> {
-    let mut c = Checker { m, passed, errors: Vec::new() };
+    let mut c = Checker { m, passed, errors: Vec::new(), unset: Vec::new() };
     // What is checked later follows ids and types without looking.
     c.types();
     if c.errors.is_empty() { c.units() }
@@ -58,7 +67,7 @@ fn run(m: &Module, passed: bool) -> Vec<Error> {
     c.errors
 }
 
-struct Checker<'a> { m: &'a Module, passed: bool, errors: Vec<Error> }
+struct Checker<'a> { m: &'a Module, passed: bool, errors: Vec<Error>, unset: Vec<LocalId> }
 
 impl Checker<'_> {
     fn error(&mut self, path: &str, message: impl Into<String>) {
