@@ -110,3 +110,36 @@ fn streams() {
     check(9, &[WHOLE, 1, 1, 0, 16]);
     check(10, &[WHOLE, 1, 1]);
 }
+
+/// Mutations of good messages: whatever the answer, it is the same for every way of cutting them.
+#[test]
+fn mutations() {
+    let seeds: [(u32, &[u8]); 6] = [
+        (2, b"get a bb  ccc\r\n"), (2, b"set k 7 5 noreply\r\nhello\r\n"), (2, b"HTTP/1.1\r\nhost: ex\r\nx:\r\n\r\n\x81\x01\x07\x09\xab\xcd\0\0\0"),
+        (2, b"set kk 70000 a\n0123456789\r\n"), (4, b"c5\r\nhello\r\n3\r\n012\r\n0\r\n\r\n"), (4, b"l5\nhello"),
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    let mut args = Vec::new();
+    for _ in 0..400 {
+        let (unit, seed) = seeds[random(seeds.len())];
+        let mut m = seed.to_vec();
+        for _ in 0..1 + random(3) {
+            let at = random(m.len());
+            match random(4) {
+                0 => m[at] = random(256) as u8,
+                1 => m[at] = b" \r\n0:9f"[random(7)],
+                2 => m.insert(at, b" \r\n0:9f"[random(7)]),
+                _ => { m.remove(at); }
+            }
+        }
+        args.push(format!("{unit}:{}{}", if random(3) == 0 { "!" } else { "" }, hex(&m)));
+    }
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let out = drive(&module(), "split", &args);
+    assert!(!out.contains("DIFFERENT"), "{out}");
+    assert_eq!(out.lines().count(), 400);
+}
