@@ -275,6 +275,8 @@ impl<'a> Flow<'a, '_, '_> {
         let sends = walk::outgoing(s).is_some() && !matches!(s, StmtKind::Render { .. });
         let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::BindPart { .. });
         if self.inside != Inside::Handler {
+            // Binding a part only names it; a message is often built from several.
+            let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. });
             self.c.need(walk::outgoing(s).is_none() && !suspends && !matches!(s, StmtKind::Return(_) | StmtKind::TableUpdate { .. }), path, "a table update or a message being built may not do this");
         }
         self.c.need((self.inside == Inside::Message) == matches!(s, StmtKind::Emit(_)) || !matches!(s, StmtKind::Emit(_)), path, "an emission outside a message");
