@@ -15,7 +15,6 @@ use wireloom_syntax::{Diagnostic, SourceMap};
 pub struct Reported;
 pub type R<T> = Result<T, Reported>;
 
-pub const T_UNIT: ir::TyId = ir::TyId(0);
 pub const T_BOOL: ir::TyId = ir::TyId(1);
 pub const T_U8: ir::TyId = ir::TyId(2);
 pub const T_U16: ir::TyId = ir::TyId(3);
@@ -28,7 +27,7 @@ pub enum Item {
     Const(Val),
     Charset(ir::ByteSet),
     Alias(Ty),
-    Fault(ir::FaultKind),
+    Fault,
     Enum(ir::EnumId),
     Record(ir::RecordId),
     Unit(ir::UnitId),
@@ -204,7 +203,7 @@ impl<'a> Compiler<'a> {
             ItemKind::Alias { ty, .. } => self.ty(module, ty).map(Item::Alias),
             ItemKind::Fault(names) => {
                 let kinds: Vec<_> = names.iter().map(|n| self.user_fault(module, &n.name)).collect();
-                kinds.first().copied().map(Item::Fault).ok_or(Reported)
+                kinds.first().map(|_| Item::Fault).ok_or(Reported)
             }
             ItemKind::Enum { name, base, variants, open } => self.enum_item(module, name, base.as_ref(), variants, *open).map(Item::Enum),
             ItemKind::Record { name, fields } => {

@@ -4,7 +4,7 @@ use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Item, R};
 use crate::fold;
 use crate::names::ModId;
-use crate::ty::{Ty, U32};
+use crate::ty::Ty;
 use crate::val::{Val, Vk};
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, BinOp, Expr, ExprKind, Span, TypeArg, TypeKind, UnOp};
@@ -305,6 +305,3 @@ pub fn set_ranges(set: &ir::ByteSet) -> Vec<(u64, u64)> {
     }
     out
 }
-
-/// Used where a count is wanted.
-pub const COUNT: Ty = U32;

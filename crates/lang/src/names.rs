@@ -45,7 +45,7 @@ pub struct Names {
 /// What a dotted name stands for.
 pub enum Found {
     Item(ItemId),
-    Module(ModId),
+    Module,
 }
 
 struct Loader<'a> {
@@ -166,7 +166,7 @@ impl Names {
             // A module's item of the module's own name may be called by that name: `as http`.
             (None, _) => match in_target(self, first) {
                 Some(id) if parts.len() == taken => (Found::Item(id), taken),
-                _ => (Found::Module(target), taken),
+                _ => (Found::Module, taken),
             },
         };
         if let Found::Item(id) = found { self.items[id].used = true; }

@@ -59,7 +59,7 @@ impl Lower<'_, '_> {
                     }
                     if let Some(parts) = consts::dotted(f) {
                         let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).collect();
-                        if let Some((Found::Module(_), n)) = self.cx.names.find(self.module, &names) {
+                        if let Some((Found::Module, n)) = self.cx.names.find(self.module, &names) {
                             let what = format!("module `{}` has no function `{}`", names[..n].join("."), name.name);
                             let known = self.cx.names.known(self.module);
                             let hint = crate::names::suggest(&names.join("."), known.iter().map(String::as_str));
@@ -188,7 +188,7 @@ impl Lower<'_, '_> {
             return Err(self.cx.report(Diagnostic::error("E0309", span, format!("`{}` gives a message by `return`, which can only be sent on at once", info.name))
                 .hint("use the call directly in `reply`, `call` or `->`")));
         }
-        let result = plain.then(|| self.new_local("", &info.ret));
+        let result = plain.then(|| { let zero = self.zero(&info.ret); let l = self.temp("", &info.ret, zero, span); self.bounds.remove(&l); l });
         let done = self.temp("", &Ty::Bool, x::boolean(false), span);
         let ret = Ret::Inline { result, ty: info.ret.clone(), done, loops: self.loops, sink: sink.clone() };
         let outer = std::mem::replace(&mut self.ret, ret);

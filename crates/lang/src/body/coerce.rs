@@ -2,7 +2,7 @@
 //! be there to their values.
 
 use super::{Kind, Lower};
-use crate::compiler::{Reported, R, T_BOOL, T_U64};
+use crate::compiler::{Reported, R, T_BOOL};
 use crate::ty::{size, Ty, U64};
 use crate::val::{Val, Vk};
 use crate::x;
@@ -166,6 +166,20 @@ impl Lower<'_, '_> {
         Expr::new(t, kind)
     }
 
+    /// The zero value of a type of the IR.
+    pub fn zero_of(&self, t: ir::TyId) -> Expr {
+        let kind = match self.cx.m.types.get(t.index()) {
+            Some(ir::Ty::Bool) => ExprKind::Bool(false),
+            Some(ir::Ty::Bytes(_)) => ExprKind::Bytes(vec![]),
+            Some(ir::Ty::Option(_)) => ExprKind::None,
+            Some(ir::Ty::List(..)) => ExprKind::MakeList(vec![]),
+            Some(ir::Ty::Tuple(ts)) => ExprKind::Make(ts.iter().map(|t| self.zero_of(*t)).collect()),
+            Some(ir::Ty::Record(r)) => ExprKind::Make(self.cx.m.records[r.index()].fields.iter().map(|(_, t)| self.zero_of(*t)).collect()),
+            _ => ExprKind::Int(0),
+        };
+        Expr::new(t, kind)
+    }
+
     /// The condition under which an option is there.
     pub fn is_there(&self, v: &Val) -> Option<Expr> {
         match (&v.ty, &v.kind) {
@@ -247,9 +261,6 @@ impl Lower<'_, '_> {
             t => t.clone(),
         }
     }
-
-    /// A bytes value, u64 for its length.
-    pub fn length_of(&self, e: Expr) -> Expr { x::cast(T_U64, x::len_bytes(e)) }
 
     pub fn truth(&self, e: ExprKind) -> Expr { Expr::new(T_BOOL, e) }
 }

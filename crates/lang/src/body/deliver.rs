@@ -305,6 +305,7 @@ impl Lower<'_, '_> {
                 made?;
                 let to = ir::Expr::new(T_U32, K::PortLen(p));
                 let max = self.cx.app.instances(p);
+                self.parts_max = max;
                 self.push(e.span, StmtKind::For { var, from: x::u32(0), to, max, body });
                 p
             }
@@ -321,7 +322,7 @@ impl Lower<'_, '_> {
     #[allow(clippy::too_many_arguments)]
     fn call_for(&mut self, e: &Expr, pattern: &Pattern, list: &Expr, cond: Option<&Expr>, port: &Expr, msg: &Expr, within: Option<&Expr>) -> R<ir::PortId> {
         let mut found = None;
-        self.each(pattern, list, e.span, |s| {
+        self.parts_max = self.each(pattern, list, e.span, |s| {
             let issue = |s: &mut Self| -> R<Val> {
                 let (p, index) = s.target(port)?;
                 let within = s.within(within)?;
@@ -344,7 +345,7 @@ impl Lower<'_, '_> {
         let parts = ir::Expr::new(T_U32, K::Parts);
         let Some(or) = or else {
             let ((), body) = self.sub(|s| s.fail(status, span));
-            self.push(span, StmtKind::For { var, from: x::u32(0), to: parts, max: MAX_PARTS, body });
+            self.push(span, StmtKind::For { var, from: x::u32(0), to: parts, max: self.parts_max, body });
             return Ok(());
         };
         let failed = self.temp("", &Ty::Bool, x::boolean(false), span);
@@ -352,7 +353,7 @@ impl Lower<'_, '_> {
         let bad = x::cmp(BinOp::Ne, status, x::int(T_U16, 0));
         let then = vec![x::stmt(sp, StmtKind::Set(failed, x::boolean(true))), x::stmt(sp, StmtKind::Break)];
         let body = vec![x::stmt(sp, StmtKind::If { cond: bad, then, other: vec![] })];
-        self.push(span, StmtKind::For { var, from: x::u32(0), to: parts, max: MAX_PARTS, body });
+        self.push(span, StmtKind::For { var, from: x::u32(0), to: parts, max: self.parts_max, body });
         let (replied, epoch) = (self.replied, self.epoch);
         let (other, block) = self.sub(|s| s.expr(or, None));
         if !other?.is_never() {

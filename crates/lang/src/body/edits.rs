@@ -263,6 +263,13 @@ impl Lower<'_, '_> {
         let (made, block) = self.sub(f);
         self.facts = facts;
         made?;
+        // Expressions never fail: what is only computed may be computed on every way, and is then always set.
+        if block.iter().all(|s| matches!(s.kind, StmtKind::Set(..))) { self.out.extend(block); return Ok(()); }
+        for s in &block {
+            let StmtKind::Set(l, _) = &s.kind else { continue };
+            let zero = self.zero_of(self.locals[l.index()].ty);
+            self.push(span, StmtKind::Set(*l, zero));
+        }
         if !block.is_empty() { self.push(span, StmtKind::If { cond: cond.clone(), then: block, other: vec![] }); }
         Ok(())
     }

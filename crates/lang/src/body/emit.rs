@@ -337,6 +337,13 @@ impl Lower<'_, '_> {
     }
 
     fn emit_list_field(&mut self, fields: &Fields, f: FieldId, element: FieldId, extent: &ir::ListExtent, span: Span) -> R<()> {
+        if let Some((_, Given::Slices(list), _)) = fields.get(f).cloned() {
+            let (n, t) = match self.cx.m.types.get(list.ty.index()) { Some(ir::Ty::List(t, n)) => (*n, *t), _ => return Err(Reported) };
+            let var = self.new_local("i", &crate::ty::U32);
+            let item = ir::Expr::new(t, K::ListGet(list.clone(), self.local_expr(var)));
+            let ((), body) = self.sub(|s| s.emit(span, Emit::Bytes(item)));
+            self.push(span, StmtKind::For { var, from: x::u32(0), to: ir::Expr::new(T_U32, K::ListLen(list)), max: n.into(), body });
+        }
         if let Some((m, Given::Source(e), _)) = fields.get(f).cloned() {
             let Ty::Items(elem, _) = &m.ty else { return Err(Reported) };
             self.emit_items(elem, element, fields.unit, &e)?;
@@ -453,7 +460,22 @@ impl Lower<'_, '_> {
 
     /// `raw(x)`: only of what the same unit has parsed.
     fn emit_raw(&mut self, x: ir::Expr, unit: ir::UnitId, span: Span) -> R<()> {
-        if let Some(p) = raw_path(&x) {
+        self.same_raw(&x, unit, span)?;
+        self.emit(span, Emit::Bytes(x));
+        Ok(())
+    }
+
+    /// What is gathered for a list of units must be bytes of such units.
+    pub fn check_slice(&mut self, x: &ir::Expr, span: Span) -> R<()> {
+        match self.raw_of.clone() {
+            Some(Elem::Unit(u)) if raw_path(x).is_some() => self.same_raw(x, u, span),
+            Some(_) => Err(self.cx.report(Diagnostic::error("E0608", span, "these items cannot be built from answers").hint("take them as they came: `raw(p.items)`"))),
+            None => Ok(()),
+        }
+    }
+
+    fn same_raw(&mut self, x: &ir::Expr, unit: ir::UnitId, span: Span) -> R<()> {
+        if let Some(p) = raw_path(x) {
             let same = match self.field_at(p) {
                 Some(ir::Field { kind: FieldKind::Unit { unit: u, .. }, .. }) => u == unit,
                 Some(ir::Field { kind: FieldKind::List { element, .. }, .. }) => {
@@ -467,7 +489,6 @@ impl Lower<'_, '_> {
                     .hint("only `raw(x)` of items or lists of the same unit is known to be valid")));
             }
         }
-        self.emit(span, Emit::Bytes(x));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Expressions: names, fields, indices and literals; the other forms are in the neighbouring files.
 
 use super::{Kind, Lower};
-use crate::compiler::{Item, Reported, R, T_BOOL, T_U32, T_U64};
+use crate::compiler::{Item, Reported, R, T_U32, T_U64};
 use crate::consts;
 use crate::names::Found;
 use crate::ty::{Elem, Ty, U16, U64, U8};
@@ -85,7 +85,7 @@ impl Lower<'_, '_> {
         if let Some((Found::Item(id), 1)) = self.cx.names.find(self.module, &[&n.name]) {
             match self.cx.item(id, n.span)? {
                 Item::Const(v) => return Ok(v),
-                Item::Fault(_) => {}
+                Item::Fault => {}
                 Item::Table(t) => { self.impure = true; return Ok(Val::of(Ty::Table(t))); }
                 _ => return Err(self.err("E0301", n.span, format!("`{}` is no value", n.name))),
             }
@@ -191,7 +191,7 @@ impl Lower<'_, '_> {
         let item = match self.cx.item(id, e.span) { Ok(i) => i, Err(r) => return Some(Err(r)) };
         let mut val = match item {
             Item::Const(v) => v,
-            Item::Fault(_) => {
+            Item::Fault => {
                 let owner = self.cx.names.items[id].module;
                 let k = self.cx.user_fault(owner, names[taken - 1]);
                 Val::pure(Ty::Fault, x::int(crate::compiler::T_U16, k.0.into()))
@@ -398,8 +398,6 @@ impl Lower<'_, '_> {
             (t, _) => { let t = t.clone(); Err(self.mismatch(&Ty::Bytes(0), &t, span)) }
         }
     }
-
-    pub fn bool_val(&self, e: ir::Expr) -> Val { debug_assert_eq!(e.ty, T_BOOL); Val::pure(Ty::Bool, e) }
 
     fn tuple_expr(&mut self, es: &[Expr], want: Option<&Ty>) -> R<Val> {
         if es.is_empty() { return Ok(Val::unit()); }

@@ -1,7 +1,7 @@
 //! Walks over lists: `for`, comprehensions, `fold`, and the methods of lists. Items of a message's list are reached in place.
 
-use super::{deliver::MAX_PARTS, Lower};
-use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
+use super::Lower;
+use crate::compiler::{Reported, R, T_BOOL, T_U32};
 use crate::ty::{Elem, Ty, U32, U64};
 use crate::val::{Val, Vk};
 use crate::x;
@@ -14,11 +14,11 @@ use wireloom_syntax::Diagnostic;
 const MAX_ROUNDS: u64 = 1 << 24;
 
 /// What is walked over.
-enum Walk { Items(ir::Path, Elem, u64), List(X, Ty, u64), Replies(ir::UnitId), Range(X, X, u64) }
+enum Walk { Items(ir::Path, Elem, u64), List(X, Ty, u64), Replies(ir::UnitId, u64), Range(X, X, u64) }
 
 impl Walk {
     fn max(&self) -> u64 {
-        match self { Walk::Items(_, _, n) | Walk::List(_, _, n) | Walk::Range(_, _, n) => *n, Walk::Replies(_) => MAX_PARTS }
+        match self { Walk::Items(_, _, n) | Walk::List(_, _, n) | Walk::Range(_, _, n) | Walk::Replies(_, n) => *n }
     }
 }
 
@@ -31,7 +31,7 @@ impl Lower<'_, '_> {
         match (v.ty, v.kind) {
             (Ty::Items(e, n), Vk::Path(p)) => Ok(Walk::Items(p, *e, u64::from(n))),
             (Ty::List(t, n), Vk::Pure(e)) => Ok(Walk::List(e, *t, u64::from(n))),
-            (Ty::Replies(u), _) => Ok(Walk::Replies(u)),
+            (Ty::Replies(u), _) => Ok(Walk::Replies(u, self.parts_max)),
             (Ty::Error, _) => Err(Reported),
             (t, _) => { let s = self.show(&t); Err(self.err("E0303", list.span, format!("{s} cannot be walked over"))) }
         }
@@ -69,7 +69,7 @@ impl Lower<'_, '_> {
             K::Binary(BinOp::Rem, _, b) => self.upper(b).saturating_sub(1),
             K::Binary(BinOp::AddSat, a, b) => self.upper(a).saturating_add(self.upper(b)),
             K::PortLen(p) => self.cx.app.instances(*p),
-            K::Parts => MAX_PARTS,
+            K::Parts => self.parts_max,
             K::ListLen(l) => match self.cx.m.types.get(l.ty.index()) { Some(ir::Ty::List(_, n)) => u64::from(*n), _ => u64::MAX },
             K::Builtin(ir::Builtin::LenBytes, args) => match args.first().and_then(|a| self.cx.m.types.get(a.ty.index())) { Some(ir::Ty::Bytes(n)) => *n, _ => u64::MAX },
             K::Cast(a) => self.upper(a),
@@ -100,7 +100,7 @@ impl Lower<'_, '_> {
         let (from, to, var_ty) = match &walk {
             Walk::Items(p, ..) => (x::u32(0), x::count(p.clone()), U32),
             Walk::List(l, ..) => (x::u32(0), X::new(T_U32, K::ListLen(l.clone())), U32),
-            Walk::Replies(_) => (x::u32(0), X::new(T_U32, K::Parts), U32),
+            Walk::Replies(..) => (x::u32(0), X::new(T_U32, K::Parts), U32),
             Walk::Range(a, b, _) => (a.clone(), b.clone(), if a.ty == T_U32 { U32 } else { U64 }),
         };
         let var = self.new_local("i", &var_ty);
@@ -111,7 +111,7 @@ impl Lower<'_, '_> {
             let item = match walk {
                 Walk::Items(p, e, _) => s.cx.item_val(&p, &e, index),
                 Walk::List(l, t, _) => { let ty = s.cx.lower_ty(&t); Val::pure(t, X::new(ty, K::ListGet(l, index))) }
-                Walk::Replies(u) => {
+                Walk::Replies(u, _) => {
                     let dst = s.new_local("", &Ty::Msg(u));
                     s.push(span, StmtKind::BindPart { dst, part: index });
                     Val::path(Ty::Msg(u), x::msg(dst))
@@ -143,6 +143,7 @@ impl Lower<'_, '_> {
                 let t = match &item_want { Some(t) => t.clone(), None => s.settled(&v.ty) };
                 if !t.is_plain() && !t.is_error() { let n = s.show(&t); return Err(s.err("E0309", value.span, format!("a list cannot hold {n}"))); }
                 let x = s.coerce(v, &t, value.span)?;
+                s.check_slice(&x, value.span)?;
                 *item_ty = Some(t);
                 s.push(value.span, StmtKind::Push(slot, x));
                 Ok(Val::unit())

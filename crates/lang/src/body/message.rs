@@ -8,7 +8,7 @@ use crate::val::{OutKind, Outgoing, Val, Vk};
 use crate::x;
 use wireloom_ir as ir;
 use ir::{ExprKind as K, FieldId};
-use wireloom_syntax::ast::{Expr, Ident, Path, Span};
+use wireloom_syntax::ast::{Expr, ExprKind, Ident, Path, Span};
 use wireloom_syntax::Diagnostic;
 
 /// A field's value as it was given.
@@ -18,6 +18,8 @@ pub enum Given {
     Value(ir::Expr),
     /// A nested unit or list: emitted in its place.
     Source(Expr),
+    /// Items as slices of parsed messages, gathered before the message is built.
+    Slices(ir::Expr),
 }
 
 /// The fields given for one unit.
@@ -50,7 +52,7 @@ impl Lower<'_, '_> {
                 made?;
                 let known = fields.given.iter().filter_map(|(m, g, _)| match g {
                     Given::Value(e) => Some((m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 30) } else { m.ty.clone() }, e.clone()) })),
-                    Given::Source(_) => Some((m.name.clone(), Val::error())),
+                    Given::Source(_) | Given::Slices(_) => Some((m.name.clone(), Val::error())),
                 }).collect();
                 Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known }))
             }
@@ -113,6 +115,7 @@ impl Lower<'_, '_> {
                 }
                 _ => return Err(self.err("E0429", e.span, "a stream of units cannot be built; it can only be passed on")),
             },
+            Ty::Items(elem, _) if self.over_replies(e) => { let elem = (**elem).clone(); Given::Slices(self.gather(e, &elem)?) }
             Ty::Msg(_) | Ty::Items(..) => Given::Source(e.clone()),
             Ty::Switch(..) => return Err(self.cx.report(Diagnostic::error("E0428", n.span, "a switch is not given itself").hint("name the field of the case that is wanted"))),
             ty => {
@@ -124,6 +127,27 @@ impl Lower<'_, '_> {
         };
         fields.given.push((m, value, e.span));
         Ok(())
+    }
+
+    /// Whether items are made from the answers to `call all`: those are looked at before the message is built.
+    fn over_replies(&mut self, e: &Expr) -> bool {
+        let ExprKind::Comprehension { list, .. } = &*e.kind else { return false };
+        let ExprKind::Name(n) = &*list.kind else { return false };
+        self.lookup(&n.name).is_some_and(|(i, j)| matches!(self.scopes[i][j].val.ty, Ty::Replies(_)))
+    }
+
+    /// `[raw(p.items) for p in parts]` as a list of slices.
+    fn gather(&mut self, e: &Expr, elem: &crate::ty::Elem) -> R<ir::Expr> {
+        self.raw_of = Some(elem.clone());
+        let made = self.comprehension(e, None);
+        self.raw_of = None;
+        match made? {
+            Val { ty: Ty::List(t, _), kind: Vk::Pure(x), .. } if matches!(*t, Ty::Bytes(_)) => Ok(x),
+            Val { ty, .. } => {
+                let s = self.show(&ty);
+                Err(self.cx.report(Diagnostic::error("E0608", e.span, format!("these items cannot be built from answers: {s}")).hint("take them as they came: `[raw(p.items) for p in parts]`")))
+            }
+        }
     }
 
     /// A field of a message that is being made, for the clauses of its protocol.

@@ -119,6 +119,10 @@ pub struct Lower<'c, 'a> {
     pub pending: Vec<(LocalId, ir::Edit)>,
     /// Messages with edits made in a branch that went on.
     pub torn: Vec<(LocalId, Span)>,
+    /// Most answers of the last `call all`.
+    pub parts_max: u64,
+    /// Items being gathered as slices: what `raw` may be of.
+    pub raw_of: Option<crate::ty::Elem>,
     pub span: Span,
 }
 
@@ -127,7 +131,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![],
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), pending: vec![], torn: vec![], span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, span: Span::default(),
         }
     }
 

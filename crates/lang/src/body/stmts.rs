@@ -2,7 +2,7 @@
 
 use super::deliver::Sink;
 use super::{Kind, Lower, Replied, Ret};
-use crate::compiler::{Reported, R};
+use crate::compiler::R;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
 use crate::x;

@@ -20,7 +20,6 @@ use wireloom_syntax::Diagnostic;
 pub struct UnitInfo {
     pub params: Vec<(String, Ty)>,
     pub members: Vec<Member>,
-    pub span: Span,
     /// Whether it was lowered without errors.
     pub ok: bool,
 }
@@ -49,7 +48,7 @@ impl Compiler<'_> {
             name: format!("{owner}.{}", u.name.name), doc: doc.to_string(), span: self.span(u.name.span), params: vec![], fields: vec![],
             body: vec![], tail: 0, streams: false, min: 0, max: 0, head_max: 0, first: ir::ByteSet::ALL,
         });
-        self.units.push(UnitInfo { params: vec![], members: vec![], span: u.name.span, ok: false });
+        self.units.push(UnitInfo { params: vec![], members: vec![], ok: false });
         let before = self.errors();
         self.unit_params(module, id, u);
         fields::Builder::new(self, id, module).unit(u);
