@@ -55,7 +55,9 @@ pub fn compare_unit(m: &Module, unit: UnitId, ctx: u64, rounds: usize) {
     let c = compiled(m).unwrap_or(interp.table());
     let pair = Pair { module: interp.module(), a: interp.table(), b: c, unit, ctx };
     let mut errors = Vec::new();
-    for seed in 1..=4 {
+    // WIRELOOM_SEEDS=100 for a long run.
+    let seeds = std::env::var("WIRELOOM_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(4);
+    for seed in 1..=seeds {
         // SAFETY: both tables live.
         match unsafe { pair.compare_random(seed, rounds) } {
             Ok(s) => {
