@@ -28,7 +28,7 @@ pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
     }
     match library(module, &CompileOptions { sanitize: compile.sanitize, ..CompileOptions::default() }) {
         Ok(path) => Ok(Made { program: Program::open(&path)?, how: How::Compiled(path) }),
-        Err(CompileError::NoCompiler(_)) => {
+        Err(CompileError::NoCompiler { .. }) => {
             eprintln!("wireloom: no C compiler found (clang or gcc): running by the interpreter, which is many times slower");
             interpret(module)
         }

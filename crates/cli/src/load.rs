@@ -15,7 +15,14 @@ pub fn load(path: &Path) -> Result<Module, Failure> {
     if checked.diagnostics.iter().any(|d| d.is_error()) {
         return Err(Failure::Silent);
     }
-    checked.module.ok_or_else(|| Failure::Said(format!("{} has no app", path.display())))
+    let mut module = checked.module.ok_or_else(|| Failure::Said(format!("{} has no app", path.display())))?;
+    wireloom_ir::passes::run_all(&mut module);
+    let errors = wireloom_ir::verify::verify(&module);
+    if errors.is_empty() {
+        return Ok(module);
+    }
+    let list: Vec<String> = errors.iter().map(|e| format!("\n  {e}")).collect();
+    Err(Failure::Said(format!("internal error: the compiler made an invalid program of {}; please report it{}", path.display(), list.concat())))
 }
 
 fn print(checked: &Checked, json: bool) {

@@ -154,7 +154,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::If { cond, then, other } => {
                 let c = self.condition(cond);
-                line!(self, "if ({c}) {{");
+                line!(self, "if ({}) {{", bare(&c));
                 self.block(then);
                 if !other.is_empty() {
                     line!(self, "}} else {{");
@@ -374,4 +374,16 @@ fn call_flags(block: &Block) -> Vec<&'static str> {
         }
     }
     flags
+}
+
+/// A condition without the parentheses around the whole of it (clang warns of them in an `if`).
+fn bare(text: &str) -> &str {
+    let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else { return text };
+    if text.contains(['"', '\'']) { return text; }
+    let mut depth = 0i32;
+    let closes_early = inner.bytes().any(|b| {
+        depth += (b == b'(') as i32 - (b == b')') as i32;
+        depth < 0
+    });
+    if closes_early { text } else { bare(inner) }
 }

@@ -36,7 +36,8 @@ pub struct Unit {
     pub head_max: usize,
     /// Largest message held whole; 0: it has streams and is never held.
     pub whole_max: usize,
-    parse: ParseFn,
+    /// None: the unit is only part of others.
+    parse: Option<ParseFn>,
     tail: Option<TailFn>,
     this: *mut c_void,
     index: u32,
@@ -48,7 +49,7 @@ impl Unit {
     #[inline]
     pub unsafe fn parse(&self, view: *mut wl_parser, buf: *const u8, n: u32, eof: bool) -> Verdict {
         // SAFETY: the caller vouches for the pointers, the program for the function.
-        Verdict::of(unsafe { (self.parse)(self.this, self.index, view, buf, n, eof as c_int) })
+        self.parse.map_or(Verdict::Bad, |parse| Verdict::of(unsafe { parse(self.this, self.index, view, buf, n, eof as c_int) }))
     }
 
     /// Parses tail bytes; answers how many belong to the message.
@@ -101,9 +102,8 @@ impl Program {
         for i in 0..t.units {
             // SAFETY: `unit` holds `units` entries by contract.
             let u = unsafe { *t.unit.add(i as usize) };
-            let parse = u.parse.ok_or_else(|| Error::Program(format!("unit {i} has no parser")))?;
             let view_size = (u.view_size as usize).max(std::mem::size_of::<wl_parser>());
-            units.push(Unit { view_size, head_max: u.head_max as usize, whole_max: u.whole_max as usize, parse, tail: u.tail, this: t.self_, index: i });
+            units.push(Unit { view_size, head_max: u.head_max as usize, whole_max: u.whole_max as usize, parse: u.parse, tail: u.tail, this: t.self_, index: i });
         }
         Ok(Program { table, units })
     }
