@@ -58,8 +58,8 @@ impl Gen<'_> {
     fn root(&mut self, s: &Scope, root: Root) -> At {
         let none = || At::Unit(Inst { unit: UnitId(0), at: "(*v)".into(), base: "p".into() });
         match root {
-            Root::Local(l) => self.msg_inst(s, l).map_or_else(none, |i| At::Unit(i)),
-            Root::This => s.this.clone().map_or_else(none, |i| At::Unit(i)),
+            Root::Local(l) => self.msg_inst(s, l).map_or_else(none, At::Unit),
+            Root::This => s.this.clone().map_or_else(none, At::Unit),
             Root::Item => match &s.item {
                 Some(Item::Unit(i)) => At::Unit(i.clone()),
                 Some(Item::Plain(i, f, at)) => At::Item(i.clone(), *f, at.clone()),
