@@ -147,6 +147,16 @@ static inline int wl_cut(wl_parser *v) {
     v->flags &= ~(uint32_t)WL_M_IN_STEP;
     return WL_BAD;
 }
+/* Of a unit that only occurs inside others: no bytes are a message of it. */
+static inline int wl_nested_parse(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof) {
+    (void)self; (void)unit; (void)buf; (void)n; (void)eof;
+    v->fault = WL_F_MALFORMED;
+    return WL_BAD;
+}
+static inline int wl_nested_tail(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof, uint32_t *used) {
+    *used = 0;
+    return wl_nested_parse(self, unit, v, buf, n, eof);
+}
 /* Whether bytes are exactly one message. */
 static inline bool wl_parse_whole(int (*parse)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int),
                                   int (*tail)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int, uint32_t *),

@@ -225,7 +225,7 @@ impl<'m> Gen<'m> {
             .map(|u| {
                 let unit = m.unit(UnitId(u));
                 let name = names::unit(m, UnitId(u));
-                if !messages.contains(&UnitId(u)) { return format!("[{u}] = {{0, 0, 0, NULL, NULL}}, /* {name}: nested only */\n") }
+                if !messages.contains(&UnitId(u)) { return format!("[{u}] = {{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail}}, /* {name}: never a message */\n") }
                 let whole = if unit.streams { 0 } else { unit.max };
                 format!("[{u}] = {{sizeof({name}_view), {}, UINT64_C({whole}), {name}_parse, {name}_tail}},\n", unit.head_max.min(u32::MAX as u64))
             })
@@ -259,7 +259,7 @@ impl<'m> Gen<'m> {
              .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session},\n.unit = unit_table, .init_shared = init_shared, \
              .init_core = init_core, .run = run, .fault_reply = fault_reply,\n}};\n\n\
              __attribute__((visibility(\"default\"))) const wl_program *wireloom_program(void) {{ return &program; }}\n",
-            if m.units.is_empty() { "{0, 0, 0, NULL, NULL},\n" } else { "" },
+            if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail},\n" } else { "" },
             m.units.len(),
             m.handlers.len(),
         ));
