@@ -186,7 +186,8 @@ impl Core {
                     let head = unsafe { (*view).head } as usize;
                     // SAFETY: as above.
                     let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
-                    if head == 0 && !in_step || head > rest.n {
+                    // A message may begin with its tail, but no whole message is empty.
+                    if head == 0 && !in_step && verdict == Verdict::Whole || head > rest.n {
                         return Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE };
                     }
                     if verdict == Verdict::Whole {
@@ -205,6 +206,7 @@ impl Core {
             // SAFETY: as above.
             Verdict::Bad if have > 0 && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => Parsed::Message(Found { view, head, have, whole: true }),
             Verdict::Bad => bad(view),
+            Verdict::Whole if have == 0 => Parsed::Bad { kind: WL_F_MALFORMED, place: crate::stats::NO_PLACE },
             Verdict::Whole => Parsed::Message(Found { view, head, have, whole: true }),
             _ => {
                 let view = self.save_view(id, saved);
