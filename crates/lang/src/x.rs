@@ -55,6 +55,7 @@ pub fn if_(ty: TyId, c: Expr, a: Expr, b: Expr) -> Expr {
         Some(true) => a,
         Some(false) => b,
         None if a == b => a,
+        None if as_bool(&a) == Some(true) && as_bool(&b) == Some(false) => c,
         None => Expr::new(ty, ExprKind::If(c, a, b)),
     }
 }

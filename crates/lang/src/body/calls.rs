@@ -229,8 +229,11 @@ impl Compiler<'_> {
             how => return Ok(how),
         }
         if info.params.iter().any(|(_, t)| !t.is_plain()) || !info.ret.is_plain() {
-            info.how.set(How::Inline);
-            return Ok(How::Inline);
+            // It is lowered at each call; here its body is checked once, calls or not.
+            info.how.set(How::Busy);
+            let checked = info.ret.is_plain() && self.compile_function(info) == How::Failed;
+            info.how.set(if checked { How::Failed } else { How::Inline });
+            return if checked { Err(Reported) } else { Ok(How::Inline) };
         }
         info.how.set(How::Busy);
         let how = self.compile_function(info);
@@ -254,7 +257,14 @@ impl Compiler<'_> {
         for (n, t) in &info.params {
             let local = l.new_local(&n.name, t);
             let e = l.local_expr(local);
-            l.bind_all(&[(n.clone(), Val::pure(t.clone(), e))]);
+            let val = match t {
+                Ty::Msg(_) => Val::path(t.clone(), x::msg(local)),
+                t if t.is_plain() => Val::pure(t.clone(), e),
+                // A list of a message has no form of its own outside of one.
+                _ => Val::error(),
+            };
+            l.impure |= !t.is_plain();
+            l.bind_all(&[(n.clone(), val)]);
         }
         let made = l.function_body(info);
         l.leave();

@@ -114,6 +114,7 @@ impl Lower<'_, '_> {
         let b = &mut self.scopes[i][j];
         b.used = true;
         let b = b.clone();
+        if b.val.ty.is_error() { return Err(Reported); }
         if b.epoch < epoch {
             if b.reply {
                 return Err(self.cx.report(Diagnostic::error("E0605", n.span, format!("the answer `{}` is gone: another call was made since", n.name))

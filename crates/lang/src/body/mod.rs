@@ -262,10 +262,17 @@ impl<'c, 'a> Lower<'c, 'a> {
     /// The value kept in a local if computing it twice would cost or change something.
     pub fn once(&mut self, v: Val, span: Span) -> Val {
         let Vk::Pure(e) = &v.kind else { return v };
-        if self.pure_only() || is_cheap(e) || !v.ty.is_plain() || v.ty == Ty::None { return v; }
+        if self.pure_only() || (is_cheap(e) && !self.mentions_var(e)) || !v.ty.is_plain() || v.ty == Ty::None { return v; }
         let (ty, e) = (if v.ty == Ty::Lit { crate::ty::U64 } else { v.ty.clone() }, e.clone());
         let l = self.temp("", &ty, e, span);
         Val { caseless: v.caseless, ..Val::pure(ty, self.local_expr(l)) }
+    }
+
+    /// Whether an expression reads a variable: its value must be taken now.
+    fn mentions_var(&self, e: &ir::Expr) -> bool {
+        let mut hit = false;
+        ir::walk::locals_read(e, &mut |l| hit |= self.scopes.iter().flatten().any(|b| b.var == Some(l)));
+        hit
     }
 
     pub fn body(self) -> ir::Body { ir::Body { locals: self.locals, block: self.out } }

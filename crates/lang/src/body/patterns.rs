@@ -40,6 +40,9 @@ impl Lower<'_, '_> {
         match &v.ty {
             Ty::Enum(e) => {
                 if let Some(variant) = self.variant(*e, &n.name) { return self.equal(BinOp::Eq, v.clone(), variant, n.span).map(Some); }
+                // A name that is nearly a variant's is a slip, not a new name.
+                let names = self.cx.m.enums[e.index()].variants.clone();
+                if crate::names::suggest(&n.name, names.iter().map(|(n, _)| n.as_str()).filter(|_| n.name.len() > 2)).is_some() { return Err(self.unknown_variant(*e, n)); }
             }
             Ty::Fault => {
                 if let Some(k) = self.cx.find_fault(self.module, &n.name) {

@@ -34,6 +34,7 @@ impl Builder<'_, '_> {
                 into.lengths.push(m.field);
                 Ok(())
             }
+            ast::ExprKind::Binary(..) | ast::ExprKind::Call(..) => Err(self.bad_sum(e)),
             _ => match self.cx.const_u64(self.module, e) {
                 Ok(n) => { into.plus += sign * i64::try_from(n).unwrap_or(i64::MAX); Ok(()) }
                 Err(r) => Err(r),

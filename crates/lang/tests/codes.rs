@@ -1,0 +1,45 @@
+//! The example of every code of the checker has that error, and each such code is explained.
+
+use std::path::{Path, PathBuf};
+use wireloom_syntax::{codes, diagnostic, MemoryWorld, World};
+
+fn world(text: &str) -> MemoryWorld {
+    let std = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std");
+    let mut world = MemoryWorld::new().with("/app/main.loom", text);
+    for name in ["kv", "http", "memcached"] {
+        let text = std::fs::read(std.join(format!("{name}.loom"))).expect("std is there");
+        world.add(PathBuf::from(format!("/std/{name}.loom")), text);
+    }
+    assert!(world.std_root() == Path::new("/std"));
+    world
+}
+
+#[test]
+fn every_example_has_its_error() {
+    let mut wrong = String::new();
+    for code in codes::lang::CODES.iter().filter(|c| !c.example.is_empty()) {
+        let checked = wireloom_lang::compile(&world(code.example), Path::new("/app/main.loom"), None);
+        if !checked.diagnostics.iter().any(|d| d.code == code.code) {
+            let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
+            wrong += &format!("---- {} is missing in:\n{}\nsaid:\n{said}\n", code.code, code.example);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn every_code_in_the_source_is_listed() {
+    let mut missing = Vec::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            if entry.path().is_dir() { folders.push(entry.path()); continue; }
+            let text = std::fs::read_to_string(entry.path()).expect("a source file");
+            for part in text.split('"') {
+                let is_code = part.len() == 5 && (part.starts_with("E0") || part.starts_with("W0")) && part[1..].bytes().all(|b| b.is_ascii_digit());
+                if is_code && codes::find(part).is_none() { missing.push(part.to_string()); }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
