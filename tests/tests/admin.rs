@@ -47,7 +47,7 @@ fn counts_match_the_traffic() {
     assert_eq!(client["opened"].as_u64(), Some(opened + 5), "{status}");
     assert!(client["bytes_in"].as_u64() >= Some(150 * 8), "{status}");
     // A get of two keys is two calls.
-    let text = admin::port_of(&status, "text");
+    let text = admin::port_of(&status, "ascii");
     assert_eq!((text["requests"].as_u64(), text["replies"].as_u64()), (Some(200), Some(200)), "{status}");
     let backends = text["backends"].as_array().expect("backends");
     assert_eq!(backends.iter().filter_map(|b| b["requests"].as_u64()).sum::<u64>(), 200);
@@ -105,9 +105,9 @@ fn ejection_and_return_are_shown() {
     if wireloom_tests::plain() {
         return;
     }
-    let (mut service, page) = proxy(2, &["--set", "text.eject_time=200ms"]);
+    let (mut service, page) = proxy(2, &["--set", "ascii.eject_time=200ms"]);
     let key = key_of(1, 2, "eject");
-    let up = |server: usize| admin::port_of(&admin::status(page), "text")["backends"][server]["up"] == true;
+    let up = |server: usize| admin::port_of(&admin::status(page), "ascii")["backends"][server]["up"] == true;
     assert!(up(0) && up(1));
     let port = service.backends[1].port;
     service.backends[1].kill();
@@ -119,7 +119,7 @@ fn ejection_and_return_are_shown() {
     });
     assert!(up(0));
     let status = admin::status(page);
-    let lost = &admin::port_of(&status, "text")["backends"][1];
+    let lost = &admin::port_of(&status, "ascii")["backends"][1];
     assert!(lost["ejections"].as_u64() > Some(0) && lost["failures"].as_u64() > Some(0), "{status}");
     service.backends[1] = Process::memcached_on(port);
     eventually("the backend is up again", || {

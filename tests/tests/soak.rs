@@ -226,7 +226,7 @@ fn soak(options: &[&str]) {
     let backends: Vec<Process> = (0..4).map(|_| Process::memcached()).collect();
     let list = servers(&backends.iter().map(|b| b.port).collect::<Vec<_>>());
     let mut args = vec!["--set", list.as_str()];
-    for o in ["text.call_timeout=300ms", "binary.call_timeout=300ms", "text.eject_time=100ms", "binary.eject_time=100ms"] {
+    for o in ["ascii.call_timeout=300ms", "binary.call_timeout=300ms", "ascii.eject_time=100ms", "binary.eject_time=100ms"] {
         args.extend(["--set", o]);
     }
     args.extend(options);
