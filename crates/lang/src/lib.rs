@@ -56,7 +56,7 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
         let item = cx.names.items[*id].item.clone();
         if matches!(item.kind, ItemKind::App(_) | ItemKind::Test(_)) { continue; }
         if let ItemKind::Element(e) = &item.kind {
-            cx.report(Diagnostic::error("E0609", e.name.span, "elements are not compiled yet").hint("write their handlers into the app"));
+            cx.element_item(0, e);
             continue;
         }
         if let Ok(compiler::Item::Fn(f)) = cx.item(*id, item.span) { let _ = cx.function(&f, item.span); }

@@ -53,7 +53,7 @@ fn mutated_programs_are_refused_politely() {
                     0 => { mutated.remove(i); }
                     1 => { let w = mutated[i]; mutated.insert(j, w); }
                     2 => mutated.swap(i, j),
-                    _ => mutated[i] = words[j],
+                    _ => mutated[i] = words[j % words.len()],
                 }
             }
             let text = mutated.concat();

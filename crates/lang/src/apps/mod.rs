@@ -1,5 +1,6 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
+pub mod elements;
 pub mod handlers;
 pub mod ports;
 pub mod tests;
@@ -26,12 +27,12 @@ pub enum AppName {
     Table(ir::TableId),
     Const(Val),
     Fn(Rc<FnInfo>),
-    Instance,
+    Instance(Rc<elements::Instance>),
     /// Its declaration is in error.
     Failed,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct AppScope {
     names: BTreeMap<String, (AppName, Span)>,
     /// Connecting ports of exactly one instance.
@@ -42,6 +43,8 @@ pub struct AppScope {
     pub counts: BTreeMap<ir::PortId, u32>,
     /// Ports that wiring takes messages from.
     pub wired: BTreeSet<ir::PortId>,
+    /// What follows an element's instance, wired apart from what leads to it.
+    pub chains: BTreeMap<String, Vec<ast::Node>>,
 }
 
 impl AppScope {
@@ -66,11 +69,12 @@ impl Compiler<'_> {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind { let _ = self.state_init(module, name, e); }
         }
         for f in fns { let _ = self.function(&f, f.ast.name.span); }
+        for m in &app.members { self.chain(m); }
         for m in &app.members { let _ = self.define(module, app, m); }
         self.unhandled();
     }
 
-    fn add(&mut self, name: &Ident, what: AppName) {
+    pub fn add(&mut self, name: &Ident, what: AppName) {
         if let Some((_, first)) = self.app.names.get(&name.name) {
             let first = *first;
             let d = Diagnostic::error("E0203", name.span, format!("`{}` is defined twice", name.name)).label("defined again here").also(first, "first defined here");
@@ -81,7 +85,7 @@ impl Compiler<'_> {
     }
 
     /// Declarations first, so that handlers see all names.
-    fn declare(&mut self, module: ModId, m: &ast::Member, fns: &mut Vec<Rc<FnInfo>>) -> R<()> {
+    pub fn declare(&mut self, module: ModId, m: &ast::Member, fns: &mut Vec<Rc<FnInfo>>) -> R<()> {
         let (name, made) = match &m.kind {
             MemberKind::Param(p) => (&p.name, self.param(module, p, &m.doc)),
             MemberKind::Port(p) => (&p.name, self.port(module, p)),
@@ -98,13 +102,7 @@ impl Compiler<'_> {
                 if let Ok(i) = &info { fns.push(i.clone()); }
                 (&f.name, info.map(AppName::Fn))
             }
-            MemberKind::Instance { name, element, .. } => {
-                let d = Diagnostic::error("E0609", element.span, "elements inside of services are not compiled yet").label("an element")
-                    .hint("write its handlers into the app, or use functions");
-                let r = self.report(d);
-                self.add(name, AppName::Instance);
-                return Err(r);
-            }
+            MemberKind::Instance { name, element, args } => (name, self.instance(module, name, element, args)),
             MemberKind::In { name, .. } | MemberKind::Out { name, .. } => {
                 let d = Diagnostic::error("E0613", name.span, "an app has no `in` and `out`: its ports are bound to the world").hint("write `port name = listen tcp(…) as protocol`");
                 return Err(self.report(d));
@@ -122,12 +120,28 @@ impl Compiler<'_> {
         match &m.kind {
             MemberKind::Handler(h) => self.handler(module, &app.name.name, h, m.span),
             MemberKind::Wiring(nodes) => self.wiring(module, &app.name.name, nodes, m.span),
-            MemberKind::Signal { name, .. } => {
-                let d = Diagnostic::error("E0609", name.span, "signals are not compiled yet").label("a signal").hint("counters and tables are shown in metrics already");
-                Err(self.report(d))
-            }
+            MemberKind::Signal { name, params, ret, body } => self.signal(module, name, params, ret.as_ref(), body),
             _ => Ok(()),
         }
+    }
+
+    /// `cnt -> out`: what follows an instance, however messages reach it.
+    fn chain(&mut self, m: &ast::Member) {
+        let MemberKind::Wiring(nodes) = &m.kind else { return };
+        let Some((ast::Node { kind: ast::NodeKind::Expr(e), .. }, rest)) = nodes.split_first() else { return };
+        let ast::ExprKind::Name(n) = &*e.kind else { return };
+        if matches!(self.app.get(&n.name), Some(AppName::Instance(_))) { self.app.chains.insert(n.name.clone(), rest.to_vec()); }
+    }
+
+    /// A signal is checked like a function that may read state; the control interface that would call it is not there yet.
+    fn signal(&mut self, module: ModId, name: &Ident, params: &[ast::Param], ret: Option<&ast::Type>, body: &ast::Block) -> R<()> {
+        let f = ast::Fn { name: name.clone(), params: params.to_vec(), ret: ret.cloned(), body: ast::FnBody::Block(body.clone()) };
+        let info = self.fn_info(module, &f, true)?;
+        self.function(&info, name.span)?;
+        let d = Diagnostic::warning("W0906", name.span, format!("signal `{}` is checked, but this version does not expose it", name.name)).label("a signal")
+            .hint("counters and tables are shown in metrics already");
+        self.report(d);
+        Ok(())
     }
 
     fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {
@@ -144,7 +158,7 @@ impl Compiler<'_> {
         Ok(AppName::State(ir::StateId(self.m.states.len() as u32 - 1), t))
     }
 
-    fn state_init(&mut self, module: ModId, name: &Ident, e: &ast::Expr) -> R<()> {
+    pub fn state_init(&mut self, module: ModId, name: &Ident, e: &ast::Expr) -> R<()> {
         let Some(AppName::State(id, t)) = self.app.get(&name.name).cloned() else { return Err(Reported) };
         let v = self.constant(module, e, Some(&t))?;
         if let Vk::Pure(x) = v.kind { self.m.states[id.index()].init = Some(x); }

@@ -20,17 +20,19 @@ impl Compiler<'_> {
                 self.app.wired.insert(from);
                 self.merge(module, from, to, key, (a, b), with, *at)
             }
-            [from, to] => {
-                let (from, to) = (self.node_port(module, from)?, self.node_port(module, to)?);
+            [Node { kind: NodeKind::Expr(e), .. }, ..] if self.is_instance(e) => Ok(()),
+            [from, rest @ ..] if !rest.is_empty() => {
+                let from = self.node_port(module, from)?;
                 self.app.wired.insert(from);
-                self.pass_on(module, app, from, to, span)
+                self.pass_on(module, app, from, rest, span)
             }
-            _ => {
-                for n in nodes { if let Ok(p) = self.node_port(module, n) { self.app.wired.insert(p); } }
-                Err(self.report(Diagnostic::error("E0609", span, "this wiring is not compiled yet").label("between the ports of a service only `merge` and a direct arrow")
-                    .hint("write a handler: `on port(req) { … }`")))
-            }
+            _ => Err(self.report(Diagnostic::error("E0609", span, "this wiring is not compiled yet").hint("write a handler: `on port(req) { … }`"))),
         }
+    }
+
+    /// What follows an instance is known already.
+    fn is_instance(&self, e: &Expr) -> bool {
+        matches!(&*e.kind, ExprKind::Name(n) if matches!(self.app.get(&n.name), Some(AppName::Instance(_))))
     }
 
     fn node_port(&mut self, module: ModId, n: &Node) -> R<ir::PortId> {
@@ -40,7 +42,7 @@ impl Compiler<'_> {
         match &*e.kind {
             ExprKind::Name(id) => match self.app.get(&id.name) {
                 Some(AppName::Port(p)) => Ok(*p),
-                Some(AppName::Failed | AppName::Instance) => Err(Reported),
+                Some(AppName::Failed | AppName::Instance(_)) => Err(Reported),
                 Some(_) => Err(self.error("E0603", id.span, format!("`{}` is no port", id.name))),
                 None => { let known: Vec<String> = self.app.names().collect(); Err(self.unknown(module, &id.name, id.span, "port", &known)) }
             },
@@ -56,30 +58,24 @@ impl Compiler<'_> {
         }
     }
 
-    /// `client -> backend`: every request is called on, or sent on where the protocol has no answers.
-    fn pass_on(&mut self, module: ModId, app: &str, from: ir::PortId, to: ir::PortId, span: Span) -> R<()> {
-        let (a, b) = self.ends(from, to, span)?;
-        if a != b { return Err(self.error("E0608", span, "the two ports speak different protocols")); }
-        let info = self.protocols[a.index()].clone();
-        let (name, to_name) = (self.m.ports[from.index()].name.clone(), self.m.ports[to.index()].name.clone());
-        let place = format!("app {app}: {name}");
+    /// `client -> … -> backend`: every request goes along the nodes.
+    fn pass_on(&mut self, module: ModId, app: &str, from: ir::PortId, nodes: &[Node], span: Span) -> R<()> {
+        let port = self.m.ports[from.index()].clone();
+        let (PortKind::Listen(_), [protocol]) = (&port.kind, port.protocols.as_slice()) else {
+            return Err(self.error("E0603", span, "a wiring begins at a listening port of one protocol"));
+        };
+        let info = self.protocols[protocol.index()].clone();
+        let place = format!("app {app}: {}", port.name);
         let mut l = Lower::new(self, module, Kind::Handler);
         l.place = place;
         l.in_app = true;
         let req = l.new_local("req", &Ty::Msg(info.request));
-        l.handler = Some(HandlerCtx { port: from, protocol: a, req, one_way: info.response.is_none(), no_reply: info.no_reply });
-        let ident = |n: &str| Ident { name: n.into(), span };
-        l.bind_all(&[(ident("req"), Val::path(Ty::Msg(info.request), x::msg(req)))]);
-        let expr = |kind| Expr { span, kind: Box::new(kind) };
-        let (msg, port) = (expr(ExprKind::Name(ident("req"))), expr(ExprKind::Name(ident(&to_name))));
-        let kind = match info.response {
-            Some(_) => ast::StmtKind::Reply { value: Some(expr(ExprKind::Call1 { port, msg, within: None })), close: false },
-            None => ast::StmtKind::Send { value: msg, to: port },
-        };
-        l.stmt(&ast::Stmt { span, kind })?;
+        l.handler = Some(HandlerCtx { port: from, protocol: *protocol, req, one_way: info.response.is_none(), no_reply: info.no_reply });
+        let made = l.flow(nodes, Val::path(Ty::Msg(info.request), x::msg(req)), span);
+        if made.is_ok() { l.ends(span); }
         let body = l.body();
-        self.add_handler(&name, ir::On::Message { port: from, protocol: a }, span, body);
-        Ok(())
+        self.add_handler(&port.name, ir::On::Message { port: from, protocol: *protocol }, span, body);
+        made
     }
 
     #[allow(clippy::too_many_arguments)]

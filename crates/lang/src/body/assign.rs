@@ -263,7 +263,7 @@ impl Lower<'_, '_> {
             AppName::Table(t) => { self.impure = true; Ok(Val::of(Ty::Table(t))) }
             AppName::Const(v) => Ok(v),
             AppName::Fn(_) => Err(self.err("E0301", n.span, format!("`{}` is a function: call it", n.name))),
-            AppName::Instance => Err(self.err("E0301", n.span, format!("`{}` is an element, no value", n.name))),
+            AppName::Instance(_) => Err(self.err("E0301", n.span, format!("`{}` is an element, no value", n.name))),
             AppName::Failed => Err(Reported),
         })
     }

@@ -173,7 +173,7 @@ impl Lower<'_, '_> {
     }
 
     /// `port[i]`, or a port of one instance.
-    fn target(&mut self, e: &Expr) -> R<(ir::PortId, ir::Expr)> {
+    pub fn target(&mut self, e: &Expr) -> R<(ir::PortId, ir::Expr)> {
         self.impure = true;
         if let ExprKind::Index(p, i) = &*e.kind {
             let port = self.port_arg(p)?;
@@ -191,11 +191,8 @@ impl Lower<'_, '_> {
 
     pub fn send(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
         if self.pure_only() { return Err(self.involved(span)); }
-        if let ExprKind::Name(n) = &*to.kind {
-            if let Some(crate::apps::AppName::Instance) = self.cx.app.get(&n.name) {
-                return Err(self.err("E0609", span, "sending to an element from a handler is not supported yet: wire it with `->` between ports"));
-            }
-        }
+        if let Some(made) = self.outlet(value, to, span) { return made; }
+        if let Some(made) = self.to_instance(value, to, span) { return made; }
         let (port, index) = self.target(to)?;
         self.deliver(value, &Sink::Send { port, index, span }).map(|_| ())
     }
@@ -221,6 +218,18 @@ impl Lower<'_, '_> {
         self.epoch += 1;
         let dst = self.new_local("", &Ty::Msg(unit));
         Ok((dst, unit, ir::Expr::new(T_U16, K::PartStatus(x::u32(0)))))
+    }
+
+    /// Waits for the one call issued and answers with its answer.
+    pub fn answer(&mut self, span: Span) -> R<()> {
+        let port = self.out.iter().rev().find_map(|s| match &s.kind { StmtKind::Call { port, .. } => Some(*port), _ => None }).ok_or(Reported)?;
+        let unit = self.response_unit(port, span)?;
+        self.push(span, StmtKind::Await { hold: false, hold_req: false, live: vec![] });
+        self.epoch += 1;
+        let dst = self.new_local("", &Ty::Msg(unit));
+        self.fail(ir::Expr::new(T_U16, K::PartStatus(x::u32(0))), span);
+        let v = self.bind_part(dst, unit, span);
+        self.sink(v, &Sink::Reply { close: false, span }, span).map(|_| ())
     }
 
     fn response_unit(&mut self, p: ir::PortId, span: Span) -> R<ir::UnitId> {
