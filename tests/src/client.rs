@@ -115,6 +115,20 @@ impl Client {
         self.expect_silence(Duration::from_millis(20));
     }
 
+    /// Takes a message's head, in lower case, each field as `name: value` whatever blanks stood there (RFC 9112 section 5).
+    pub fn take_head(&mut self) -> String {
+        let head = String::from_utf8_lossy(&self.take_until(b"\r\n\r\n")).to_lowercase();
+        let mut lines = head.split("\r\n");
+        let mut plain = lines.next().unwrap_or("").to_string() + "\r\n";
+        for line in lines.take_while(|l| !l.is_empty()) {
+            match line.split_once(':') {
+                Some((name, value)) => plain += &format!("{name}: {}\r\n", value.trim_matches([' ', '\t'])),
+                None => plain += &format!("{line}\r\n"),
+            }
+        }
+        plain + "\r\n"
+    }
+
     /// Takes a line, without its CRLF.
     pub fn take_line(&mut self) -> String {
         let line = self.take_until(b"\r\n");

@@ -3,21 +3,13 @@
 use serde_json::Value;
 use wireloom_tests::{admin, free_port, Client, Process, Wireloom};
 
-fn threads(process: &Process) -> Vec<String> {
+/// CPU time of each core's thread, in milliseconds.
+fn core_times(process: &Process) -> Vec<u64> {
     let folder = format!("/proc/{}/task", process.child.id());
-    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    names.filter_map(|t| std::fs::read_to_string(t.path().join("comm")).ok()).map(|n| n.trim().to_string()).collect()
-}
-
-/// CPU time of each thread, in ticks.
-fn busy_threads(process: &Process) -> usize {
-    let folder = format!("/proc/{}/task", process.child.id());
-    let stats = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let ticks = stats.filter_map(|t| std::fs::read_to_string(t.path().join("stat")).ok()).map(|s| {
-        let fields: Vec<u64> = s.rsplit(')').next().unwrap_or("").split_whitespace().map(|f| f.parse().unwrap_or(0)).collect();
-        fields.get(11).unwrap_or(&0) + fields.get(12).unwrap_or(&0)
-    });
-    ticks.filter(|t| *t > 2).count()
+    let threads = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = threads.filter(|t| std::fs::read_to_string(t.path().join("comm")).is_ok_and(|n| n.starts_with("core-")));
+    let stats = named.filter_map(|t| std::fs::read_to_string(t.path().join("schedstat")).ok());
+    stats.filter_map(|s| s.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok())).map(|ns| ns / 1_000_000).collect()
 }
 
 #[test]
@@ -39,7 +31,8 @@ fn two_cores_share_the_connections() {
             }
         }
     }
-    assert!(busy_threads(&web) >= 2, "threads at work: {} of {:?}", busy_threads(&web), threads(&web));
+    let times = core_times(&web);
+    assert!(times.len() == 2 && times.iter().all(|t| *t > 5), "CPU time of the cores: {times:?} ms");
     let metrics = admin::metrics(port);
     for core in ["0", "1"] {
         let batches = admin::sample(&metrics, &format!("wireloom_batches_total{{core=\"{core}\"}}"));

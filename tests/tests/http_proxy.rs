@@ -15,7 +15,7 @@ fn pair() -> Pair {
 }
 
 fn head(c: &mut Client) -> String {
-    String::from_utf8_lossy(&c.take_until(b"\r\n\r\n")).into_owned()
+    c.take_head()
 }
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -29,14 +29,14 @@ fn hop_by_hop_fields_stay_on_their_hop() {
          Proxy-Connection: keep-alive\r\nX-Kept: yes\r\nX-Forwarded-For: 9.9.9.9\r\n\r\n",
     );
     let mut server = p.backend.accept();
-    let request = head(&mut server).to_lowercase();
+    let request = head(&mut server);
     for gone in ["x-secret", "keep-alive", "te:", "proxy-connection"] {
         assert!(!request.contains(gone), "{gone} was forwarded: {request}");
     }
     assert!(request.contains("x-kept: yes\r\n"), "{request}");
     assert!(request.contains("x-forwarded-for: 9.9.9.9, 127.0.0.1\r\n"), "{request}");
     server.send("HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: 1\r\nX-Kept: yes\r\nKeep-Alive: timeout=9\r\nContent-Length: 2\r\n\r\nok");
-    let response = head(&mut client).to_lowercase();
+    let response = head(&mut client);
     assert!(!response.contains("x-hop") && !response.contains("keep-alive"), "{response}");
     assert!(response.contains("x-kept: yes\r\n"), "{response}");
     client.expect("ok");
@@ -49,7 +49,7 @@ fn framing_fields_cannot_be_named_away() {
     let mut client = Client::connect(p.proxy.port);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nConnection: content-length, host\r\nContent-Length: 5\r\n\r\nhello");
     let mut server = p.backend.accept();
-    let request = head(&mut server).to_lowercase();
+    let request = head(&mut server);
     assert!(request.contains("content-length: 5\r\n") && request.contains("host: a\r\n"), "{request}");
     server.expect("hello");
 }
@@ -96,7 +96,7 @@ fn chunked_request_in_single_bytes_arrives_whole() {
     let request = b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;e=1\r\nhello\r\n0\r\nT: v\r\n\r\n";
     client.send_in_pieces(request, 1);
     let mut server = p.backend.accept();
-    assert!(head(&mut server).starts_with("POST /x HTTP/1.1\r\n"));
+    assert!(head(&mut server).starts_with("post /x http/1.1\r\n"));
     server.expect("5;e=1\r\nhello\r\n0\r\nT: v\r\n\r\n");
 }
 
@@ -116,7 +116,7 @@ fn answers_without_a_body_end_with_their_head() {
         head(server);
         server.send(answer);
         let got = head(&mut client);
-        assert_eq!(got.lines().next(), answer.lines().next());
+        assert_eq!(got.lines().next(), answer.to_lowercase().lines().next());
     }
     client.expect_silence(Duration::from_millis(50));
 }
@@ -129,7 +129,7 @@ fn a_body_until_close_ends_the_client_connection_too() {
     let mut server = p.backend.accept();
     head(&mut server);
     server.send("HTTP/1.1 200 OK\r\n\r\nsome");
-    assert!(head(&mut client).to_lowercase().contains("connection: close"));
+    assert!(head(&mut client).contains("connection: close"));
     client.expect("some");
     server.send(" more");
     drop(server);
@@ -143,7 +143,7 @@ fn interim_answers_pass_and_the_final_one_follows() {
     let mut client = Client::connect(p.proxy.port);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
     let mut server = p.backend.accept();
-    assert!(head(&mut server).to_lowercase().contains("expect: 100-continue"));
+    assert!(head(&mut server).contains("expect: 100-continue"));
     server.send("HTTP/1.1 100 Continue\r\n\r\n");
     client.expect("HTTP/1.1 100 Continue\r\n\r\n");
     client.send("hello");
@@ -162,10 +162,10 @@ fn an_upgrade_becomes_a_tunnel() {
     let mut client = Client::connect(p.proxy.port);
     client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
     let mut server = p.backend.accept();
-    let request = head(&mut server).to_lowercase();
+    let request = head(&mut server);
     assert!(request.contains("upgrade: websocket\r\n") && request.contains("connection: upgrade\r\n"), "{request}");
     server.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x01\x02");
-    let answer = head(&mut client).to_lowercase();
+    let answer = head(&mut client);
     assert!(answer.contains("upgrade: websocket\r\n") && answer.contains("connection: upgrade\r\n"), "{answer}");
     client.expect([1, 2]);
     client.send([0xff, 0, 0xfe]);
@@ -193,7 +193,7 @@ fn http_1_0_closes_unless_asked_to_stay() {
     let mut server = p.backend.accept_within(Duration::from_millis(300)).unwrap_or(server);
     head(&mut server);
     server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-    assert!(head(&mut client).to_lowercase().contains("connection: keep-alive"));
+    assert!(head(&mut client).contains("connection: keep-alive"));
     client.expect("ok");
     client.expect_silence(Duration::from_millis(50));
 }
@@ -204,9 +204,9 @@ fn connection_close_is_honoured_on_both_hops() {
     let mut client = Client::connect(p.proxy.port);
     client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let mut server = p.backend.accept();
-    assert!(!head(&mut server).to_lowercase().contains("connection: close"));
+    assert!(!head(&mut server).contains("connection: close"));
     server.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
-    assert!(head(&mut client).to_lowercase().contains("connection: close"));
+    assert!(head(&mut client).contains("connection: close"));
     client.expect("ok");
     client.expect_closed();
 
@@ -268,7 +268,7 @@ fn idle_backend_connections_are_used_again() {
         head(server);
         server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         let answer = head(&mut client);
-        assert!(answer.starts_with("HTTP/1.1 200"), "{}", show(answer.as_bytes()));
+        assert!(answer.starts_with("http/1.1 200"), "{}", show(answer.as_bytes()));
     }
     assert!(p.backend.accept_within(Duration::from_millis(20)).is_none());
 }
