@@ -129,7 +129,7 @@ impl Core {
             return;
         }
         s.answered = true;
-        if flags & WL_R_CLOSE != 0 {
+        if flags & WL_R_CLOSE != 0 || tail == WL_TAIL_REP && ends_with_connection(&t.c.rep) {
             s.close = true;
             self.conns[conn].set(flag::LAST);
         }
@@ -159,4 +159,10 @@ impl Core {
             None => self.slot_done(slot),
         }
     }
+}
+
+/// Whether only the end of the connection tells the message's end: then the same must hold where it is passed on.
+fn ends_with_connection(m: &wl_msg) -> bool {
+    // SAFETY: a message's view is live while its task runs.
+    !m.view.is_null() && unsafe { (*m.view).flags } & WL_M_UNTIL_EOF != 0
 }
