@@ -142,7 +142,7 @@ impl Lower<'_, '_> {
         // The items of a list that is not there are no bytes.
         if let (Ty::Option(t), Vk::Maybe(cond, inner)) = (&v.ty, &v.kind) {
             if let (Ty::Items(..), Vk::Path(p), false) = (&**t, &inner.kind, self.proven(cond)) {
-                let ty = Ty::Bytes(1 << 30);
+                let ty = Ty::Bytes(1 << 24);
                 let t = self.cx.lower_ty(&ty);
                 let (there, none) = (X::new(t, K::Raw(p.clone())), X::new(t, K::Bytes(vec![])));
                 return Ok(Val::pure(ty, X::new(t, K::If(cond.clone(), there, none))));
@@ -151,7 +151,7 @@ impl Lower<'_, '_> {
         let v = self.defined(v, e.span)?;
         let (path, max) = match (&v.ty, &v.kind) {
             (Ty::Msg(u), Vk::Path(p)) if !p.steps.is_empty() => (p.clone(), self.cx.m.units[u.index()].max.max(1 << 24)),
-            (Ty::Items(..), Vk::Path(p)) => (p.clone(), 1 << 30),
+            (Ty::Items(..), Vk::Path(p)) => (p.clone(), 1 << 24),
             (Ty::Bytes(n), Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind { K::Read(p) => (p.clone(), *n), _ => return Err(Reported) },
             (_, Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind { K::Read(p) => (p.clone(), 64), _ => return Err(Reported) },
             (Ty::Error, _) => return Err(Reported),

@@ -57,7 +57,7 @@ impl Lower<'_, '_> {
             (Ty::Bytes(a), Ty::Bytes(b)) => self.bytes(v.kind, *a, *b, t, span),
             (Ty::Tuple(a), Ty::Tuple(b)) if a.len() == b.len() => self.tuple(v.kind, a.clone(), b.clone(), t, span),
             (Ty::List(a, n), Ty::List(b, m)) if a == b && n <= m || matches!((&v.ty, want), (Ty::List(_, 0), Ty::List(..))) => match v.kind {
-                Vk::Pure(e) => Ok(x::cast(t, e)),
+                Vk::Pure(e) => self.longer_list(e, a, *n, want, t, span),
                 _ => Err(Reported),
             },
             _ => { let found = v.ty.clone(); Err(self.mismatch(want, &found, span)) }
@@ -127,6 +127,21 @@ impl Lower<'_, '_> {
             self.guard(fits, FaultKind::TOO_LONG, span);
         }
         Ok(x::cast(t, e))
+    }
+
+    /// A list where one with a larger maximum is wanted: literals take its type, others are copied.
+    fn longer_list(&mut self, e: Expr, item: &Ty, max: u32, want: &Ty, t: ir::TyId, span: Span) -> R<Expr> {
+        if let ExprKind::MakeList(items) = *e.kind { return Ok(Expr::new(t, ExprKind::MakeList(items))); }
+        if self.pure_only() { return Err(self.involved(span)); }
+        let copy = self.temp("", want, Expr::new(t, ExprKind::MakeList(vec![])), span);
+        let var = self.new_local("i", &crate::ty::U32);
+        let it = self.cx.lower_ty(item);
+        let get = Expr::new(it, ExprKind::ListGet(e.clone(), self.local_expr(var)));
+        let sp = self.cx.span(span);
+        let body = vec![x::stmt(sp, ir::StmtKind::Push(copy, get))];
+        let to = Expr::new(crate::compiler::T_U32, ExprKind::ListLen(e));
+        self.push(span, ir::StmtKind::For { var, from: x::u32(0), to, max: max.into(), body });
+        Ok(self.local_expr(copy))
     }
 
     fn tuple(&mut self, kind: Vk, a: Vec<Ty>, b: Vec<Ty>, t: ir::TyId, span: Span) -> R<Expr> {

@@ -196,6 +196,12 @@ impl Lower<'_, '_> {
     fn emit_bytes(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field, span: Span) -> R<()> {
         let FieldKind::Bytes { min, max, class, extent, .. } = &ir_field.kind else { return Ok(()) };
         let Some(v) = fields.value(f).cloned() else {
+            let default = self.cx.units[fields.unit.index()].defaults.iter().find(|(d, _)| *d == f).map(|(_, v)| v.clone());
+            if let Some(value) = default {
+                self.emit_const(&value, span);
+                if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
+                return Ok(());
+            }
             if let Extent::Length(n) = extent {
                 if let Some(n) = x::as_int(n) { self.emit_const(&vec![0; (n as usize).min(1 << 16)], span); return Ok(()); }
             }
@@ -316,7 +322,25 @@ impl Lower<'_, '_> {
             let v = values.first().cloned().unwrap_or_default();
             self.emit_const(&v, span);
         }
+        if let ir::Guard::When(cond) = &case.guard { self.case_agrees(fields, cond, span)?; }
         self.emit_fields(fields, &case.fields)
+    }
+
+    /// The fields given must choose the case that is written, as far as its condition is over such fields.
+    fn case_agrees(&mut self, fields: &Fields, cond: &ir::Expr, span: Span) -> R<()> {
+        let mut cond = cond.clone();
+        let mut known = true;
+        ir::walk::expr_mut(&mut cond, &mut |e| match &*e.kind {
+            K::Read(p) => match p.steps.as_slice() {
+                [ir::Step::Field(f)] if p.root == ir::Root::This => match fields.value(*f) { Some(v) => *e = v.clone(), None => known = false },
+                _ => known = false,
+            },
+            K::UnitParam(..) | K::Find { .. } | K::CountOf { .. } | K::AnyToken { .. } | K::Count(_) | K::Raw(_) | K::Case(..) | K::Acc => known = false,
+            _ => {}
+        });
+        if !known { return Ok(()); }
+        let cond = crate::fold::fold(&self.cx.m, &cond);
+        self.valid(cond, FaultKind::CONSTRAINT, span)
     }
 
     /// The case taken when none is named: one without fields of its own.
@@ -374,7 +398,7 @@ impl Lower<'_, '_> {
                 let v = self.expr(e, None)?;
                 let v = self.defined(v, e.span)?;
                 match (&v.ty, v.kind) {
-                    (Ty::Items(found, _), Vk::Path(p)) if **found == *elem => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 30)); self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
+                    (Ty::Items(found, _), Vk::Path(p)) if **found == *elem => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 24)); self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
                     (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => match elem { Elem::Unit(u) => { let u = *u; self.emit_raw(x, u, e.span) } _ => { self.emit(e.span, Emit::Bytes(x)); Ok(()) } },
                     (Ty::List(t, n), Vk::Pure(list)) if matches!(elem, Elem::Value(_)) => self.emit_values(list, &t.clone(), *n, element, owner, e.span),
                     (Ty::Error, _) => Err(Reported),
@@ -447,7 +471,7 @@ impl Lower<'_, '_> {
         let v = self.expr(e, None)?;
         let v = self.defined(v, e.span)?;
         match (&v.ty, v.kind) {
-            (Ty::Msg(u), Vk::Path(p)) if *u == unit => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 30)); self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
+            (Ty::Msg(u), Vk::Path(p)) if *u == unit => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 24)); self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
             (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
                 crate::val::OutKind::Built(b) => { self.out.extend(b.clone()); Ok(()) }
                 crate::val::OutKind::Pass { .. } => Err(self.err("E0429", e.span, "a changed message cannot stand inside another one")),

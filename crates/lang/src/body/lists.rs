@@ -42,7 +42,8 @@ impl Lower<'_, '_> {
         let (va, vb) = (self.defined(va, a.span)?, self.defined(vb, b.span)?);
         let ty = match self.join(&va.ty, &vb.ty) {
             Some(Ty::Int { bits, signed: false }) => if bits <= 32 { U32 } else { U64 },
-            Some(Ty::Lit) => U64,
+            // Small constants count in the narrower type, which widens by itself.
+            Some(Ty::Lit) => match &vb.kind { Vk::Pure(e) if x::as_int(e).is_some_and(|n| n < 1 << 31) => U32, _ => U64 },
             Some(Ty::Error) => return Err(Reported),
             _ => { let (p, q) = (va.ty, vb.ty); return Err(self.mismatch(&p, &q, span)); }
         };

@@ -51,7 +51,7 @@ impl Lower<'_, '_> {
                 let (made, block) = self.sub(|s| s.emit_unit(&fields));
                 made?;
                 let known = fields.given.iter().filter_map(|(m, g, _)| match g {
-                    Given::Value(e) => Some((m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 30) } else { m.ty.clone() }, e.clone()) })),
+                    Given::Value(e) => Some((m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() }, e.clone()) })),
                     Given::Source(_) | Given::Slices(_) => Some((m.name.clone(), Val::error())),
                 }).collect();
                 Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known }))
@@ -88,7 +88,21 @@ impl Lower<'_, '_> {
         for (n, e) in given {
             match self.given(&mut fields, n, e) { Ok(()) => {} Err(Reported) => failed = true }
         }
-        if failed { Err(Reported) } else { Ok(fields) }
+        if failed { return Err(Reported); }
+        self.fill_selectors(&mut fields);
+        Ok(fields)
+    }
+
+    /// A field by whose value a case is chosen need not be given: `switch kind { 1 => … }`.
+    fn fill_selectors(&mut self, fields: &mut Fields) {
+        for (s, n) in fields.cases.clone() {
+            let ir::FieldKind::Switch { cases } = &self.cx.m.units[fields.unit.index()].fields[s.index()].kind else { continue };
+            let Some(ir::Case { guard: ir::Guard::When(cond), .. }) = cases.get(n as usize) else { continue };
+            let Some((f, value)) = equality(cond) else { continue };
+            let Some(m) = self.cx.units[fields.unit.index()].by_field(f).cloned() else { continue };
+            let computed = self.cx.m.units[fields.unit.index()].fields[f.index()].computed.is_some();
+            if m.ty.is_plain() && !computed && fields.get(f).is_none() { fields.given.push((m, Given::Value(value), fields.span)); }
+        }
     }
 
     fn given(&mut self, fields: &mut Fields, n: &Ident, e: &Expr) -> R<()> {
@@ -205,5 +219,17 @@ impl Lower<'_, '_> {
             parts[i] = self.expr_as(e, &fields[i].1)?;
         }
         Ok(Val::pure(Ty::Record(r), ir::Expr::new(whole.ty, K::Make(parts))))
+    }
+}
+
+/// The first `field == constant` among alternatives.
+fn equality(cond: &ir::Expr) -> Option<(FieldId, ir::Expr)> {
+    match &*cond.kind {
+        K::Binary(ir::BinOp::Or, a, _) => equality(a),
+        K::Binary(ir::BinOp::Eq | ir::BinOp::EqCase, a, b) if crate::consts::is_literal(b) => match &*a.kind {
+            K::Read(p) if p.root == ir::Root::This => match p.steps.as_slice() { [ir::Step::Field(f)] => Some((*f, b.clone())), _ => None },
+            _ => None,
+        },
+        _ => None,
     }
 }

@@ -13,7 +13,7 @@ use wireloom_syntax::Diagnostic;
 impl Builder<'_, '_> {
     pub fn finish_computed(&mut self) {
         for (field, e) in std::mem::take(&mut self.computed) {
-            if self.counts(field, &e) { continue; }
+            if self.default(field, &e) || self.counts(field, &e) { continue; }
             let mut sum = Computed { lengths: vec![], plus: 0 };
             if self.sum(field, &e, 1, &mut sum).is_err() { continue; }
             if !self.is_used(field) { self.check(field, &sum, e.span); }
@@ -40,6 +40,19 @@ impl Builder<'_, '_> {
                 Err(r) => Err(r),
             },
         }
+    }
+
+    /// `_: bytes<9> of blank = " "`: sent when nothing is given.
+    fn default(&mut self, field: FieldId, e: &Expr) -> bool {
+        let (ast::ExprKind::Bytes(value), ir::FieldKind::Bytes { max, class, .. }) = (&*e.kind, &self.ir(field).kind) else { return false };
+        let fits = value.len() as u64 <= *max && class.as_ref().is_none_or(|c| value.iter().all(|b| c.has(*b)));
+        if fits {
+            let value = value.clone();
+            self.cx.units[self.id.index()].defaults.push((field, value));
+        } else {
+            self.cx.report(Diagnostic::error("E0425", e.span, "this is not a value of the field").label("too long, or a byte is not in its set"));
+        }
+        true
     }
 
     /// `count: u16 = len(items)` of a list that takes its count from this field: the builder counts.

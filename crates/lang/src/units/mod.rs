@@ -20,6 +20,8 @@ use wireloom_syntax::Diagnostic;
 pub struct UnitInfo {
     pub params: Vec<(String, Ty)>,
     pub members: Vec<Member>,
+    /// `_: bytes<9> of blank = " "`: what is sent for a field that is not given.
+    pub defaults: Vec<(ir::FieldId, Vec<u8>)>,
     /// Whether it was lowered without errors.
     pub ok: bool,
 }
@@ -48,7 +50,7 @@ impl Compiler<'_> {
             name: format!("{owner}.{}", u.name.name), doc: doc.to_string(), span: self.span(u.name.span), params: vec![], fields: vec![],
             body: vec![], tail: 0, streams: false, min: 0, max: 0, head_max: 0, first: ir::ByteSet::ALL,
         });
-        self.units.push(UnitInfo { params: vec![], members: vec![], ok: false });
+        self.units.push(UnitInfo { params: vec![], members: vec![], defaults: vec![], ok: false });
         let before = self.errors();
         self.unit_params(module, id, u);
         fields::Builder::new(self, id, module).unit(u);
