@@ -13,7 +13,32 @@ use wireloom_syntax::ast::{Expr, ExprKind, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
-    fn emit(&mut self, span: Span, e: Emit) { self.push(span, StmtKind::Emit(e)); }
+    fn emit(&mut self, span: Span, e: Emit) {
+        let first = match &e {
+            Emit::Bytes(x) => match &*x.kind { K::Bytes(b) if !b.is_empty() => ir::ByteSet::of(&b[..1]), _ => ir::ByteSet::ALL },
+            Emit::Number { radix, .. } => digits(*radix),
+            _ => ir::ByteSet::ALL,
+        };
+        self.emit_from(span, e, &first);
+    }
+
+    /// Writes something that begins with a byte of a set; two runs that would flow together are kept apart by the blank between them.
+    fn emit_from(&mut self, span: Span, e: Emit, first: &ir::ByteSet) {
+        if let Some((class, Some(b))) = self.run.take() {
+            if class.intersects(first) { self.separator(b, span); }
+        }
+        self.push(span, StmtKind::Emit(e));
+    }
+
+    fn separator(&mut self, b: u8, span: Span) {
+        let t = self.cx.lower_ty(&Ty::Bytes(1));
+        self.push(span, StmtKind::Emit(Emit::Bytes(ir::Expr::new(t, K::Bytes(vec![b])))));
+    }
+
+    /// Before and at the end of a loop's body it is not known what was written last.
+    fn settle_run(&mut self, span: Span) {
+        if let Some((_, Some(b))) = self.run.take() { self.separator(b, span); }
+    }
 
     fn emit_const(&mut self, bytes: &[u8], span: Span) {
         if bytes.is_empty() { return; }
@@ -159,6 +184,7 @@ impl Lower<'_, '_> {
                     }
                 }
                 self.emit(span, Emit::Number { value: v, radix: *radix, width: if *exact { *digits } else { 0 } });
+                if until.is_none() && !*exact { self.run = Some((self::digits(*radix), None)); }
                 self.delimiter(until.as_ref(), span);
                 Ok(())
             }
@@ -168,7 +194,9 @@ impl Lower<'_, '_> {
             FieldKind::Flag { value } => {
                 let Some(cond) = fields.value(f).cloned() else { return Ok(()) };
                 let value = value.clone();
+                let run = self.run;
                 let ((), then) = self.sub(|s| s.emit_const(&value, span));
+                self.run = run;
                 self.push(span, StmtKind::If { cond, then, other: vec![] });
                 Ok(())
             }
@@ -210,13 +238,18 @@ impl Lower<'_, '_> {
                 return Err(self.cx.report(Diagnostic::error("E0428", fields.span, format!("`{name}` must be given: it cannot be empty"))));
             }
             if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
+            // A run of blanks that may be empty is there to part its neighbours.
+            if let (Some((last, None)), Extent::Run, Some(own)) = (self.run, extent, class) {
+                self.run = Some((last, own.iter().find(|b| !last.has(*b))));
+            }
             return Ok(());
         };
         if !self.same_source(&v, ir_field) {
             self.valid_bytes(&v, *min, *max, class.as_ref(), extent, span)?;
         }
         self.length_agrees(fields, extent, &v, span)?;
-        self.emit(span, Emit::Bytes(v));
+        self.emit_from(span, Emit::Bytes(v), class.as_ref().unwrap_or(&ir::ByteSet::ALL));
+        if let (Extent::Run, Some(c)) = (extent, class) { self.run = Some((*c, None)); }
         if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
         Ok(())
     }
@@ -380,8 +413,13 @@ impl Lower<'_, '_> {
         match &*e.kind {
             ExprKind::List(es) => { for e in es { self.emit_item(elem, Some(element), owner, e)?; } Ok(()) }
             ExprKind::Comprehension { value, pattern, list, cond } => {
+                self.settle_run(e.span);
                 self.each(pattern, list, e.span, |s| {
-                    s.filtered(cond.as_ref(), e.span, |s| s.emit_item(elem, Some(element), owner, value).map(|_| Val::unit())).map(|_| ())
+                    s.filtered(cond.as_ref(), e.span, |s| {
+                        s.emit_item(elem, Some(element), owner, value)?;
+                        s.settle_run(e.span);
+                        Ok(Val::unit())
+                    }).map(|_| ())
                 })?;
                 Ok(())
             }
@@ -528,6 +566,13 @@ impl Lower<'_, '_> {
             },
         }
     }
+}
+
+/// The digits of a number written as text.
+fn digits(radix: u8) -> ir::ByteSet {
+    let mut set = ir::ByteSet::EMPTY;
+    for b in b"0123456789abcdefABCDEF" { if (*b as char).to_digit(u32::from(radix.clamp(2, 36))).is_some() { set.add(*b); } }
+    set
 }
 
 /// The path of `raw(…)`, also of one that may be absent.

@@ -48,7 +48,9 @@ impl Lower<'_, '_> {
             Item::Unit(u) => {
                 if self.pure_only() { return Err(self.involved(span)); }
                 let fields = self.fields_of(u, fields, span)?;
+                let outer = self.run.take();
                 let (made, block) = self.sub(|s| s.emit_unit(&fields));
+                self.run = outer;
                 made?;
                 let known = fields.given.iter().filter_map(|(m, g, _)| match g {
                     Given::Value(e) => Some((m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() }, e.clone()) })),

@@ -121,6 +121,8 @@ pub struct Lower<'c, 'a> {
     pub torn: Vec<(LocalId, Span)>,
     /// Most answers of the last `call all`.
     pub parts_max: u64,
+    /// While a message is written: the set whose run was written last, and the separator owed before more of the set.
+    pub run: Option<(ir::ByteSet, Option<u8>)>,
     /// Where the `out`s of the elements around lead.
     pub outlets: Vec<crate::apps::elements::Outlet>,
     /// Items being gathered as slices: what `raw` may be of.
@@ -133,7 +135,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![],
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, outlets: vec![], span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, run: None, outlets: vec![], span: Span::default(),
         }
     }
 
