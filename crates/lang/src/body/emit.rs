@@ -227,6 +227,7 @@ impl Lower<'_, '_> {
             let default = self.cx.units[fields.unit.index()].defaults.iter().find(|(d, _)| *d == f).map(|(_, v)| v.clone());
             if let Some(value) = default {
                 self.emit_const(&value, span);
+                if let (Extent::Run, Some(c)) = (extent, class) { self.run = Some((*c, None)); }
                 if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
                 return Ok(());
             }

@@ -22,8 +22,6 @@ pub struct UnitInfo {
     pub members: Vec<Member>,
     /// `_: bytes<9> of blank = " "`: what is sent for a field that is not given.
     pub defaults: Vec<(ir::FieldId, Vec<u8>)>,
-    /// What fields hold that nobody gives: `_: bytes<9> of blank = " "`.
-    pub defaults: Vec<(ir::FieldId, Vec<u8>)>,
     /// Whether it was lowered without errors.
     pub ok: bool,
 }

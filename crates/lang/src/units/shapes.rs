@@ -33,8 +33,9 @@ impl Builder<'_, '_> {
         if let Some(n) = head.name { self.member(n, id, ty.clone(), caseless); }
         if let Some(w) = head.within { self.within(id, &ty, w)?; }
         if let Some(c) = head.computed {
-            if ty.is_int() { self.computed.push((id, c.clone())); }
-            else { return Err(self.cx.error("E0425", c.span, "only an integer field can be computed")); }
+            let constant = matches!(ty, Ty::Bytes(_)) && matches!(&*c.kind, ast::ExprKind::Bytes(_));
+            if ty.is_int() || constant { self.computed.push((id, c.clone())); }
+            else { return Err(self.cx.error("E0425", c.span, "integers are computed, and bytes have a constant")); }
         }
         Ok(id)
     }
