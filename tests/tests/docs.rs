@@ -1,0 +1,255 @@
+//! The documentation is true: every program in it compiles and does what is said, every transcript is what the commands print, every
+//! diagnostic has its page, every metric is there.
+//!
+//! Marks behind the language of a block: ```` ```loom,check ```` compiles without a word; `test` also runs its `test` blocks, by the
+//! interpreter and by compiled code; `error=E0301` is refused with that code; `warn=W0902` compiles with that warning; `file=x.loom`
+//! is kept under that name for the blocks after it. ```` ```sh,transcript ````: lines that begin with `$ ` are commands, what
+//! follows is what they print; `…` stands for any text. `BLESS=1` writes transcripts and the pages of the codes anew.
+
+#[path = "docs/codes.rs"]
+mod codes;
+#[path = "docs/page.rs"]
+mod page;
+#[path = "docs/shell.rs"]
+mod shell;
+
+use page::{matches, Block, Page};
+use shell::Shell;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use wireloom_tests::{admin, free_port, root, servers, Client, Output, Process, Wireloom};
+
+pub fn blessing() -> bool {
+    std::env::var_os("BLESS").is_some()
+}
+
+/// Pages that people write.
+fn pages() -> Vec<PathBuf> {
+    ["docs", "examples"]
+        .iter()
+        .flat_map(|d| std::fs::read_dir(root().join(d)).into_iter().flatten().flatten())
+        .map(|e| e.path())
+        .chain([root().join("README.md")])
+        .filter(|p| p.extension().is_some_and(|e| e == "md"))
+        .collect()
+}
+
+fn wireloom(folder: &Path, args: &[&str]) -> Output {
+    Wireloom::command_with(args, |c| {
+        c.current_dir(folder);
+    })
+}
+
+/// What is wrong with a block of Wireloom.
+fn loom(block: &Block, folder: &Path) -> Result<(), String> {
+    let name = block.mark("file").map_or(format!("block_{}.loom", block.line), str::to_string);
+    std::fs::write(folder.join(&name), &block.text).expect("the folder is writable");
+    let checked = wireloom(folder, &["check", &name]);
+    let said = |code: &str| checked.text.contains(&format!("[{code}]"));
+    if let Some(code) = block.mark("error") {
+        return if checked.code == Some(1) && said(code) { Ok(()) } else { Err(format!("{code} was expected, not:\n{}", checked.text)) };
+    }
+    if checked.code != Some(0) {
+        return Err(checked.text);
+    }
+    match block.mark("warn") {
+        Some(code) if said(code) => {}
+        None if checked.text.contains(" 0 warnings") => {}
+        _ => return Err(format!("other warnings than expected:\n{}", checked.text)),
+    }
+    let formatted = wireloom(folder, &["fmt", "--check", &name]);
+    if formatted.code != Some(0) {
+        wireloom(folder, &["fmt", &name]);
+        let text = std::fs::read_to_string(folder.join(&name)).unwrap_or_default();
+        return Err(format!("not formatted; it should be:\n{text}"));
+    }
+    if block.mark("test").is_none() {
+        return if block.text.contains("\ntest \"") { Err("its tests are not run: mark it `test`".into()) } else { Ok(()) };
+    }
+    let tested = wireloom(folder, &["test", &name]);
+    if tested.code != Some(0) || tested.text.contains("\n0 passed") || tested.text.starts_with("0 passed") {
+        return Err(tested.text);
+    }
+    Ok(())
+}
+
+/// What the commands of a transcript really print, as the page would show it.
+fn transcript(block: &Block, shell: &mut Shell) -> (String, bool) {
+    let (mut real, mut same) = (String::new(), true);
+    let mut lines = block.text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let _ = writeln!(real, "{line}");
+        let Some(command) = line.strip_prefix("$ ") else { continue };
+        let mut command = command.to_string();
+        while command.ends_with('\\') {
+            let next = lines.next().unwrap_or_default();
+            let _ = writeln!(real, "{next}");
+            command = format!("{} {}", command.trim_end_matches('\\').trim_end(), next.trim());
+        }
+        let mut shown = Vec::new();
+        while let Some(line) = lines.next_if(|l| !l.starts_with("$ ")) {
+            shown.push(line);
+        }
+        let said = shell.run(&command);
+        let said: Vec<&str> = said.iter().map(String::as_str).collect();
+        let right = matches(&shown, &said);
+        same &= right;
+        for line in if right { shown } else { said } {
+            let _ = writeln!(real, "{line}");
+        }
+    }
+    (real, same)
+}
+
+/// Goes through a page from top to bottom; what is wrong with it.
+fn walk(path: &Path) -> Vec<String> {
+    let page = Page::read(path);
+    let mut shell = Shell::new(&path.file_stem().unwrap_or_default().to_string_lossy());
+    let (mut wrong, mut changed) = (Vec::new(), Vec::new());
+    for block in &page.blocks {
+        let problem = match block.language.as_str() {
+            "loom" if block.marks.is_empty() => Err("say what it is for: ```loom,check".to_string()),
+            "loom" if block.mark("fragment").is_some() => Ok(()),
+            "loom" => loom(block, shell.folder()),
+            "sh" if block.mark("transcript").is_some() => {
+                let (real, same) = transcript(block, &mut shell);
+                if !same && blessing() {
+                    changed.push((block.line, real));
+                    Ok(())
+                } else if same {
+                    Ok(())
+                } else {
+                    Err(format!("the commands print:\n{real}"))
+                }
+            }
+            _ => Ok(()),
+        };
+        if let Err(text) = problem {
+            wrong.push(format!("{}:{}: {text}", path.display(), block.line));
+        }
+    }
+    if !changed.is_empty() {
+        page.rewrite(&changed);
+    }
+    wrong
+}
+
+#[test]
+fn pages_are_true() {
+    if wireloom_tests::plain() {
+        return;
+    }
+    let all = pages();
+    assert!(all.len() >= 5, "the pages are there: {all:?}");
+    let wrong: Vec<String> = std::thread::scope(|s| {
+        let workers: Vec<_> = all.iter().map(|p| s.spawn(move || walk(p))).collect();
+        workers.into_iter().flat_map(|w| w.join().unwrap_or_else(|_| vec!["a page could not be read to its end".into()])).collect()
+    });
+    assert!(wrong.is_empty(), "{} problems\n\n{}", wrong.len(), wrong.join("\n\n"));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut broken = Vec::new();
+    for path in pages() {
+        let text = std::fs::read_to_string(&path).expect("a page");
+        for part in text.split("](").skip(1) {
+            let target = part.split(')').next().unwrap_or("");
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            if file.starts_with("http") {
+                continue;
+            }
+            let at = if file.is_empty() { path.clone() } else { path.parent().unwrap_or(Path::new(".")).join(file) };
+            let there = std::fs::read_to_string(&at).is_ok_and(|t| heading.is_empty() || headings(&t).any(|h| h == heading));
+            if !there && !at.is_dir() {
+                broken.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// The anchors of a page's headings.
+fn headings(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.lines().filter(|l| l.starts_with('#')).map(|l| {
+        let words = l.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        words.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
+    })
+}
+
+/// The programs under `examples` are formatted, compile without a word and pass their tests.
+#[test]
+fn examples_work() {
+    if wireloom_tests::plain() {
+        return;
+    }
+    let folder = root().join("examples");
+    let mut names: Vec<String> =
+        std::fs::read_dir(&folder).expect("examples").flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.retain(|n| n.ends_with(".loom"));
+    assert!(names.len() >= 4, "{names:?}");
+    let table = std::fs::read_to_string(folder.join("README.md")).expect("examples/README.md");
+    for name in &names {
+        let said = |args: &[&str]| wireloom(&folder, &[args, &[name]].concat());
+        let checked = said(&["check"]);
+        assert!(checked.code == Some(0) && checked.text.contains(" 0 warnings"), "{}", checked.text);
+        assert_eq!(said(&["fmt", "--check"]).code, Some(0), "{name} is not formatted");
+        let tested = said(&["test"]);
+        assert!(tested.code == Some(0) && !tested.out.starts_with("0 passed"), "{name}: {}", tested.text);
+        assert!(table.contains(name.as_str()), "examples/README.md does not list {name}");
+    }
+}
+
+#[test]
+fn every_code_has_its_page() {
+    if !wireloom_tests::plain() {
+        codes::check();
+    }
+}
+
+/// Every metric that the page of operations names is there, and every metric that is there is named; so with `/status`.
+#[test]
+fn metrics_are_those_of_the_page() {
+    if wireloom_tests::plain() {
+        return;
+    }
+    let port = free_port();
+    let backend = Wireloom::run("kv_server", &[]);
+    let proxy = Wireloom::run("memcached_proxy", &["--set", &servers(&[backend.port]), "--admin", &port.to_string()]);
+    Client::connect(proxy.port).send("nonsense\r\nset k 0 0 1\r\nx\r\nset k 0 0 1\r\nxyz\r\n").expect("ERROR\r\nSTORED\r\nCLIENT_ERROR");
+    let text = std::fs::read_to_string(root().join("docs/operations.md")).expect("docs/operations.md");
+    let mut named: Vec<&str> = text.split('`').filter(|w| w.starts_with("wireloom_")).map(|w| w.split('{').next().unwrap_or(w)).collect();
+    named.sort_unstable();
+    named.dedup();
+    let metrics = admin::metrics(port);
+    let mut there: Vec<&str> = metrics.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    there.sort_unstable();
+    assert_eq!(named, there, "docs/operations.md and /metrics differ");
+    let status = admin::status(port);
+    let keys = |v: &serde_json::Value| v.as_object().map(|o| o.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
+    let app = &status["apps"][0];
+    for key in [keys(&status), keys(&status["memory"]), keys(app), keys(&app["ports"][1]), keys(&app["ports"][1]["backends"][0])].concat() {
+        assert!(text.contains(&format!("`{key}`")), "docs/operations.md does not name `{key}` of /status");
+    }
+}
+
+/// Every option of a port that the page names is taken by the command line.
+#[test]
+fn port_options_are_those_of_the_page() {
+    if wireloom_tests::plain() {
+        return;
+    }
+    let text = std::fs::read_to_string(root().join("docs/operations.md")).expect("docs/operations.md");
+    let rows = text.lines().skip_while(|l| !l.starts_with("| option ")).skip(2).take_while(|l| l.starts_with('|'));
+    let mut options: Vec<String> = rows.filter_map(|r| r.split('`').nth(1)).map(str::to_string).collect();
+    assert_eq!(options.len(), 10, "{options:?}");
+    let bad = Wireloom::command(&["run", "apps/static_web.loom", "--set", "client.nonsense=5"]);
+    assert!(bad.code == Some(1) && bad.text.contains("no such option"), "{}", bad.text);
+    let sets: Vec<String> = options
+        .drain(..)
+        .flat_map(|o| ["--set".to_string(), format!("client.{o}={}", if o.contains("time") { "5s" } else { "5" })])
+        .collect();
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    let mut web: Process = Wireloom::run("static_web", &sets);
+    web.kill();
+}

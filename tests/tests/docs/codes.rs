@@ -1,0 +1,111 @@
+//! The pages of the codes, `docs/errors/CODE.md`: made from the compiler's own table (`wireloom explain`) and from what it says to
+//! each code's example. `BLESS=1 cargo test -p wireloom-tests --test docs codes` writes them anew.
+
+use crate::blessing;
+use std::fmt::Write;
+use std::path::Path;
+use wireloom_tests::{root, Wireloom};
+
+const MADE: &str = "<!-- Made from the compiler's table of codes by tests/tests/docs/codes.rs; do not edit. -->\n";
+
+const GROUPS: &[(&str, &str)] = &[
+    ("E00", "Files and characters"),
+    ("E01", "Syntax"),
+    ("E02", "Names"),
+    ("E03", "Types"),
+    ("E04", "Units and grammars"),
+    ("E05", "Bounds and termination"),
+    ("E06", "Protocols, ports and handlers"),
+    ("E07", "State and tables"),
+    ("W09", "Warnings"),
+];
+
+struct Explained {
+    title: String,
+    text: String,
+    example: String,
+}
+
+fn explain(code: &str) -> Explained {
+    let out = Wireloom::command(&["explain", code]);
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    let (head, example) = out.out.split_once("\n\nFor example:\n\n").unwrap_or((&out.out, ""));
+    let (title, text) = head.split_once("\n\n").unwrap_or((head, ""));
+    let title = title.split_once(": ").map_or(title, |t| t.1).to_string();
+    let example = example.lines().map(|l| format!("{}\n", l.strip_prefix("    ").unwrap_or(l))).collect();
+    Explained { title, text: text.trim_end().to_string(), example }
+}
+
+/// What the compiler says to the example.
+fn said(folder: &Path, code: &str, example: &str) -> String {
+    std::fs::write(folder.join("example.loom"), example).expect("the folder is writable");
+    let out = Wireloom::command_with(&["check", "example.loom"], |c| {
+        c.current_dir(folder);
+    });
+    let shown = format!("[{code}]");
+    assert!(out.text.contains(&shown), "the example of {code} has not that error:\n{example}\n{}", out.text);
+    assert_eq!(out.code, Some(if code.starts_with('E') { 1 } else { 0 }), "{code}: {}", out.text);
+    // Only the diagnostic that the page is about: an example may have others in its wake.
+    let one = out.text.split("\n\n").find(|d| d.contains(&shown)).unwrap_or(&out.text);
+    format!("{}\n", one.trim_end())
+}
+
+fn page(folder: &Path, code: &str) -> (String, String) {
+    let e = explain(code);
+    let mut out = format!("{MADE}\n# {code}: {}\n\n{}\n", e.title, e.text);
+    if !e.example.is_empty() {
+        let _ = write!(out, "\nFor example, this has it:\n\n```text\n{}```\n\nThe compiler says:\n\n```text\n{}```\n", e.example, said(folder, code, &e.example));
+    }
+    out.push_str("\n[All codes](README.md)\n");
+    (e.title, out)
+}
+
+fn index(codes: &[(String, String)]) -> String {
+    let mut out = format!(
+        "{MADE}\n# Diagnostics\n\nEvery diagnostic has a code that never changes its meaning. `wireloom explain CODE` prints the same as these pages; \
+         `wireloom explain codes`\nlists all codes. Codes with E are errors: nothing runs. Codes with W are warnings. `wireloom check --json` gives \
+         diagnostics as JSON, one per line.\n"
+    );
+    for (prefix, title) in GROUPS {
+        let _ = write!(out, "\n## {title}\n\n| code | meaning |\n|---|---|\n");
+        for (code, title) in codes.iter().filter(|(c, _)| c.starts_with(prefix)) {
+            let _ = writeln!(out, "| [{code}]({code}.md) | {title} |");
+        }
+    }
+    out
+}
+
+fn compare(path: &Path, wanted: &str, stale: &mut Vec<String>) {
+    if blessing() {
+        std::fs::write(path, wanted).expect("the pages are writable");
+    } else if std::fs::read_to_string(path).unwrap_or_default() != wanted {
+        stale.push(path.display().to_string());
+    }
+}
+
+pub fn check() {
+    let list = Wireloom::command(&["explain", "codes"]);
+    let codes: Vec<&str> = list.out.lines().filter_map(|l| l.split(' ').next()).collect();
+    assert!(codes.len() > 50, "{}", list.text);
+    let folder = std::env::temp_dir().join(format!("wireloom-docs-{}-codes", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+    let pages = root().join("docs/errors");
+    std::fs::create_dir_all(&pages).expect("the pages are writable");
+    let (mut stale, mut titles) = (Vec::new(), Vec::new());
+    for code in &codes {
+        let (title, text) = page(&folder, code);
+        compare(&pages.join(format!("{code}.md")), &text, &mut stale);
+        titles.push((code.to_string(), title));
+    }
+    titles.sort();
+    compare(&pages.join("README.md"), &index(&titles), &mut stale);
+    for entry in std::fs::read_dir(&pages).expect("the pages").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let known = name == "README.md" || name.strip_suffix(".md").is_some_and(|c| codes.contains(&c));
+        if !known {
+            stale.push(format!("{name}: there is no such code"));
+        }
+    }
+    std::fs::remove_dir_all(&folder).ok();
+    assert!(stale.is_empty(), "not up to date; `BLESS=1 cargo test -p wireloom-tests --test docs codes` writes them anew:\n{}", stale.join("\n"));
+}
