@@ -161,7 +161,7 @@ impl Wireloom {
     }
 }
 
-/// What a command has said, and how it ended (None: by a signal, or after 60 s).
+/// What a command has said, and how it ended (None: by a signal, or after 20 s).
 pub struct Output {
     pub code: Option<i32>,
     /// Standard output.
@@ -184,12 +184,16 @@ impl Wireloom {
     }
 }
 
-/// Runs a command to its end, at most 60 s.
+/// Runs a command to its end, at most 20 s.
 pub fn finish(command: &mut Command) -> Output {
+    finish_within(command, Duration::from_secs(20))
+}
+
+pub fn finish_within(command: &mut Command, time: Duration) -> Output {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + time;
     let status = loop {
         if let Some(status) = child.try_wait().expect("the child is ours") {
             break status.code();

@@ -197,10 +197,13 @@ fn two_apps_in_one_process() {
     Client::connect(kv).send("set k 0 0 1\r\nx\r\nget k\r\n").expect("STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
     process.signal(libc::SIGTERM);
     assert_eq!(process.exit_code(Duration::from_secs(5)), Some(0), "{}", process.output());
-    // The same port twice cannot be.
+    // The same port twice cannot be, in one process or in two.
     let port = format!("port={}", free_port());
     let out = Wireloom::command(&["run", "apps/static_web.loom", "apps/kv_server.loom", "--set", &format!("static_web.{port}"), "--set", &format!("kv_server.{port}")]);
-    refused(&out, &[]);
+    refused(&out, &["in use"]);
+    let first = Wireloom::run("static_web", &[]);
+    let out = Wireloom::command(&["run", "apps/static_web.loom", "--set", &format!("port={}", first.port)]);
+    refused(&out, &[&first.port.to_string(), "in use"]);
 }
 
 /// From the start to the first served request: warm under 100 ms, by either engine.

@@ -3,7 +3,7 @@
 //! none twice. `SOAK=<messages>` sets the size (100,000 by default).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wireloom_tests::memcached::binary::{op, Packet};
 use wireloom_tests::{servers, Client, Process, Wireloom};
@@ -50,6 +50,7 @@ struct Talker {
     random: Random,
     /// Values sent so far; each value is used once.
     sequence: u64,
+    own_errors: u64,
     tally: Arc<Tally>,
 }
 
@@ -127,8 +128,13 @@ impl Talker {
             assert!(Instant::now() < until, "the run does not come to its end");
             let (say, asked) = if self.id % 2 == 0 { self.text_batch() } else { self.binary_batch() };
             self.client.send(say);
+            let errors = self.own_errors;
             for a in &asked {
                 self.hear(a);
+            }
+            if self.own_errors > errors {
+                // As a real client would: no use in asking a lost server as fast as it can be refused.
+                std::thread::sleep(Duration::from_millis(2));
             }
             self.tally.answered.fetch_add(asked.len() as u64, Relaxed);
         }
@@ -164,7 +170,8 @@ impl Talker {
         }
     }
 
-    fn error_if(&self, error: bool) {
+    fn error_if(&mut self, error: bool) {
+        self.own_errors += u64::from(error);
         self.tally.errors.fetch_add(u64::from(error), Relaxed);
     }
 
@@ -221,7 +228,11 @@ fn faults(mut backends: Vec<Process>, tally: &Tally, end: &AtomicBool) {
     }
 }
 
+/// One run at a time: each keeps all cores busy.
+static ALONE: Mutex<()> = Mutex::new(());
+
 fn soak(options: &[&str]) {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let messages: u64 = std::env::var("SOAK").ok().and_then(|n| n.replace('_', "").parse().ok()).unwrap_or(100_000);
     let backends: Vec<Process> = (0..4).map(|_| Process::memcached()).collect();
     let list = servers(&backends.iter().map(|b| b.port).collect::<Vec<_>>());
@@ -238,7 +249,7 @@ fn soak(options: &[&str]) {
     let talkers: Vec<_> = (0..CLIENTS)
         .map(|id| {
             let random = Random(0x9e37_79b9 * (id as u64 + 1));
-            let mut talker = Talker { id, client: Client::connect(proxy.port), random, sequence: 0, tally: tally.clone() };
+            let mut talker = Talker { id, client: Client::connect(proxy.port), random, sequence: 0, own_errors: 0, tally: tally.clone() };
             std::thread::spawn(move || talker.run(messages))
         })
         .collect();
