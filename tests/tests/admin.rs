@@ -52,14 +52,27 @@ fn counts_match_the_traffic() {
     let backends = text["backends"].as_array().expect("backends");
     assert_eq!(backends.iter().filter_map(|b| b["requests"].as_u64()).sum::<u64>(), 200);
     assert!(backends.iter().all(|b| b["up"] == true && b["load"] == 0), "{status}");
-    let counters = &status["apps"][0]["counters"];
-    assert_eq!((&counters["gets"], &counters["multigets"], &counters["writes"]), (&100.into(), &50.into(), &50.into()), "{status}");
+    eventually("the program's counters", || {
+        let counters = &admin::status(page)["apps"][0]["counters"];
+        (&counters["gets"], &counters["multigets"], &counters["writes"]) == (&100.into(), &50.into(), &50.into())
+    });
     let metrics = admin::metrics(page);
     assert_eq!(admin::sample(&metrics, "wireloom_requests_total{app=\"memcached_proxy\",port=\"client\"}"), 150);
     assert_eq!(admin::sample(&metrics, "wireloom_counter_total{app=\"memcached_proxy\",name=\"writes\"}"), 50);
     assert_eq!(admin::sample(&metrics, "wireloom_request_seconds_count"), 150);
     drop(clients);
     eventually("connections are closed", || admin::port_of(&admin::status(page), "client")["open"] == 0);
+}
+
+#[test]
+fn counters_of_the_interpreter_are_shown_too() {
+    let page = free_port();
+    let kv = Wireloom::run("kv_server", &["--interpret", "--admin", &format!("127.0.0.1:{page}")]);
+    Client::connect(kv.port).send("set k 0 0 1\r\nx\r\nget k\r\nget none\r\n").expect("STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\nEND\r\n");
+    eventually("the program's counters", || {
+        let counters = &admin::status(page)["apps"][0]["counters"];
+        (&counters["gets"], &counters["hits"], &counters["sets"]) == (&2.into(), &1.into(), &1.into())
+    });
 }
 
 #[test]
