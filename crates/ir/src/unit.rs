@@ -40,6 +40,9 @@ pub struct Unit {
     pub tail: u32,
     /// Whether there are `stream` fields (then it is never held whole).
     pub streams: bool,
+    /// `limit 16MiB`: the largest message, where the fields' maxima add up to more than a program will hold. Longer ones are
+    /// `too_long`. Only for message units.
+    pub limit: Option<u64>,
     /// Bytes: smallest, and largest without `stream` fields.
     pub min: u64,
     pub max: u64,

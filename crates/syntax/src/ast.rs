@@ -135,6 +135,8 @@ pub enum FieldKind {
     Order { big: bool },
     /// `let total = a + b`
     Let { name: Ident, ty: Option<Type>, value: Expr },
+    /// `limit 16MiB`: the largest message of the unit
+    Limit(Expr),
     /// `require e else fault_name`
     Require { cond: Expr, or: Option<Ident> },
     /// `"\r\n"`, `"\r\n" or "\n"` (the first is what is sent); `else`: the fault when the bytes differ

@@ -68,8 +68,9 @@ pub fn analyze(m: &mut Module) -> Vec<Finding> {
         let (head_max, culprit) = tail::head_max(m, &facts, rule, id);
         let streams = tail::natural_rule(m, id) == Rule::Streams;
         let unit = &mut m.units[u];
-        (unit.tail, unit.streams, unit.head_max) = (tail, streams, head_max);
-        (unit.min, unit.max, unit.first) = (fact.min, fact.max, fact.first_or_all());
+        let limit = unit.limit.unwrap_or(u64::MAX);
+        (unit.tail, unit.streams, unit.head_max) = (tail, streams, head_max.min(limit));
+        (unit.min, unit.max, unit.first) = (fact.min, fact.max.min(limit), fact.first_or_all());
         check::head(m, id, rule, culprit, &mut findings);
     }
     check::units(m, &facts, &mut findings);

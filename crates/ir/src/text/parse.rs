@@ -414,7 +414,7 @@ impl Parser {
     fn unit(&mut self) -> Res<Unit> {
         let mut u = Unit {
             name: self.str()?, doc: String::new(), span: Span::default(), params: Vec::new(), fields: Vec::new(), body: Vec::new(), tail: 0,
-            streams: false, min: 0, max: 0, head_max: 0, first: ByteSet::EMPTY,
+            streams: false, limit: None, min: 0, max: 0, head_max: 0, first: ByteSet::EMPTY,
         };
         self.braces(|p| {
             let word = p.any_word()?;
@@ -430,6 +430,7 @@ impl Parser {
                     p.word("bits")?;
                     u.params.push(UnitParam { name, ty, shift, bits: p.num()? });
                 }
+                "limit" => u.limit = Some(p.num()?),
                 "measure" => {
                     p.word("tail")?;
                     u.tail = p.num()?;

@@ -287,6 +287,7 @@ impl Printer<'_> {
         self.braces(&format!("unit {}", string(&u.name)), &span(&u.span), &mut |p| {
             if !u.doc.is_empty() { p.line(&format!("doc {};", string(&u.doc))) }
             for q in &u.params { let line = format!("param {}: {} shift {} bits {};", string(&q.name), p.ty(q.ty), q.shift, q.bits); p.line(&line) }
+            if let Some(n) = u.limit { p.line(&format!("limit {n};")) }
             p.line(&format!("measure tail {}{} min {} max {} head_max {} first {};", u.tail, if u.streams { " streams" } else { "" }, u.min, u.max, u.head_max, set(&u.first)));
             for (n, f) in u.fields.iter().enumerate() { p.field(id, n, f) }
             let body: Vec<String> = u.body.iter().map(|f| p.field_ref(Some(id), *f)).collect();

@@ -84,6 +84,11 @@ impl<'c, 'a> Builder<'c, 'a> {
                 self.seq.push(id);
                 Ok(())
             }
+            ast::FieldKind::Limit(e) => {
+                let n = self.cx.const_u64(self.module, e)?;
+                self.cx.m.units[self.id.index()].limit = Some(n);
+                Ok(())
+            }
             ast::FieldKind::Recover { until, length } => {
                 self.end_bits();
                 let how = match (until, length) {

@@ -48,7 +48,7 @@ impl Compiler<'_> {
         let owner = self.names.modules[module].name.clone();
         self.m.units.push(ir::Unit {
             name: format!("{owner}.{}", u.name.name), doc: doc.to_string(), span: self.span(u.name.span), params: vec![], fields: vec![],
-            body: vec![], tail: 0, streams: false, min: 0, max: 0, head_max: 0, first: ir::ByteSet::ALL,
+            body: vec![], tail: 0, streams: false, limit: None, min: 0, max: 0, head_max: 0, first: ir::ByteSet::ALL,
         });
         self.units.push(UnitInfo { params: vec![], members: vec![], defaults: vec![], ok: false });
         let before = self.errors();

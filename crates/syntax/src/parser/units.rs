@@ -71,6 +71,7 @@ impl Parser<'_> {
                 let cond = self.expr_no_else()?;
                 Ok(FieldKind::Require { cond, or: self.or_fault()? })
             }
+            "limit" => self.limit_field(),
             "recover" => self.recover_field(),
             "checksum" => self.not_yet("`checksum`"),
             _ => {
@@ -80,6 +81,12 @@ impl Parser<'_> {
                 })
             }
         }
+    }
+
+    /// `limit 16MiB`
+    fn limit_field(&mut self) -> P<FieldKind> {
+        self.bump();
+        Ok(FieldKind::Limit(self.expr()?))
     }
 
     fn recover_field(&mut self) -> P<FieldKind> {
