@@ -224,14 +224,14 @@ const wl_program *wireloom_program(void);
 
 /* Bytes of one input: buf[pos..n] are not yet used; eof: no more follow n. Between calls the runtime may add bytes, move the
  * buffer and drop bytes before pos, as long as pos still names the same byte. A window must be able to hold message_max bytes. */
-typedef struct wl_window { const uint8_t *buf; uint32_t pos, n, eof, _pad; } wl_window;
+typedef struct wl_window { const uint8_t *buf; uint32_t pos, n, eof, messages /* counted up by run() for each one taken */; } wl_window;
 
 enum { WL_G_DRY = 0,    /* input `at->input` needs more bytes (or its end); all of its message is still in the window */
        WL_G_FULL = 1,   /* the output has no room for one more message (message_max bytes are always enough)          */
        WL_G_DONE = 2,   /* all inputs have ended and all is written                                                   */
        WL_G_BAD = 3 };  /* `at`: input, fault, place (malformed, truncated, or a key below the one before it)         */
 
-typedef struct wl_merge_at { uint32_t input, fault, place, used /* bytes written to out by this call */; } wl_merge_at;
+typedef struct wl_merge_at { uint32_t input, fault, place, used /* bytes written to out by this call */, messages /* and messages */; } wl_merge_at;
 
 typedef struct wl_merge {
     uint64_t state_size;        /* bytes of state, zeroed before the first call */

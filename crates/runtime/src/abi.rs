@@ -312,6 +312,51 @@ pub struct wl_program {
 /// Type of the symbol `wireloom_program`.
 pub type ProgramFn = unsafe extern "C" fn() -> *const wl_program;
 
+pub const WL_G_DRY: c_int = 0;
+pub const WL_G_FULL: c_int = 1;
+pub const WL_G_DONE: c_int = 2;
+pub const WL_G_BAD: c_int = 3;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct wl_window {
+    pub buf: *const u8,
+    pub pos: u32,
+    pub n: u32,
+    pub eof: u32,
+    pub messages: u32,
+}
+
+impl Default for wl_window {
+    fn default() -> Self {
+        wl_window { buf: std::ptr::null(), pos: 0, n: 0, eof: 0, messages: 0 }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct wl_merge_at {
+    pub input: u32,
+    pub fault: u32,
+    pub place: u32,
+    pub used: u32,
+    pub messages: u32,
+}
+
+pub type MergeFn = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut wl_window, u32, *mut u8, u32, *mut wl_merge_at) -> c_int;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wl_merge {
+    pub state_size: u64,
+    pub inputs: u32,
+    pub message_max: u32,
+    pub run: Option<MergeFn>,
+}
+
+/// Type of the symbol `wireloom_merges`.
+pub type MergesFn = unsafe extern "C" fn(*mut u32) -> *const wl_merge;
+
 #[cfg(test)]
 #[path = "abi_test.rs"]
 mod tests;

@@ -30,6 +30,9 @@ fn ours() -> Vec<Layout> {
         layout!(wl_param: u, b, ep),
         layout!(wl_core: host = host, rt = rt, state = state, shared = shared, param = param, port = port, now = now,
             wall = wall, seed = seed, index = index, cores = cores, out = out, self_ = self),
+        layout!(wl_window: buf, pos, n, eof, messages),
+        layout!(wl_merge_at: input, fault, place, used, messages),
+        layout!(wl_merge: state_size, inputs, message_max, run),
         layout!(wl_unit: view_size, head_max, whole_max, parse, tail),
         layout!(wl_program: abi = abi, units = units, handlers = handlers, frame_size = frame_size,
             state_size = state_size, shared_size = shared_size, session_size = session_size, _pad = _pad, self_ = self,
@@ -44,7 +47,8 @@ fn constants() -> Vec<(&'static str, i64)> {
         WL_M_UNTIL_EOF, WL_M_IN_STEP, WL_TAIL_NONE, WL_TAIL_REQ, WL_TAIL_REP, WL_F_NONE, WL_F_MALFORMED, WL_F_TOO_LONG,
         WL_F_TRUNCATED, WL_F_CONSTRAINT, WL_F_INDEX, WL_F_DIVISION, WL_F_NONE_VALUE, WL_F_LOST, WL_F_REFUSED,
         WL_F_TIMEOUT, WL_F_BAD_REPLY, WL_F_OVERLOAD, WL_F_IDLE, WL_F_FULL, WL_F_CANCELLED, WL_F_NO_REPLY, WL_F_USER,
-        WL_S_OK, WL_T_DONE, WL_T_SUSPEND, WL_T_FAULT, WL_C_HOLD, WL_C_HOLD_REQ, WL_R_CLOSE, WL_R_NOTHING)
+        WL_S_OK, WL_T_DONE, WL_T_SUSPEND, WL_T_FAULT, WL_C_HOLD, WL_C_HOLD_REQ, WL_R_CLOSE, WL_R_NOTHING, WL_G_DRY,
+        WL_G_FULL, WL_G_DONE, WL_G_BAD)
 }
 
 /// A C program that prints one line per struct, field and constant.

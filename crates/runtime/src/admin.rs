@@ -110,7 +110,12 @@ fn sum(stats: &[CoreStats], f: impl Fn(&CoreStats) -> u64) -> u64 {
 }
 
 fn faults(stats: &[CoreStats], app: usize) -> Vec<(u32, u32, u64)> {
-    let mut all: Vec<(u32, u32, u64)> = stats.iter().flat_map(|c| c.apps[app].faults.list()).collect();
+    let mut all: Vec<(u32, u32, u64)> = stats
+        .iter()
+        .map(|c| &c.apps[app])
+        .flat_map(|a| a.merges.iter().map(|m| &m.faults).chain([&a.faults]))
+        .flat_map(crate::stats::FaultTable::list)
+        .collect();
     all.sort_unstable();
     all.dedup_by(|b, a| {
         let same = (a.0, a.1) == (b.0, b.1);
@@ -160,12 +165,29 @@ fn app_status(i: usize, a: &App, stats: &[CoreStats]) -> Value {
         .map(|(k, p, n)| json!({"kind": a.fault_name(*k), "place": a.place_name(*p), "count": n}))
         .collect();
     let ports: Vec<Value> = (0..a.desc.ports.len()).map(|p| port_status(i, p, a, stats)).collect();
+    let merges: Vec<Value> = (0..a.desc.merges.len()).map(|m| merge_status(i, m, a, stats)).collect();
     json!({
         "app": a.desc.app,
         "ports": ports,
+        "merges": merges,
         "faults": faults,
         "counters": counters,
         "latency_us": { "p50": us(0.5), "p90": us(0.9), "p99": us(0.99), "p999": us(0.999) },
+    })
+}
+
+fn merge_status(i: usize, m: usize, a: &App, stats: &[CoreStats]) -> Value {
+    let all = |f: fn(&crate::stats::MergeStats) -> &crate::stats::Cell| sum(stats, |c| f(&c.apps[i].merges[m]).get());
+    json!({
+        "merge": a.desc.merges[m].name,
+        "inputs": a.desc.merges[m].inputs,
+        "runs": all(|s| &s.runs),
+        "failed": all(|s| &s.failed),
+        "active": all(|s| &s.active),
+        "messages_in": all(|s| &s.messages_in),
+        "messages_out": all(|s| &s.messages_out),
+        "bytes_in": all(|s| &s.bytes_in),
+        "bytes_out": all(|s| &s.bytes_out),
     })
 }
 
@@ -228,6 +250,7 @@ impl<'a> Family<'a> {
 pub fn metrics(apps: &[Arc<App>], stats: &[CoreStats]) -> String {
     let mut out = String::new();
     port_metrics(&mut out, apps, stats);
+    merge_metrics(&mut out, apps, stats);
     backend_metrics(&mut out, apps, stats);
     let mut f = Family::new(&mut out, "wireloom_faults_total", "counter", "Faults by kind and place.");
     for (i, a) in apps.iter().enumerate() {
@@ -253,6 +276,30 @@ pub fn metrics(apps: &[Arc<App>], stats: &[CoreStats]) -> String {
     let mut f = Family::new(&mut out, "wireloom_accept_failures_total", "counter", "Connections not accepted for want of descriptors.");
     f.add(&[], sum(stats, |c| c.accept_failed.get()));
     out
+}
+
+fn merge_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
+    type Get = fn(&crate::stats::MergeStats) -> &crate::stats::Cell;
+    let families: [(&str, &str, &str, Get); 7] = [
+        ("wireloom_merge_runs_total", "counter", "Merges begun.", |s| &s.runs),
+        ("wireloom_merge_failed_total", "counter", "Merges that ended with a fault.", |s| &s.failed),
+        ("wireloom_merge_active", "gauge", "Merges going on now.", |s| &s.active),
+        ("wireloom_merge_messages_in_total", "counter", "Messages merged.", |s| &s.messages_in),
+        ("wireloom_merge_messages_out_total", "counter", "Messages that came out.", |s| &s.messages_out),
+        ("wireloom_merge_received_bytes_total", "counter", "Bytes of the inputs.", |s| &s.bytes_in),
+        ("wireloom_merge_sent_bytes_total", "counter", "Bytes that came out.", |s| &s.bytes_out),
+    ];
+    if apps.iter().all(|a| a.desc.merges.is_empty()) {
+        return;
+    }
+    for (name, kind, help, get) in families {
+        let mut f = Family::new(out, name, kind, help);
+        for (i, a) in apps.iter().enumerate() {
+            for (m, merge) in a.desc.merges.iter().enumerate() {
+                f.add(&[("app", &a.desc.app), ("merge", &merge.name)], sum(stats, |c| get(&c.apps[i].merges[m]).get()));
+            }
+        }
+    }
 }
 
 fn port_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {

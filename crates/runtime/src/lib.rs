@@ -2,7 +2,7 @@
 //! descriptions and settings; out goes service on sockets: one thread per core, run to completion.
 //!
 //! Stages: `params` resolves settings → `core::app` makes an [`App`] → `server` starts cores, signals and the admin
-//! page → each [`core::Core`] takes events from an `engine`, parses, runs handlers, moves requests and replies →
+//! page → each [`core::Core`] takes events from an `engine`, parses, runs handlers, moves requests and replies, beside which `merge` nodes combine sorted streams →
 //! `sim` is the same core over the memory engine with virtual time, for tests.
 
 pub mod abi;
@@ -12,6 +12,7 @@ pub mod core;
 pub mod engine;
 pub mod error;
 pub mod hashing;
+pub mod merge;
 pub mod params;
 pub mod program;
 pub mod server;

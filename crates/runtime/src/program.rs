@@ -65,12 +65,39 @@ impl Unit {
     }
 }
 
+/// A merge node's function.
+#[derive(Clone, Copy)]
+pub struct Merge {
+    pub state_size: usize,
+    pub inputs: usize,
+    pub message_max: usize,
+    run: MergeFn,
+    this: *mut c_void,
+}
+
+// SAFETY: as for `Program`: a function and the program's own pointer, used with one state per task.
+unsafe impl Send for Merge {}
+// SAFETY: as above.
+unsafe impl Sync for Merge {}
+
+impl Merge {
+    /// Merges until an input runs dry or the output is full; answers WL_G_*.
+    /// # Safety
+    /// `state` has `state_size` bytes, aligned to 8, zeroed before the first call; each window names valid bytes.
+    pub unsafe fn run(&self, state: *mut c_void, windows: &mut [wl_window], out: &mut [u8], at: &mut wl_merge_at) -> i32 {
+        let cap = out.len().min(u32::MAX as usize) as u32;
+        // SAFETY: the caller vouches for the state and the windows, the program for the function.
+        unsafe { (self.run)(self.this, state, windows.as_mut_ptr(), windows.len() as u32, out.as_mut_ptr(), cap, at) }
+    }
+}
+
 /// A loaded program. Cheap to copy around by reference; lives as long as the process (shared objects are not closed:
 /// their code may be on the stack of another core).
 #[derive(Clone)]
 pub struct Program {
     table: *const wl_program,
     units: Vec<Unit>,
+    merges: Vec<Merge>,
 }
 
 // SAFETY: the table is immutable, and the ABI asks of a program that its functions can be called from several cores
@@ -105,7 +132,7 @@ impl Program {
             let view_size = (u.view_size as usize).max(std::mem::size_of::<wl_parser>());
             units.push(Unit { view_size, head_max: u.head_max as usize, whole_max: u.whole_max as usize, parse: u.parse, tail: u.tail, this: t.self_, index: i });
         }
-        Ok(Program { table, units })
+        Ok(Program { table, units, merges: Vec::new() })
     }
 
     /// Loads a compiled program.
@@ -134,12 +161,42 @@ impl Program {
         // SAFETY: the one exported symbol has this type (wireloom.h).
         let f: ProgramFn = unsafe { std::mem::transmute::<*mut c_void, ProgramFn>(sym) };
         // SAFETY: generated code; the table is static.
-        unsafe { Program::from_table(f()) }
+        let program = unsafe { Program::from_table(f()) }?;
+        // SAFETY: as above; the symbol is there only if the program has merge nodes.
+        let sym = unsafe { libc::dlsym(lib, c"wireloom_merges".as_ptr()) };
+        if sym.is_null() {
+            return Ok(program);
+        }
+        // SAFETY: the symbol has this type (wireloom.h).
+        let f: MergesFn = unsafe { std::mem::transmute::<*mut c_void, MergesFn>(sym) };
+        let mut count = 0;
+        // SAFETY: generated code; the table is static and has as many entries as it says.
+        unsafe {
+            let first = f(&mut count);
+            if first.is_null() {
+                return Ok(program);
+            }
+            Ok(program.with_merges(std::slice::from_raw_parts(first, count as usize)))
+        }
+    }
+
+    /// Adds merge nodes.
+    /// # Safety
+    /// The functions obey `wireloom.h` and stay valid for the rest of the process.
+    pub unsafe fn with_merges(mut self, merges: &[wl_merge]) -> Program {
+        let this = self.table().self_;
+        let merge = |m: &wl_merge| Merge { state_size: m.state_size as usize, inputs: m.inputs as usize, message_max: m.message_max as usize, run: m.run.unwrap_or(no_merge), this };
+        self.merges = merges.iter().map(merge).collect();
+        self
     }
 
     pub fn table(&self) -> &wl_program {
         // SAFETY: valid for the process by the contract of `from_table`.
         unsafe { &*self.table }
+    }
+
+    pub fn merges(&self) -> &[Merge] {
+        &self.merges
     }
 
     pub fn units(&self) -> &[Unit] {
@@ -150,6 +207,11 @@ impl Program {
     pub fn view_words(&self) -> usize {
         self.units.iter().map(|u| u.view_size.div_ceil(8)).max().unwrap_or(8)
     }
+}
+
+/// Stands for a merge function that a program does not have.
+unsafe extern "C" fn no_merge(_: *mut c_void, _: *mut c_void, _: *mut wl_window, _: u32, _: *mut u8, _: u32, _: *mut wl_merge_at) -> c_int {
+    WL_G_BAD
 }
 
 fn dl_error() -> String {

@@ -8,8 +8,9 @@ use crate::core::app::App;
 use crate::core::Core;
 use crate::engine::{self, EngineKind, Waker};
 use crate::error::Error;
+use crate::merge;
 use crate::program::Program;
-use crate::stats::CoreStats;
+use crate::stats::{CoreStats, FaultTable};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{mpsc, Arc};
@@ -29,6 +30,8 @@ pub struct ServeOptions {
     pub engine: EngineKind,
     /// Where `/metrics` and `/status` are served.
     pub admin: Option<SocketAddr>,
+    /// The longest rest before a look at the sockets that makes batches larger; zero: never (see `core::pace`).
+    pub batch_wait: Duration,
     /// How long a drain may take.
     pub drain_limit: Duration,
     /// Asks the service to end from within the process.
@@ -46,6 +49,7 @@ impl Default for ServeOptions {
             cpus: Vec::new(),
             engine: EngineKind::Auto,
             admin: None,
+            batch_wait: crate::core::pace::DEFAULT_MAX,
             drain_limit: Duration::from_secs(10),
             stop: Stop::default(),
             ready: None,
@@ -94,6 +98,12 @@ impl Stop {
     fn state(&self) -> u8 {
         self.0.load(Ordering::SeqCst)
     }
+    pub(crate) fn running(&self) -> bool {
+        self.state() == RUN
+    }
+    pub(crate) fn ended(&self) -> bool {
+        self.state() == END
+    }
 }
 
 /// Prepares apps without serving them.
@@ -112,6 +122,13 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
     let stats = Arc::new((0..cores).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
     let signals = Signals::block();
     raise_descriptor_limit();
+    let setting = merge::Setting {
+        stats: stats.clone(),
+        cpus: options.cpus.clone(),
+        stop: options.stop.clone(),
+        drain_limit: options.drain_limit,
+    };
+    let nodes = merge::open(&apps, &setting)?;
     let started = Instant::now();
     let (tx, rx) = mpsc::channel();
     let mut threads = Vec::new();
@@ -121,6 +138,7 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
             index,
             cpu: options.cpus.get(index).copied(),
             engine: options.engine,
+            batch_wait: options.batch_wait,
             limit: options.drain_limit,
             stop: options.stop.clone(),
         };
@@ -131,7 +149,7 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
     }
     drop(tx);
     let started_cores = gather(&rx, cores);
-    let (wakers, engine) = match started_cores {
+    let (mut wakers, engine) = match started_cores {
         Ok(x) => x,
         Err(e) => {
             options.stop.end();
@@ -151,6 +169,12 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
         },
         None => None,
     };
+    if let Err(e) = start_nodes(nodes, &mut wakers, &mut threads) {
+        options.stop.end();
+        wakers.iter().for_each(Waker::wake);
+        join(threads);
+        return Err(e);
+    }
     if let Some(ready) = options.ready.take() {
         ready(&Ready { engine, cores, admin: page.as_ref().map(admin::Page::addr), ports: ports(&apps), stats: stats.clone(), apps: apps.clone() });
     }
@@ -158,6 +182,16 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
     let clean = join(threads);
     drop(page);
     Ok(summary(&stats, started.elapsed(), clean))
+}
+
+/// Merge nodes have threads of their own, which end like those of the cores.
+fn start_nodes(nodes: Vec<merge::Node>, wakers: &mut Vec<Waker>, threads: &mut Vec<std::thread::JoinHandle<bool>>) -> Result<(), Error> {
+    for node in nodes {
+        wakers.push(node.waker());
+        let thread = std::thread::Builder::new().name("merge".into()).spawn(move || node.run());
+        threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
+    }
+    Ok(())
 }
 
 fn ports(apps: &[Arc<App>]) -> Vec<(String, String, SocketAddr)> {
@@ -221,7 +255,8 @@ fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
             s.requests += p.requests.get();
             s.replies += p.replies.get();
         }
-        s.faults += app.faults.list().iter().map(|f| f.2).sum::<u64>();
+        let of_merges = app.merges.iter().map(|m| &m.faults);
+        s.faults += of_merges.chain([&app.faults]).flat_map(FaultTable::list).map(|f| f.2).sum::<u64>();
     }
     s
 }
@@ -230,6 +265,7 @@ struct Thread {
     index: usize,
     cpu: Option<usize>,
     engine: EngineKind,
+    batch_wait: Duration,
     limit: Duration,
     stop: Stop,
 }
@@ -275,12 +311,13 @@ fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mp
 fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> Result<Core, Error> {
     let engine = engine::open(spec.engine).map_err(|e| Error::Io("cannot open the network engine".into(), e))?;
     let mut core = Core::new(engine, apps, stats, spec.index, false);
+    core.set_batch_wait(spec.batch_wait);
     core.listen()?;
     Ok(core)
 }
 
 /// Pins this thread. Failing is no error: the CPU may not be ours.
-fn pin(cpu: usize) {
+pub(crate) fn pin(cpu: usize) {
     // SAFETY: a plain system call on a set that lives here.
     let failed = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

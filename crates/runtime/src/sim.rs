@@ -23,6 +23,9 @@ const SETTLE_MAX: u32 = 10_000;
 
 impl Sim {
     pub fn new(apps: Vec<Arc<App>>) -> Result<Sim, Error> {
+        if let Some(a) = apps.iter().find(|a| !a.desc.merges.is_empty()) {
+            return Err(Error::Unsupported(format!("app `{}`: `merge` is not simulated; run it on sockets", a.desc.app)));
+        }
         let (engine, net) = Memory::new();
         let stats = Arc::new(vec![CoreStats::for_apps(&apps)]);
         let mut core = Core::new(Box::new(engine), &apps, stats, 0, true);

@@ -48,6 +48,7 @@ impl CoreStats {
         let app = |a: &std::sync::Arc<crate::core::app::App>| AppStats {
             ports: a.settings.ports.iter().map(port).collect(),
             counters: a.desc.counters.iter().map(|_| Cell::default()).collect(),
+            merges: a.desc.merges.iter().map(|_| MergeStats::default()).collect(),
             ..AppStats::default()
         };
         CoreStats { apps: apps.iter().map(app).collect(), ..CoreStats::default() }
@@ -61,6 +62,22 @@ pub struct AppStats {
     pub latency: Histogram,
     /// The program's own counters, as of the last look.
     pub counters: Vec<Cell>,
+    pub merges: Vec<MergeStats>,
+}
+
+/// Of a merge node. Runs and faults are counted by the node (with the first core), the rest by the task of each core.
+#[derive(Default, Debug)]
+pub struct MergeStats {
+    pub runs: Cell,
+    pub failed: Cell,
+    /// Runs going on now.
+    pub active: Cell,
+    /// From mappers, and to the reducer.
+    pub messages_in: Cell,
+    pub messages_out: Cell,
+    pub bytes_in: Cell,
+    pub bytes_out: Cell,
+    pub faults: FaultTable,
 }
 
 #[derive(Default, Debug)]

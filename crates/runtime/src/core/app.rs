@@ -31,9 +31,6 @@ unsafe impl Send for SharedMemory {}
 impl App {
     /// Checks the description against the program, resolves the settings, builds hash tables and shared memory.
     pub fn new(program: Program, desc: Desc, sets: &[(String, String)]) -> Result<Arc<App>, Error> {
-        if let Some(m) = desc.merges.first() {
-            return Err(Error::Unsupported(format!("app `{}`: this runtime does not run `merge` ({}) yet", desc.app, m.name)));
-        }
         check(&program, &desc)?;
         let settings = params::resolve(&desc, sets)?;
         let tables = desc
@@ -63,6 +60,11 @@ impl App {
     /// Address of the shared memory, for table statistics.
     pub fn shared_address(&self) -> *const u8 {
         self.shared_ptr().cast()
+    }
+
+    /// Whether a merge node has this listen port, and no core.
+    pub fn merges_from(&self, port: usize) -> bool {
+        self.desc.merges.iter().any(|m| m.from as usize == port)
     }
 
     pub fn fault_name(&self, kind: u32) -> String {
@@ -100,6 +102,13 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     for p in &desc.ports {
         if p.protocols.is_empty() || p.protocols.iter().any(|i| *i as usize >= desc.protocols.len()) {
             return bad(format!("port `{}` has no protocol", p.name));
+        }
+    }
+    for (i, m) in desc.merges.iter().enumerate() {
+        let port = |p: u32, listen: bool| desc.ports.get(p as usize).is_some_and(|p| matches!(p.kind, PortKind::Listen(_)) == listen);
+        let fits = program.merges().get(i).is_some_and(|f| m.inputs >= 1 && m.inputs as usize <= f.inputs);
+        if !fits || !port(m.from, true) || !port(m.to, false) {
+            return bad(format!("merge `{}` does not match the program", m.name));
         }
     }
     for (i, h) in desc.handlers.iter().enumerate() {

@@ -21,6 +21,7 @@ pub mod fault;
 mod flush;
 mod host;
 mod input;
+pub mod pace;
 pub mod slab;
 mod tail;
 mod task;
@@ -94,6 +95,7 @@ pub struct Core {
     now: u64,
     wall_offset: u64,
     wheel: Wheel,
+    pace: pace::Pace,
     pub(crate) apps: Vec<AppCore>,
     pub(crate) conns: Slab<Conn>,
     tasks: Slab<Task>,
@@ -140,6 +142,7 @@ impl Core {
             now,
             wall_offset: 0,
             wheel: Wheel::new(now),
+            pace: pace::Pace::new(if virtual_time { Duration::ZERO } else { pace::DEFAULT_MAX }, now),
             apps,
             conns: Slab::new(),
             tasks: Slab::new(),
@@ -164,11 +167,16 @@ impl Core {
         core
     }
 
+    /// The longest rest before a poll that makes batches larger (see [`pace`]); zero: never.
+    pub fn set_batch_wait(&mut self, max: Duration) {
+        self.pace = pace::Pace::new(max, self.now);
+    }
+
     /// Opens the listening ports.
     pub fn listen(&mut self) -> Result<(), crate::error::Error> {
         for a in 0..self.apps.len() {
             for p in 0..self.apps[a].ports.len() {
-                if !self.apps[a].ports[p].listen {
+                if !self.apps[a].ports[p].listen || self.apps[a].app.merges_from(p) {
                     continue;
                 }
                 let addr = self.apps[a].app.settings.ports[p].addrs[0];
@@ -206,8 +214,13 @@ impl Core {
         let wait = self.wait(max_wait);
         let mut events = std::mem::take(&mut self.events);
         events.clear();
+        let before = self.engine.now();
+        if self.pace.rest() > 0 && wait != Some(Duration::ZERO) {
+            self.engine.rest(Duration::from_nanos(self.pace.rest()));
+        }
         let polled = self.engine.poll(wait, &mut events);
         self.read_clock();
+        self.pace.polled(self.now.saturating_sub(before), self.now);
         let stats = self.my_stats();
         stats.batches.add(1);
         stats.events.add(events.len() as u64);

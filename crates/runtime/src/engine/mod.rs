@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-mod common;
+pub(crate) mod common;
 pub mod epoll;
 pub mod memory;
 mod ring;
@@ -97,6 +97,14 @@ pub trait Engine {
     /// After `InFlight` the memory of every slice must stay valid and unchanged until `Sent`, `Broken`, or, after
     /// `close`, until the engine no longer lists the token in `pending_close`.
     unsafe fn write(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> Write;
+    /// As `write`, for the last bytes before `shutdown` or `close`, which follows at once when all of them are gone: they
+    /// may wait for it and leave together with the end of the stream.
+    /// # Safety
+    /// As for `write`.
+    unsafe fn write_last(&mut self, conn: Token, slices: &[std::io::IoSlice<'_>]) -> Write {
+        // SAFETY: by the same contract.
+        unsafe { self.write(conn, slices) }
+    }
     /// Stops (true) or resumes reading: backpressure. A paused connection still reports `Broken`.
     fn pause(&mut self, conn: Token, paused: bool);
     /// Ends our direction after what is written (half close).
@@ -106,6 +114,10 @@ pub trait Engine {
     /// Whether buffers given to `write` may still be read for this (closed) token.
     fn pending_close(&self, conn: Token) -> bool;
     fn addresses(&self, conn: Token) -> Option<(SocketAddr /* local */, SocketAddr /* peer */)>;
+    /// Lets this thread sleep for a fraction of a millisecond, whatever happens meanwhile.
+    fn rest(&mut self, time: Duration) {
+        common::nap(time);
+    }
     /// A handle with which another thread wakes `poll`.
     fn waker(&self) -> Waker;
     /// Monotonic time in nanoseconds. The memory engine's is virtual; read time here only, once per batch.

@@ -1,0 +1,60 @@
+//! Merge nodes (FLICK's foldt): sorted streams of many connections combined into one, as a tree of tasks over the cores.
+//!
+//! In: an app's listen port, on which exactly `inputs` mappers connect, and its connect port, where the reducer is. Out: one
+//! sorted stream to the reducer, with messages of equal keys combined by the program. Stages: `node` gathers the mappers, then
+//! plans the tree (`plan`) and runs its tasks, a thread per core; a `worker` reads its `input`s (sockets, or the `pipe` from
+//! another task) into bounded windows, calls the program's merge, and writes what comes out to the reducer or to its pipe.
+//!
+//! Sockets are read only when the merge needs their bytes and windows have a fixed size, so a slow reducer stalls the tasks,
+//! they stall the mappers, and memory stays flat. Whatever goes wrong ends the run with a reset of the reducer's connection:
+//! what it got never looks complete. After each run, good or bad, the node waits for the next mappers.
+
+mod input;
+mod node;
+mod pipe;
+mod plan;
+mod socket;
+mod worker;
+
+pub use node::Node;
+
+use crate::core::app::App;
+use crate::error::Error;
+use crate::server::Stop;
+use crate::stats::CoreStats;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What all nodes of a service share.
+#[derive(Clone)]
+pub struct Setting {
+    pub stats: Arc<Vec<CoreStats>>,
+    pub cpus: Vec<usize>,
+    pub stop: Stop,
+    pub drain_limit: Duration,
+}
+
+/// Opens the listening ports of all merge nodes.
+pub fn open(apps: &[Arc<App>], setting: &Setting) -> Result<Vec<Node>, Error> {
+    let mut nodes = Vec::new();
+    for (a, app) in apps.iter().enumerate() {
+        for m in 0..app.desc.merges.len() {
+            nodes.push(Node::open(app.clone(), a, m, setting.clone())?);
+        }
+    }
+    Ok(nodes)
+}
+
+/// Why a run ended before its end.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub kind: u32,
+    pub place: u32,
+    pub text: String,
+}
+
+impl Fault {
+    fn new(kind: i32, text: impl Into<String>) -> Fault {
+        Fault { kind: kind as u32, place: crate::stats::NO_PLACE, text: text.into() }
+    }
+}

@@ -1,0 +1,380 @@
+//! The life of a merge node: gather the mappers, run, begin again. It runs on a thread that sleeps while tasks work.
+
+use super::input::{Input, Source};
+use super::pipe::Pipe;
+use super::plan::{plan, Plan};
+use super::socket::{self, Bell, Moved};
+use super::worker::{Left, Limits, Run, Sink, Worker};
+use super::{Fault, Setting};
+use crate::abi::*;
+use crate::core::app::App;
+use crate::engine::Waker;
+use crate::error::Error;
+use crate::program::Merge;
+use crate::stats::{MergeStats, PortStats};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Window of an input, and the output: large enough that system calls do not count, small enough for the cache.
+const WINDOW: usize = 256 << 10;
+/// Of a pipe: so many blocks of this size under way.
+const BLOCK: usize = 64 << 10;
+const BLOCKS: usize = 4;
+/// How long a listener rests after descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+pub struct Node {
+    app: Arc<App>,
+    index: usize,
+    number: usize,
+    merge: Merge,
+    setting: Setting,
+    listener: Option<OwnedFd>,
+    rest_until: Option<Instant>,
+    bell: Arc<Bell>,
+    bells: Vec<Arc<Bell>>,
+    buffers: Vec<Box<[u8]>>,
+    drain_end: Option<Instant>,
+}
+
+/// A mapper's connection. `watched` while it gathers: polled for being broken.
+struct Mapper {
+    fd: OwnedFd,
+    watched: bool,
+}
+
+impl Node {
+    pub fn open(app: Arc<App>, index: usize, number: usize, setting: Setting) -> Result<Node, Error> {
+        let desc = &app.desc.merges[number];
+        let from = &app.settings.ports[desc.from as usize];
+        let name = &app.desc.ports[desc.from as usize].name;
+        let addr = from.addrs[0];
+        let listener = socket::listen(addr).map_err(|e| Error::Io(format!("port `{name}`: cannot listen on {addr}"), e))?;
+        let fail = |e| Error::Io("cannot make an event descriptor".into(), e);
+        let tasks = setting.stats.len();
+        let bells = (0..tasks).map(|_| Bell::new().map(Arc::new)).collect::<Result<Vec<_>, _>>().map_err(fail)?;
+        Ok(Node {
+            merge: app.program.merges()[number],
+            app: app.clone(),
+            index,
+            number,
+            setting,
+            listener: Some(listener),
+            rest_until: None,
+            bell: Arc::new(Bell::new().map_err(fail)?),
+            bells,
+            buffers: Vec::new(),
+            drain_end: None,
+        })
+    }
+
+    pub fn waker(&self) -> Waker {
+        self.bell.waker()
+    }
+
+    fn inputs(&self) -> usize {
+        self.app.desc.merges[self.number].inputs as usize
+    }
+
+    fn stats(&self, core: usize) -> &MergeStats {
+        &self.setting.stats[core].apps[self.index].merges[self.number]
+    }
+
+    fn port(&self) -> &PortStats {
+        &self.setting.stats[0].apps[self.index].ports[self.app.desc.merges[self.number].from as usize]
+    }
+
+    fn count(&self, fault: &Fault) {
+        self.stats(0).faults.add(fault.kind, fault.place);
+        log::warn!("{}: merge {}: {}", self.app.desc.app, self.app.desc.merges[self.number].name, fault.text);
+    }
+
+    /// Gathers and merges until told to stop; whether all ended in order.
+    pub fn run(mut self) -> bool {
+        let mut gathered = Vec::new();
+        loop {
+            if !self.gather(&mut gathered) {
+                let clean = gathered.is_empty();
+                gathered.into_iter().for_each(|m| self.drop_mapper(m, true));
+                return clean;
+            }
+            let mappers = std::mem::take(&mut gathered);
+            self.perform(mappers, &mut gathered);
+        }
+    }
+
+    /// Whether to end now. The first call of a drain closes the listener and sets the limit.
+    fn ending(&mut self) -> bool {
+        if self.setting.stop.running() {
+            return false;
+        }
+        self.listener = None;
+        let limit = self.setting.drain_limit;
+        let end = *self.drain_end.get_or_insert_with(|| Instant::now() + limit);
+        self.setting.stop.ended() || Instant::now() >= end
+    }
+
+    /// Waits until all mappers are there. False: the service ends.
+    fn gather(&mut self, mappers: &mut Vec<Mapper>) -> bool {
+        let idle = limit(self.app.settings.ports[self.app.desc.merges[self.number].from as usize].options.idle_timeout);
+        let mut begin = Instant::now();
+        loop {
+            if self.ending() || self.listener.is_none() {
+                return false;
+            }
+            let before = mappers.len();
+            if before == self.inputs() {
+                return true;
+            }
+            let end = idle.filter(|_| !mappers.is_empty()).map(|d| begin + d);
+            if end.is_some_and(|e| Instant::now() >= e) {
+                let text = format!("only {before} of {} inputs came", self.inputs());
+                self.count(&Fault::new(WL_F_IDLE as i32, text));
+                mappers.drain(..).for_each(|m| self.drop_mapper(m, true));
+                continue;
+            }
+            self.wait(mappers, end);
+            self.drop_broken(mappers);
+            while mappers.len() < self.inputs() {
+                match self.accept() {
+                    Some(fd) => mappers.push(Mapper { fd, watched: true }),
+                    None => break,
+                }
+            }
+            if before == 0 {
+                begin = Instant::now();
+            }
+        }
+    }
+
+    /// Waits for a connection, the bell, or a gathered mapper that breaks.
+    fn wait(&mut self, mappers: &mut [Mapper], end: Option<Instant>) {
+        let mut fds = vec![self.bell.want()];
+        let resting = self.rest_until.filter(|r| *r > Instant::now());
+        if let (Some(l), None) = (&self.listener, resting) {
+            fds.push(socket::want(l.as_raw_fd(), libc::POLLIN));
+        }
+        let first = fds.len();
+        fds.extend(mappers.iter().filter(|m| m.watched).map(|m| socket::want(m.fd.as_raw_fd(), 0)));
+        socket::poll(&mut fds, [end, resting].into_iter().flatten().min());
+        if fds[0].revents != 0 {
+            self.bell.hush();
+        }
+        // Looked at by `drop_broken`, which needs them marked.
+        for (m, f) in mappers.iter_mut().filter(|m| m.watched).zip(&fds[first..]) {
+            m.watched = f.revents == 0;
+        }
+    }
+
+    /// A mapper that is reset before the merge has begun leaves its place to another. One that has sent bytes (or its end)
+    /// before stays: reading it tells.
+    fn drop_broken(&mut self, mappers: &mut Vec<Mapper>) {
+        let mut i = 0;
+        while i < mappers.len() {
+            let broken = !mappers[i].watched && matches!(socket::receive(mappers[i].fd.as_raw_fd(), &mut [0], libc::MSG_PEEK), Moved::Broken(_));
+            if broken {
+                let m = mappers.remove(i);
+                self.count(&Fault::new(WL_F_LOST as i32, "a mapper was lost before the merge began"));
+                self.drop_mapper(m, false);
+            } else {
+                i += 1;
+            }
+        }
+    }
+
+    fn accept(&mut self) -> Option<OwnedFd> {
+        match socket::accept(self.listener.as_ref()?) {
+            Ok(fd) => {
+                if fd.is_some() {
+                    self.port().opened.add(1);
+                    self.port().open.add(1);
+                }
+                fd
+            }
+            Err(e) => {
+                log::warn!("{}: cannot accept: {e}", self.app.desc.app);
+                self.setting.stats[0].accept_failed.add(1);
+                self.rest_until = Some(Instant::now() + ACCEPT_PAUSE);
+                None
+            }
+        }
+    }
+
+    fn drop_mapper(&self, m: Mapper, reset: bool) {
+        self.port().open.sub(1);
+        if !reset {
+            socket::close_in_order(m.fd.as_raw_fd());
+        }
+    }
+
+    /// One merge, from these mappers. Connections that come when it is over are of the next.
+    fn perform(&mut self, mappers: Vec<Mapper>, next: &mut Vec<Mapper>) {
+        self.stats(0).runs.add(1);
+        self.stats(0).active.set(1);
+        let run = Run::new(self.bells.clone(), self.bell.clone());
+        let lefts = self.run_tasks(&run, &mappers, next);
+        let fault = run.into_fault();
+        if let Some(f) = &fault {
+            self.stats(0).failed.add(1);
+            self.count(f);
+        }
+        for left in lefts {
+            self.buffers.extend(left.buffers);
+            // A reset, unless the task has ended the stream in order.
+            drop(left.reducer);
+        }
+        self.stats(0).active.set(0);
+        mappers.into_iter().for_each(|m| self.drop_mapper(m, fault.is_some()));
+        self.buffers.truncate(self.inputs() + 2 + BLOCKS * self.setting.stats.len());
+    }
+
+    /// Runs the tree's tasks, and meanwhile turns further connections away.
+    fn run_tasks(&mut self, run: &Run, mappers: &[Mapper], next: &mut Vec<Mapper>) -> Vec<Left> {
+        let reducer = match self.connect(run, next) {
+            Ok(fd) => fd,
+            Err(f) => {
+                run.fail(f);
+                return Vec::new();
+            }
+        };
+        let (window, block) = (WINDOW.max(2 * self.merge.message_max), BLOCK.max(2 * self.merge.message_max));
+        let (tasks, pipes) = self.tasks(mappers, reducer, window, block);
+        let app = self.app.clone();
+        let desc = &app.desc.merges[self.number];
+        let options = |p: u32| &app.settings.ports[p as usize].options;
+        let limits = Limits { read: limit(options(desc.from).read_timeout), write: limit(options(desc.to).write_timeout) };
+        let (merge, stats, cpus) = (self.merge, self.setting.stats.clone(), self.setting.cpus.clone());
+        let (index, number) = (self.index, self.number);
+        let lefts = std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (n, task) in tasks.into_iter().enumerate() {
+                let (stats, cpu) = (&stats[n].apps[index].merges[number], cpus.get(n).copied());
+                let work = move || {
+                    if let Some(cpu) = cpu {
+                        crate::server::pin(cpu);
+                    }
+                    let left = Worker::new(run, n, merge, limits, stats, task.inputs, task.sink, task.out).work();
+                    run.node.ring();
+                    left
+                };
+                match std::thread::Builder::new().name(format!("merge-{n}")).spawn_scoped(scope, work) {
+                    Ok(t) => threads.push(t),
+                    Err(e) => run.fail(Fault::new(WL_F_OVERLOAD as i32, format!("cannot start a thread: {e}"))),
+                }
+            }
+            while threads.iter().any(|t| !t.is_finished()) {
+                self.attend(run, next);
+            }
+            threads.into_iter().filter_map(|t| t.join().map_err(|_| run.fail(Fault::new(WL_F_OVERLOAD as i32, "a task ended by a panic"))).ok()).collect()
+        });
+        self.buffers.extend(pipes.iter().flat_map(|p| p.blocks()));
+        lefts
+    }
+
+    /// Looks after the node while its tasks work.
+    fn attend(&mut self, run: &Run, next: &mut Vec<Mapper>) {
+        // A thread that has rung may need a moment until it counts as finished.
+        let end = if run.going() { self.drain_end } else { Some(Instant::now() + Duration::from_millis(1)) };
+        self.wait(&mut [], end);
+        if self.ending() {
+            run.fail(Fault::new(WL_F_CANCELLED as i32, "the service ended within a run"));
+        }
+        self.turn_away(run, next);
+    }
+
+    fn turn_away(&mut self, run: &Run, next: &mut Vec<Mapper>) {
+        while next.len() < self.inputs() {
+            let Some(fd) = self.accept() else { return };
+            let mapper = Mapper { fd, watched: true };
+            if run.going() {
+                self.port().turned_away.add(1);
+                self.count(&Fault::new(WL_F_OVERLOAD as i32, "a connection beyond the inputs was refused"));
+                self.drop_mapper(mapper, true);
+            } else {
+                next.push(mapper);
+            }
+        }
+    }
+
+    /// The first of the reducer's addresses that accepts.
+    fn connect(&mut self, run: &Run, next: &mut Vec<Mapper>) -> Result<OwnedFd, Fault> {
+        let app = self.app.clone();
+        let port = &app.settings.ports[app.desc.merges[self.number].to as usize];
+        let mut why = Fault::new(WL_F_REFUSED as i32, "the reducer has no address");
+        for addr in &port.addrs {
+            let refused = |e: std::io::Error| Fault::new(WL_F_REFUSED as i32, format!("no connection to the reducer {addr}: {e}"));
+            let fd = match socket::connect(*addr) {
+                Ok(fd) => fd,
+                Err(e) => {
+                    why = refused(e);
+                    continue;
+                }
+            };
+            let end = limit(port.options.connect_timeout).map(|d| Instant::now() + d);
+            loop {
+                let mut fds = [self.bell.want(), socket::want(fd.as_raw_fd(), libc::POLLOUT)];
+                socket::poll(&mut fds, end);
+                if fds[0].revents != 0 {
+                    self.bell.hush();
+                }
+                if self.ending() {
+                    return Err(Fault::new(WL_F_CANCELLED as i32, "the service ended within a run"));
+                }
+                self.turn_away(run, next);
+                if fds[1].revents != 0 {
+                    match socket::connected(&fd, *addr) {
+                        Ok(()) => return Ok(fd),
+                        Err(e) => why = refused(e),
+                    }
+                    break;
+                }
+                if end.is_some_and(|e| Instant::now() >= e) {
+                    why = refused(std::io::ErrorKind::TimedOut.into());
+                    break;
+                }
+            }
+        }
+        Err(why)
+    }
+
+    fn buffer(&mut self, size: usize) -> Box<[u8]> {
+        match self.buffers.iter().position(|b| b.len() == size) {
+            Some(i) => self.buffers.swap_remove(i),
+            None => vec![0; size].into_boxed_slice(),
+        }
+    }
+
+    /// The plan as tasks: the root first, then its children, each with a pipe to it.
+    fn tasks(&mut self, mappers: &[Mapper], reducer: OwnedFd, window: usize, block: usize) -> (Vec<TaskParts>, Vec<Arc<Pipe>>) {
+        let Plan { children, .. } = plan(mappers.len(), self.setting.stats.len());
+        let mut sockets = Vec::new();
+        for (number, m) in mappers.iter().enumerate() {
+            let source = Source::Socket { number, fd: m.fd.as_raw_fd(), buffer: self.buffer(window) };
+            sockets.push(Input::new(source));
+        }
+        let mut sockets = sockets.into_iter();
+        let (mut pipes, mut streams, mut below) = (Vec::new(), Vec::new(), Vec::new());
+        for (c, share) in children.into_iter().enumerate() {
+            let blocks = (0..BLOCKS).map(|_| self.buffer(block)).collect();
+            let pipe = Arc::new(Pipe::new(blocks, self.bells[0].clone(), self.bells[c + 1].clone()));
+            let inputs = sockets.by_ref().take(share).collect();
+            below.push(TaskParts { inputs, sink: Sink::Pipe(pipe.clone()), out: self.buffer(block) });
+            streams.push(Input::new(Source::Pipe { pipe: pipe.clone(), block: None, joined: Vec::new() }));
+            pipes.push(pipe);
+        }
+        let root = TaskParts { inputs: streams.into_iter().chain(sockets).collect(), sink: Sink::Reducer(reducer), out: self.buffer(window) };
+        (std::iter::once(root).chain(below).collect(), pipes)
+    }
+}
+
+struct TaskParts {
+    inputs: Vec<Input>,
+    sink: Sink,
+    out: Box<[u8]>,
+}
+
+/// A port option's time; 0 is no limit.
+fn limit(ns: u64) -> Option<Duration> {
+    (ns > 0).then(|| Duration::from_nanos(ns))
+}

@@ -1,0 +1,332 @@
+//! A task of a merge: some inputs, one output, on one core's thread.
+
+use super::input::{Filled, Input, Source};
+use super::pipe::{Block, Pipe};
+use super::socket::{self, Bell, Moved};
+use super::Fault;
+use crate::abi::*;
+use crate::program::Merge;
+use crate::stats::MergeStats;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What the tasks of a run share.
+pub struct Run {
+    state: AtomicU8,
+    fault: Mutex<Option<Fault>>,
+    /// One per task, and the node's own.
+    pub bells: Vec<Arc<Bell>>,
+    pub node: Arc<Bell>,
+}
+
+const GOING: u8 = 0;
+const COMPLETE: u8 = 1;
+const FAILED: u8 = 2;
+
+impl Run {
+    pub fn new(bells: Vec<Arc<Bell>>, node: Arc<Bell>) -> Run {
+        Run { state: AtomicU8::new(GOING), fault: Mutex::new(None), bells, node }
+    }
+
+    /// Ends the run, unless it has ended. The first fault is the one that counts: others follow from it.
+    pub fn fail(&self, fault: Fault) {
+        let mut first = self.fault.lock().unwrap_or_else(|e| e.into_inner());
+        if self.state.compare_exchange(GOING, FAILED, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            *first = Some(fault);
+        }
+        drop(first);
+        self.bells.iter().chain([&self.node]).for_each(|b| b.ring());
+    }
+
+    /// All is written. From here on, new connections belong to the next run.
+    fn complete(&self) -> bool {
+        self.state.compare_exchange(GOING, COMPLETE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    pub fn going(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == GOING
+    }
+
+    fn failed(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == FAILED
+    }
+
+    pub fn into_fault(self) -> Option<Fault> {
+        self.fault.into_inner().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// Where a task's output goes.
+pub enum Sink {
+    Reducer(OwnedFd),
+    Pipe(Arc<Pipe>),
+}
+
+/// Longest waits; None: for ever.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    pub read: Option<Duration>,
+    pub write: Option<Duration>,
+}
+
+pub struct Worker<'a> {
+    pub run: &'a Run,
+    pub merge: Merge,
+    pub limits: Limits,
+    pub stats: &'a MergeStats,
+    bell: Arc<Bell>,
+    inputs: Vec<Input>,
+    windows: Vec<wl_window>,
+    state: Box<[u64]>,
+    sink: Sink,
+    out: Box<[u8]>,
+    have: usize,
+}
+
+/// The run is over for a reason that is already noted, or for this one.
+pub enum Stopped {
+    Over,
+    Fault(Fault),
+}
+
+type Res<T> = Result<T, Stopped>;
+
+fn fault<T>(kind: i32, text: impl Into<String>) -> Res<T> {
+    Err(Stopped::Fault(Fault::new(kind, text)))
+}
+
+/// What is left when a task is done: its memory, and the reducer's connection if it had it.
+pub struct Left {
+    pub buffers: Vec<Box<[u8]>>,
+    pub reducer: Option<OwnedFd>,
+}
+
+impl<'a> Worker<'a> {
+    /// `number`: which task of the run. `out` has room for two messages at least.
+    pub fn new(run: &'a Run, number: usize, merge: Merge, limits: Limits, stats: &'a MergeStats, inputs: Vec<Input>, sink: Sink, out: Box<[u8]>) -> Worker<'a> {
+        let windows = vec![wl_window::default(); inputs.len()];
+        let state = crate::core::app::words(merge.state_size);
+        let bell = run.bells[number].clone();
+        Worker { run, merge, limits, stats, bell, inputs, windows, state, sink, out, have: 0 }
+    }
+
+    /// Runs to the end of the inputs, or of the run.
+    pub fn work(mut self) -> Left {
+        match self.merge_all().and_then(|()| self.finish()) {
+            Ok(()) | Err(Stopped::Over) => {}
+            Err(Stopped::Fault(f)) => self.run.fail(f),
+        }
+        (0..self.inputs.len()).for_each(|k| self.count_messages(k));
+        let reducer = match self.sink {
+            Sink::Reducer(fd) => Some(fd),
+            Sink::Pipe(_) => None,
+        };
+        let mut buffers: Vec<_> = self.inputs.into_iter().filter_map(Input::into_buffer).collect();
+        buffers.push(self.out);
+        Left { buffers, reducer }
+    }
+
+    fn merge_all(&mut self) -> Res<()> {
+        loop {
+            let mut at = wl_merge_at::default();
+            let verdict = self.step(&mut at);
+            self.have += (at.used as usize).min(self.out.len() - self.have);
+            self.stats.messages_out.add(if matches!(self.sink, Sink::Reducer(_)) { u64::from(at.messages) } else { 0 });
+            match verdict {
+                WL_G_DRY if (at.input as usize) < self.inputs.len() => self.fill(at.input as usize)?,
+                WL_G_FULL => self.flush()?,
+                WL_G_DONE => return self.flush(),
+                _ => return self.bad(&at),
+            }
+            if self.run.failed() {
+                return Err(Stopped::Over);
+            }
+        }
+    }
+
+    fn step(&mut self, at: &mut wl_merge_at) -> i32 {
+        let out = &mut self.out[self.have..];
+        // SAFETY: the state has the size asked for and is aligned to 8; every window names its buffer's first n bytes; `out`
+        // has the room given.
+        unsafe { self.merge.run(self.state.as_mut_ptr().cast(), &mut self.windows, out, at) }
+    }
+
+    fn bad(&mut self, at: &wl_merge_at) -> Res<()> {
+        let who = self.name(at.input as usize);
+        Err(Stopped::Fault(Fault { kind: at.fault, place: at.place, text: format!("{who} sent what cannot be merged") }))
+    }
+
+    fn name(&self, input: usize) -> String {
+        match self.inputs.get(input).map(|i| &i.source) {
+            Some(Source::Socket { number, fd, .. }) => {
+                let peer = crate::engine::common::peer_address(*fd).map_or_else(String::new, |a| format!(" ({a})"));
+                format!("input {number}{peer}")
+            }
+            _ => format!("input {input}"),
+        }
+    }
+
+    /// More bytes, or the end, for an input that has run dry. What is ready goes out before a wait.
+    fn fill(&mut self, k: usize) -> Res<()> {
+        let begin = Instant::now();
+        loop {
+            if self.read(k)? {
+                return Ok(());
+            }
+            self.flush()?;
+            let end = self.limits.read.map(|d| begin + d);
+            if end.is_some_and(|e| Instant::now() >= e) {
+                return fault(WL_F_IDLE as i32, format!("{} sent nothing for too long", self.name(k)));
+            }
+            let fd = match &self.inputs[k].source {
+                Source::Socket { fd, .. } => Some(socket::want(*fd, libc::POLLIN)),
+                Source::Pipe { .. } => None,
+            };
+            // A task that waits for another leaves the time limit to that one.
+            self.wait(fd, if fd.is_some() { end } else { None })?;
+        }
+    }
+
+    /// Reads an input once; false if there is nothing yet.
+    fn read(&mut self, k: usize) -> Res<bool> {
+        match self.inputs[k].fill(&mut self.windows[k]) {
+            Filled::More(n) => {
+                if matches!(self.inputs[k].source, Source::Socket { .. }) {
+                    self.stats.bytes_in.add(n as u64);
+                    self.count_messages(k);
+                }
+                Ok(true)
+            }
+            Filled::End => Ok(true),
+            Filled::Later => Ok(false),
+            Filled::Broken(e) => fault(WL_F_LOST as i32, format!("{} was lost: {e}", self.name(k))),
+        }
+    }
+
+    /// Of mappers only: what comes from another task was counted there.
+    fn count_messages(&mut self, k: usize) {
+        let n = std::mem::take(&mut self.windows[k].messages);
+        if matches!(self.inputs[k].source, Source::Socket { .. }) {
+            self.stats.messages_in.add(u64::from(n));
+        }
+    }
+
+    /// Hands on all that is written.
+    fn flush(&mut self) -> Res<()> {
+        if self.have == 0 {
+            return Ok(());
+        }
+        match &self.sink {
+            Sink::Reducer(fd) => self.send_all(fd.as_raw_fd()),
+            Sink::Pipe(pipe) => {
+                let pipe = pipe.clone();
+                let next = loop {
+                    match pipe.take_empty() {
+                        Some(b) => break b,
+                        None => self.wait(None, None)?,
+                    }
+                };
+                let bytes = std::mem::replace(&mut self.out, next);
+                pipe.push(Block { bytes, len: std::mem::take(&mut self.have) });
+                Ok(())
+            }
+        }
+    }
+
+    fn send_all(&mut self, fd: RawFd) -> Res<()> {
+        let (mut sent, mut moved) = (0, Instant::now());
+        while sent < self.have {
+            match socket::send(fd, &self.out[sent..self.have]) {
+                Moved::Bytes(n) => {
+                    sent += n;
+                    self.stats.bytes_out.add(n as u64);
+                    if sent < self.have && self.limits.write.is_some() {
+                        moved = Instant::now();
+                    }
+                }
+                Moved::Broken(e) => return fault(WL_F_LOST as i32, format!("the reducer was lost: {e}")),
+                Moved::Blocked | Moved::End => {
+                    let end = self.limits.write.map(|d| moved + d);
+                    if end.is_some_and(|e| Instant::now() >= e) {
+                        return fault(WL_F_TIMEOUT as i32, "the reducer took nothing for too long");
+                    }
+                    self.wait(Some(socket::want(fd, libc::POLLOUT)), end)?;
+                }
+            }
+        }
+        self.have = 0;
+        Ok(())
+    }
+
+    /// Waits for `fd` or the bell, and meanwhile sees to it that a broken mapper or reducer is noticed.
+    fn wait(&mut self, fd: Option<libc::pollfd>, end: Option<Instant>) -> Res<()> {
+        let mut fds = vec![self.bell.want()];
+        fds.extend(fd);
+        let fixed = fds.len();
+        let awaited = fd.map_or(-1, |f| f.fd);
+        let reducer = match &self.sink {
+            Sink::Reducer(r) if r.as_raw_fd() != awaited => Some(socket::want(r.as_raw_fd(), 0)),
+            _ => None,
+        };
+        fds.extend(reducer);
+        let mut who = Vec::new();
+        for (k, input) in self.inputs.iter().enumerate() {
+            if let (Source::Socket { fd, .. }, true) = (&input.source, input.watched) {
+                if *fd != awaited {
+                    fds.push(socket::want(*fd, 0));
+                    who.push(k);
+                }
+            }
+        }
+        socket::poll(&mut fds, end);
+        if fds[0].revents != 0 {
+            self.bell.hush();
+            if self.run.failed() {
+                return Err(Stopped::Over);
+            }
+        }
+        if reducer.is_some() && fds[fixed].revents != 0 {
+            return fault(WL_F_LOST as i32, "the reducer was lost");
+        }
+        let first = fixed + usize::from(reducer.is_some());
+        for (f, k) in fds[first..].iter().zip(who) {
+            if f.revents != 0 {
+                self.look_at_broken(k)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An input that is not awaited reports an error or hang-up: only reading on tells whether its stream is whole.
+    fn look_at_broken(&mut self, k: usize) -> Res<()> {
+        if !self.inputs[k].has_room(&self.windows[k]) {
+            self.inputs[k].watched = false;
+            return Ok(());
+        }
+        self.read(k).map(drop)
+    }
+
+    /// Tells whoever reads our output that this is its end.
+    fn finish(&mut self) -> Res<()> {
+        match &self.sink {
+            Sink::Pipe(pipe) => pipe.end(),
+            Sink::Reducer(fd) => {
+                if !self.run.complete() {
+                    return Err(Stopped::Over);
+                }
+                // What the reducer may have said is taken, or closing would reset the connection.
+                let mut scrap = [0; 4096];
+                for _ in 0..256 {
+                    if !matches!(socket::receive(fd.as_raw_fd(), &mut scrap, 0), Moved::Bytes(_)) {
+                        break;
+                    }
+                }
+                socket::close_in_order(fd.as_raw_fd());
+                crate::engine::common::half_close(fd.as_raw_fd());
+            }
+        }
+        Ok(())
+    }
+}
