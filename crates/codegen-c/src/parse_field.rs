@@ -375,7 +375,7 @@ impl Parser<'_, '_> {
             ListExtent::Fold { done, .. } => {
                 let scope = Scope { acc: acc.map(str::to_string), ..s.clone() };
                 let text = self.expr(&scope, done);
-                line!(self, "if ({text}) break;");
+                line!(self, "if (({text}) != 0) break;");
                 self.ensured = 0;
             }
         }
