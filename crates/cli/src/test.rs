@@ -61,9 +61,18 @@ fn place(module: &Module, span: &Span) -> String {
 }
 
 fn run(module: &Module, index: usize, program: &Program) -> Result<(), String> {
-    match &module.tests[index].kind {
+    let before = wireloom_interp::internal_errors().0;
+    let result = match &module.tests[index].kind {
         TestKind::Code(handler) => code(module, *handler, program),
         TestKind::Sim { params, steps } => simulate(module, params, steps, program),
+    };
+    // What the interpreter cannot do is a bug of Wireloom, whatever the test says.
+    match wireloom_interp::internal_errors() {
+        (n, Some(why)) if n > before => {
+            let also = result.err().map_or(String::new(), |e| format!("\n    {e}"));
+            Err(format!("internal error: {why}; please report it{also}"))
+        }
+        _ => result,
     }
 }
 

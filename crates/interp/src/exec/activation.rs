@@ -279,8 +279,9 @@ impl<'a> Activation<'a> {
         let n = if whole { extra.total.max(raw.head as u64) } else { raw.head as u64 } as usize;
         // SAFETY: a message's head lies at its base, a held message as a whole.
         let mut bytes = unsafe { slice(raw.base, n) }.to_vec();
-        bytes.extend_from_slice(extra.ahead());
-        let node = self.grammar.read(unit, &bytes, parser.ctx, &extra, whole).or_else(internal)?;
+        let ahead = if whole { extra.after } else { extra.ahead };
+        bytes.extend_from_slice(ahead.bytes());
+        let node = self.grammar.read(unit, &bytes, parser.ctx, ahead.eof(), whole).or_else(internal)?;
         bytes.truncate(n);
         Ok(Message { unit, node, bytes, tail: if whole { WL_TAIL_NONE } else { tail }, base: raw.base })
     }

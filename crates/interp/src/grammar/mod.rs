@@ -18,7 +18,7 @@ use machine::{Machine, State, Step};
 use parse::{Halt, Parser};
 use std::sync::Arc;
 use tree::Node;
-use view::Extra;
+use view::{Ahead, Extra};
 use wireloom_ir::grammar::tail as split;
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
@@ -108,8 +108,8 @@ impl Grammar {
         let head = p.ended.unwrap_or(node.end);
         v.parser.head = head as u32;
         v.parser.pos = head as u32;
-        v.extra = Extra { total: head as u64, ..Extra::default() };
-        v.extra.set_ahead(&buf[head.min(buf.len())..], eof);
+        let ahead = Ahead::of(&buf[head.min(buf.len())..], eof);
+        v.extra = Extra { total: head as u64, ahead, after: ahead, ..Extra::default() };
         if let Some(r) = &p.recovery {
             machine::set_recovery(&mut v.extra, r, &self.recovers, 0);
         }
@@ -269,7 +269,7 @@ impl Grammar {
         let step = m.run(&mut s, &mut pos);
         let pos = pos.min(buf.len());
         if matches!(step, Step::End) {
-            s.extra.set_ahead(&buf[pos..], eof);
+            s.extra.after = Ahead::of(&buf[pos..], eof);
         }
         v.parser.flags |= if machine::until_eof(program, s.pc) { WL_M_UNTIL_EOF } else { 0 };
         self.save(v, s);
@@ -291,11 +291,11 @@ impl Grammar {
 
     // ---- reading a message that was parsed before ----
 
-    /// The tree of a message of which `bytes` are its head, or all of it; `extra` is from its view.
-    pub fn read(&self, unit: UnitId, bytes: &[u8], ctx: u64, extra: &Extra, whole: bool) -> Result<Node, String> {
+    /// The tree of a message of which `bytes` are its head, or all of it, and what follows; `eof`: nothing more does.
+    pub fn read(&self, unit: UnitId, bytes: &[u8], ctx: u64, eof: bool, whole: bool) -> Result<Node, String> {
         let def = self.module.unit(unit);
         let stop = if whole { None } else { self.stop(unit) };
-        let mut p = Parser { stop, ..Parser::new(&self.module, bytes, extra.eof != 0) };
+        let mut p = Parser { stop, ..Parser::new(&self.module, bytes, eof) };
         let args = self.args(unit, ctx);
         p.unit(unit, def, 0, args, def.body.len()).map_err(|h| format!("{}: read back: {h:?}", def.name))
     }

@@ -8,7 +8,7 @@ use wireloom_runtime::abi::wl_parser;
 
 /// What follows `wl_parser` in a view.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Extra {
     /// Bytes of the message seen so far (at its end: its length).
     pub total: u64,
@@ -24,35 +24,46 @@ pub struct Extra {
     pub _pad: u32,
     /// Position in the message.
     pub recover_at: u64,
-    /// Whether the input ended where `ahead` ends.
-    pub eof: u32,
-    pub _pad2: u32,
-    /// The first bytes behind the head (or the whole message), that its parser may have looked at: with them it can be
-    /// parsed again from the head alone.
-    pub ahead: [u8; AHEAD],
-    pub ahead_n: u64,
+    /// What followed the head when it was parsed: with it the head can be parsed again.
+    pub ahead: Ahead,
+    /// What follows the whole message, once its end is known: with it the whole can be parsed again.
+    pub after: Ahead,
+}
+
+/// The first bytes behind a part of a message, that its parser may have looked at.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead {
+    bytes: [u8; AHEAD],
+    n: u32,
+    /// Whether the input ends behind them.
+    eof: u32,
 }
 
 /// Longest look ahead: literals are shorter.
 pub const AHEAD: usize = 64;
 
-impl Default for Extra {
+impl Default for Ahead {
     fn default() -> Self {
-        Extra { total: 0, run: 0, left: 0, in_run: 0, pc: 0, recover: 0, _pad: 0, recover_at: 0, eof: 0, _pad2: 0, ahead: [0; AHEAD], ahead_n: 0 }
+        Ahead { bytes: [0; AHEAD], n: 0, eof: 0 }
     }
 }
 
-impl Extra {
-    /// Notes what follows the message's first part.
-    pub fn set_ahead(&mut self, rest: &[u8], eof: bool) {
+impl Ahead {
+    /// The beginning of what follows.
+    pub fn of(rest: &[u8], eof: bool) -> Ahead {
         let n = rest.len().min(AHEAD);
-        self.ahead[..n].copy_from_slice(&rest[..n]);
-        self.ahead_n = n as u64;
-        self.eof = (eof && n == rest.len()) as u32;
+        let mut a = Ahead { n: n as u32, eof: (eof && n == rest.len()) as u32, ..Ahead::default() };
+        a.bytes[..n].copy_from_slice(&rest[..n]);
+        a
     }
 
-    pub fn ahead(&self) -> &[u8] {
-        &self.ahead[..(self.ahead_n as usize).min(AHEAD)]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..(self.n as usize).min(AHEAD)]
+    }
+
+    pub fn eof(&self) -> bool {
+        self.eof != 0
     }
 }
 
