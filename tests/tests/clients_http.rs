@@ -164,6 +164,22 @@ fn static_web_serves_curl_wrk_and_ab() {
     assert_eq!(String::from_utf8_lossy(&code), "404 0");
 }
 
+/// Statuses without a body have none, nor a length (RFC 9110 section 8.6), and the connection stays in step.
+#[test]
+fn static_web_statuses_without_a_body() {
+    for status in ["204", "304"] {
+        let web = Wireloom::run("static_web", &["--set", &format!("status={status}"), "--set", "body=xyz"]);
+        let mut c = Client::connect(web.port);
+        c.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3));
+        for _ in 0..3 {
+            let head = c.take_head();
+            assert!(head.starts_with(&format!("http/1.1 {status} ")), "{head}");
+            assert!(status != "204" || !head.contains("content-length"), "{head}");
+        }
+        c.expect_nothing_more();
+    }
+}
+
 #[test]
 fn static_web_pipelines_and_closes() {
     let web = Wireloom::run("static_web", &["--set", "body=B"]);

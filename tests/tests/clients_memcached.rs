@@ -126,7 +126,7 @@ fn memccapable_through_the_proxy() {
 #[test]
 fn memccapable_at_the_server() {
     if require_tool("memccapable") {
-        capable(Service::kv().port, true);
+        capable(Service::kv().port, plain());
     }
 }
 
