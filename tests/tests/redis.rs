@@ -282,9 +282,10 @@ fn bad_answers_of_a_backend_are_errors() {
         c.send(request(&["GET", "k"]));
         let mut server = backend.accept();
         server.expect(request(&["GET", "k"])).send(bad).finish_sending();
-        let rest = c.take_until(b"\r\n");
-        // The beginning of a large answer may have passed on already; then the connection ends instead.
-        assert!(rest.starts_with(b"-ERR"), "{}: {}", show(bad), show(&rest));
+        let rest = c.finish_sending().rest();
+        // Cut within what streams through, the client may have the beginning already: then its connection ends.
+        let begun = bad.starts_with(b"$5") || bad.starts_with(b"*2");
+        assert!(rest.starts_with(b"-ERR") || (begun && bad.starts_with(&rest)), "{}: {}", show(bad), show(&rest));
     }
 }
 
