@@ -10,7 +10,7 @@ use wireloom_tests::{free_port, root, Wireloom};
 
 /// Port numbers that pages may use in commands.
 const PORTS: &[&str] = &["8080", "8081", "9001", "9002", "9900", "11211", "11212", "11213", "7000", "7001", "7002"];
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 const MARK: &str = "--- done ---";
 
 pub struct Shell {
@@ -65,7 +65,7 @@ impl Shell {
             self.say(&format!("{} >.log 2>&1 </dev/null &", service.trim_end()));
             self.say("for i in $(seq 3000); do grep -q 'wireloom: ready' .log && break; kill -0 $! || break; sleep 0.01; done; cat .log");
         } else {
-            self.say(&format!("{command} </dev/null"));
+            self.say(&format!("{{ {command}\n}} </dev/null"));
         }
         // A last line without a line break, as in a terminal, stands before the next prompt.
         self.say(&format!("printf '\\n%s\\n' '{MARK}'"));
