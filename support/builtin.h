@@ -205,6 +205,18 @@ static inline uint32_t wl_from_be32(wl_bytes b) {
 }
 static inline wl_ip wl_ip_of(wl_endpoint e) { wl_ip a; memcpy(a.b, e.ip, 16); return a; }
 static inline bool wl_ep_eq(wl_endpoint a, wl_endpoint b) { return a.port == b.port && memcmp(a.ip, b.ip, 16) == 0; }
+/* An address as a number, the first byte the highest. */
+static inline unsigned __int128 wl_ip_u128(wl_ip a) {
+    unsigned __int128 n = 0;
+    for (int i = 0; i < 16; i++) n = n << 8 | a.b[i];
+    return n;
+}
+static inline wl_ip wl_u128_ip(unsigned __int128 n) {
+    wl_ip a;
+    for (int i = 15; i >= 0; i--) { a.b[i] = (uint8_t)n; n >>= 8; }
+    return a;
+}
+
 static inline bool wl_ip_eq(wl_ip a, wl_ip b) { return memcmp(a.b, b.b, 16) == 0; }
 
 /* Whether a comma separated list (RFC 9110 5.6.1) has the token; ASCII caseless, parameters after `;` are not looked at. */

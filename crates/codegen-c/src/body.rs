@@ -279,6 +279,13 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 let zero = self.g.zero(ret);
                 line!(self, "{unlock}return {zero};");
             }
+            (Owner::Handler { on: On::Signal(_) }, Some(e)) => {
+                let text = self.expr(e);
+                let result = self.temp("wl_bytes");
+                line!(self, "{result} = {text};");
+                self.check(may_fault(e));
+                line!(self, "t->core->host->reply(t, {result}, WL_TAIL_NONE, 0);\n{unlock}return WL_T_DONE;");
+            }
             (Owner::Handler { .. }, _) => line!(self, "{unlock}return WL_T_DONE;"),
             (Owner::FaultReply, _) => line!(self, "{unlock}goto done;"),
         }

@@ -275,6 +275,8 @@ impl Gen<'_> {
                 let text = self.expr(s, a);
                 match (self.m.ty(a.ty), self.m.ty(e.ty)) {
                     (Ty::Bool | Ty::UInt(_) | Ty::Int(_), Ty::Bool | Ty::UInt(_) | Ty::Int(_)) => self.fit(text, e.ty),
+                    (Ty::Ip, Ty::UInt(128)) => format!("wl_ip_u128({text})"),
+                    (Ty::UInt(128), Ty::Ip) => format!("wl_u128_ip({text})"),
                     _ => text,
                 }
             }

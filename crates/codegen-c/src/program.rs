@@ -178,6 +178,14 @@ impl<'m> Gen<'m> {
                 first(0, "t->fault", &mut b);
                 first(1, "t->place", &mut b);
             }
+            On::Signal(n) => {
+                let args: Vec<_> = b.g.m.signals[n as usize].args.iter().map(|(_, t)| *t).collect();
+                for (i, t) in args.into_iter().enumerate() {
+                    let part = match t { desc::ParamType::Bytes(_) => "b", desc::ParamType::Endpoint => "ep", _ => "u" };
+                    let cast = match t.value() { Ty::UInt(_) => { let ty = b.locals[i].ty; format!("({})", b.g.cty(ty)) } _ => String::new() };
+                    first(i as u32, &format!("{cast}((const wl_param *)(const void *)t->req.base)[{i}].{part}"), &mut b);
+                }
+            }
             On::Start | On::Every(_) | On::Test(_) => {}
         }
         let start = std::mem::take(&mut b.out);

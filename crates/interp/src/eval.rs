@@ -336,6 +336,11 @@ impl<'a> Env<'a> {
 
     fn cast(&self, a: &Expr, to: TyId) -> Res<Value> {
         let v = self.eval(a)?;
+        match (&v, self.module.ty(to)) {
+            (Value::Ip(ip), Ty::UInt(128)) => return Ok(Value::Int(u128::from_be_bytes(*ip))),
+            (Value::Int(n), Ty::Ip) => return Ok(Value::Ip(n.to_be_bytes())),
+            _ => {}
+        }
         let (from, to) = (int_type(self.module.ty(a.ty)), int_type(self.module.ty(to)));
         match (v.as_int(), from, to) {
             (Some(v), Some((from_bits, neg)), Some((to_bits, _))) => {

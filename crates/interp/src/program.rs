@@ -302,6 +302,13 @@ unsafe extern "C" fn run(this: *mut c_void, task: *mut wl_task) -> c_int {
                     suspend(&act, task, Suspended { pc, locals, own, hold });
                     WL_T_SUSPEND
                 }
+                Ok(Flow::Return(Value::Bytes(b))) => {
+                    // Only a signal returns something: its result.
+                    match act.answer(&b) {
+                        Ok(()) => WL_T_DONE,
+                        Err(stop) => fail(&mut *task, stop),
+                    }
+                }
                 Ok(_) => WL_T_DONE,
                 Err(stop) => fail(&mut *task, stop),
             }
@@ -342,6 +349,15 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
         On::Fault => {
             set(0, Value::Int(task.fault as u128));
             set(1, Value::Int(task.place as u128));
+        }
+        On::Signal(n) => {
+            let args = &m.signals[n as usize].args;
+            // SAFETY: the runtime gives a value per argument.
+            let list: &[wl_param] = if args.is_empty() { &[] } else { unsafe { std::slice::from_raw_parts(task.req.base.cast(), args.len()) } };
+            for (i, (v, (_, ty))) in list.iter().zip(args).enumerate() {
+                // SAFETY: as above; an argument's bytes live as long as its signal runs.
+                set(i, unsafe { crate::exec::activation::param_value(v, *ty) });
+            }
         }
         On::Start | On::Every(_) | On::Test(_) => {}
     }

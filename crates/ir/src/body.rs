@@ -177,7 +177,8 @@ pub enum ExprKind {
     Unary(UnOp, Expr),
     /// Operands have one type (shifts: the right one is u32); `And`/`Or` do not evaluate the right side in vain.
     Binary(BinOp, Expr, Expr),
-    /// Between integer types: extends or cuts. Between bytes types: only the maximum changes.
+    /// Between integer types: extends or cuts. Between bytes types: only the maximum changes. Between `ip` and u128: the 16 bytes as
+    /// a number, the first byte the highest.
     Cast(Expr),
     If(Expr, Expr, Expr),
     /// In one of the inclusive ranges.

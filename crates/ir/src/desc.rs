@@ -25,6 +25,9 @@ pub struct Desc {
     pub faults: Vec<String>,
     /// `merge` nodes (FLICK's foldt).
     pub merges: Vec<MergeDesc>,
+    /// What can be called while the app runs.
+    #[serde(default)]
+    pub signals: Vec<SignalDesc>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +50,19 @@ pub enum ParamType {
     Endpoint,
     /// At most this many, comma separated.
     Endpoints(u32),
+}
+
+impl ParamType {
+    /// The type of the value in code; a list of endpoints is its length.
+    pub fn value(self) -> crate::Ty {
+        match self {
+            ParamType::Bool => crate::Ty::Bool,
+            ParamType::UInt(n) => crate::Ty::UInt(n),
+            ParamType::Duration | ParamType::Endpoints(_) => crate::Ty::UInt(64),
+            ParamType::Bytes(n) => crate::Ty::Bytes(n.into()),
+            ParamType::Endpoint => crate::Ty::Endpoint,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,6 +189,33 @@ pub enum HandlerOn {
     /// Every `period` ns.
     Every { period: u64 },
     Start,
+    /// `task->req.base` names the arguments, a `wl_param` each. The handler hands its result to `reply`.
+    Signal,
+}
+
+/// A `signal`: runs on every core when it is called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SignalDesc {
+    pub name: String,
+    pub doc: String,
+    pub handler: u32,
+    pub args: Vec<(String, ParamType)>,
+    pub result: ResultType,
+}
+
+/// How a signal's result is written: a leaf as its length, `:` and its text (`4:true`, `2:-7`, bytes as they are); an option as
+/// `-`, or `+` and its value; a record as its fields one after the other; no value as nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ResultType {
+    Nothing,
+    Bool,
+    /// Decimal.
+    Int,
+    /// Bytes, addresses, endpoints: shown as text.
+    Text,
+    Option(Box<ResultType>),
+    /// Tuples have fields `0`, `1`, ….
+    Record(Vec<(String, ResultType)>),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -221,6 +264,7 @@ impl crate::Module {
             faults: self.faults.clone(),
             merges: self.merges.iter()
                 .map(|g| MergeDesc { name: g.name.clone(), from: g.from.0, to: g.to.0, inputs: g.inputs, unit: g.unit.0 }).collect(),
+            signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
         }
     }
 }
@@ -249,6 +293,12 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
     }
 }
 
+fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<SignalDesc> {
+    let crate::On::Signal(s) = h.on else { return None };
+    let s = m.signals.get(s as usize)?;
+    Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), result: s.result.clone() })
+}
+
 fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
     let on = match h.on {
         crate::On::Message { port, protocol } => {
@@ -260,6 +310,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
         crate::On::Fault => HandlerOn::Fault,
         crate::On::Start => HandlerOn::Start,
         crate::On::Every(period) => HandlerOn::Every { period },
+        crate::On::Signal(_) => HandlerOn::Signal,
         crate::On::Test(_) => return None,
     };
     Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps })

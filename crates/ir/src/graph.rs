@@ -103,6 +103,7 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
             On::Test(_) => continue,
             On::Every(_) => Some("timer"),
             On::Start => Some("start"),
+            On::Signal(_) => Some("signal"),
             On::Fault => Some("any fault"),
             _ => None,
         };
@@ -127,7 +128,7 @@ fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
     let this = Key::Handler(n);
     match h.on {
         On::Message { port, .. } | On::Opened(port) | On::Closed(port) => add(Key::Port(port.0), this, Line::Message),
-        On::Fault | On::Start | On::Every(_) => add(Key::Event(n), this, Line::Message),
+        On::Fault | On::Start | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, Line::Message),
         On::Test(_) => {}
     }
     walk::stmts(&h.body.block, &mut |s| match &s.kind {

@@ -66,6 +66,7 @@ pub struct Module {
     pub tables: Vec<Table>,
     pub handlers: Vec<Handler>,
     pub merges: Vec<Merge>,
+    pub signals: Vec<Signal>,
     pub tests: Vec<Test>,
     /// Source places for faults, in the order of the ABI's `place` indices.
     pub places: Vec<Place>,
@@ -218,7 +219,7 @@ pub struct Handler {
     pub name: String,
     pub span: Span,
     pub on: On,
-    /// For `On::Message`: local 0 is the request. For `Opened`/`Closed`: local 0 is the instance (u32). For `Fault`:
+    /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments. For `Opened`/`Closed`: local 0 is the instance (u32). For `Fault`:
     /// local 0 is the kind (u16), 1 the place (u32).
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
@@ -234,8 +235,24 @@ pub enum On {
     Start,
     /// ns
     Every(u64),
+    /// A call from the control interface; index in [`Module::signals`].
+    Signal(u32),
     /// A `test` block of code; index in `Module::tests`. Runs like `Start`; fails by fault `EXPECT`.
     Test(u32),
+}
+
+/// `signal read(n: u32) -> u64 { … }`: called from outside while the app runs, on every core. Its handler returns the result as
+/// bytes, written as [`desc::ResultType`] says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Signal {
+    /// `read`, or `cnt.read` of an element's instance.
+    pub name: String,
+    pub doc: String,
+    pub span: Span,
+    pub args: Vec<(String, desc::ParamType)>,
+    pub result: desc::ResultType,
+    /// Type of what the handler returns: bytes.
+    pub ret: TyId,
 }
 
 /// `from -> merge by .key with |a, b| … -> to`.
@@ -293,6 +310,11 @@ pub enum SimStep {
 impl Module {
     pub fn ty(&self, id: TyId) -> &Ty { &self.types[id.index()] }
     pub fn unit(&self, id: UnitId) -> &Unit { &self.units[id.index()] }
+
+    /// The signal that a handler answers.
+    pub fn signal_of(&self, on: On) -> Option<&Signal> {
+        match on { On::Signal(n) => self.signals.get(n as usize), _ => None }
+    }
 
     /// The id of a type, added if it is new.
     pub fn intern(&mut self, ty: Ty) -> TyId {

@@ -289,7 +289,7 @@ pub fn dotted(e: &Expr) -> Option<Vec<&ast::Ident>> {
 pub fn is_literal(e: &ir::Expr) -> bool {
     match &*e.kind {
         ir::ExprKind::Int(_) | ir::ExprKind::Bool(_) | ir::ExprKind::Bytes(_) | ir::ExprKind::None => true,
-        ir::ExprKind::Some(e) => is_literal(e),
+        ir::ExprKind::Some(e) | ir::ExprKind::Cast(e) => is_literal(e),
         ir::ExprKind::Make(es) | ir::ExprKind::MakeList(es) => es.iter().all(is_literal),
         _ => false,
     }

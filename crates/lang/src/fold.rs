@@ -32,6 +32,8 @@ pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
         ExprKind::Cast(a) => {
             let a = f(a);
             match &*a.kind {
+                // An address: the IR has no other constant of it.
+                ExprKind::Int(_) if matches!(m.types.get(e.ty.index()), Some(ir::Ty::Ip)) => ExprKind::Cast(a),
                 ExprKind::Int(v) => ExprKind::Int(wrap(m, e.ty, signed(m, a.ty, *v) as u128)),
                 ExprKind::Bytes(b) => ExprKind::Bytes(b.clone()),
                 _ => ExprKind::Cast(a),

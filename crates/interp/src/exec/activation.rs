@@ -107,6 +107,20 @@ unsafe fn slice<'a, T>(p: *const T, n: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(p, n) }
 }
 
+/// A parameter's or a signal's argument's value.
+///
+/// # Safety
+/// Its bytes, if it has any, are there.
+pub unsafe fn param_value(v: &wl_param, ty: desc::ParamType) -> Value {
+    match ty {
+        desc::ParamType::Bool => Value::Bool(v.u != 0),
+        // SAFETY: by contract.
+        desc::ParamType::Bytes(_) => Value::bytes(unsafe { v.b.as_slice() }),
+        desc::ParamType::Endpoint => Value::Endpoint(endpoint(&v.ep)),
+        _ => Value::Int(v.u as u128),
+    }
+}
+
 impl<'a> Activation<'a> {
     fn module(&self) -> &'a Module {
         &self.grammar.module
@@ -133,13 +147,18 @@ impl<'a> Activation<'a> {
         // SAFETY: the runtime supplies one value per parameter.
         let list = unsafe { slice(self.core().param, params.len()) };
         let (Some(v), Some(def)) = (list.get(p.index()), params.get(p.index())) else { return internal("no such parameter") };
-        Ok(match def.ty {
-            desc::ParamType::Bool => Value::Bool(v.u != 0),
-            // SAFETY: the runtime keeps a parameter's bytes.
-            desc::ParamType::Bytes(_) => Value::bytes(unsafe { v.b.as_slice() }),
-            desc::ParamType::Endpoint => Value::Endpoint(endpoint(&v.ep)),
-            _ => Value::Int(v.u as u128),
-        })
+        // SAFETY: the runtime keeps a parameter's bytes.
+        Ok(unsafe { param_value(v, def.ty) })
+    }
+
+    /// The result of a signal.
+    pub fn answer(&self, bytes: &[u8]) -> Res<()> {
+        let bytes = self.scratch(bytes)?;
+        // SAFETY: the host's functions take the task they gave us.
+        if let Some(f) = unsafe { (*self.core().host).reply } {
+            unsafe { f(self.task, bytes, WL_TAIL_NONE, 0) };
+        }
+        Ok(())
     }
 
     pub fn state(&self, s: StateId) -> Res<Value> {

@@ -25,7 +25,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
     for f in &m.funcs { if let FuncBody::Body(b) = &f.body { all.push((b.clone(), f.params as usize)) } }
     for p in &m.protocols { if let Some(b) = &p.on_fault { all.push((b.clone(), 3)) } }
     for h in &m.handlers {
-        let preset = match h.on { On::Message { .. } | On::Opened(_) | On::Closed(_) => 1, On::Fault => 2, _ => 0 };
+        let preset = match h.on { On::Message { .. } | On::Opened(_) | On::Closed(_) => 1, On::Fault => 2, On::Signal(n) => m.signals.get(n as usize).map_or(0, |s| s.args.len()), _ => 0 };
         all.push((h.body.clone(), preset));
     }
     all

@@ -3,7 +3,7 @@
 use super::lex::{tokens, Token, ARROW, DOTS, FAT_ARROW};
 use super::TextError;
 use crate::*;
-use desc::{ParamType, ParamValue, PortKind, PortOptions, Sharing, Value};
+use desc::{ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
 
 pub(super) type Res<T> = Result<T, TextError>;
 
@@ -205,6 +205,7 @@ impl Parser {
             "session" => { let name = self.str()?; self.sign(':')?; let ty = self.ty()?; self.m.sessions.push(Session { name, ty }) }
             "counter" => { let name = self.str()?; self.word("doc")?; let doc = self.str()?; self.m.counters.push(Counter { name, doc }) }
             "table" => { let t = self.table_declaration()?; self.m.tables.push(t) }
+            "signal" => { let s = self.signal()?; self.m.signals.push(s) }
             "fn" => { let f = self.func()?; self.m.funcs.push(f) }
             "handler" => { let h = self.handler()?; self.m.handlers.push(h) }
             "merge" => { let g = self.merge()?; self.m.merges.push(g) }
@@ -238,15 +239,7 @@ impl Parser {
     fn param(&mut self) -> Res<()> {
         let name = self.str()?;
         self.sign(':')?;
-        let ty = match self.any_word()?.as_str() {
-            "bool" => ParamType::Bool,
-            "uint" => ParamType::UInt(self.num()?),
-            "duration" => ParamType::Duration,
-            "bytes" => ParamType::Bytes(self.num()?),
-            "endpoint" => ParamType::Endpoint,
-            "endpoints" => ParamType::Endpoints(self.num()?),
-            w => return self.error(format!("unknown parameter type `{w}`")),
-        };
+        let ty = self.param_type()?;
         self.word("as")?;
         let value_ty = self.ty()?;
         let default = if self.eat('=') { Some(self.param_value()?) } else { None };
@@ -344,6 +337,42 @@ impl Parser {
         Ok(Func { name, params, ret, body, span: self.span()? })
     }
 
+    fn param_type(&mut self) -> Res<ParamType> {
+        Ok(match self.any_word()?.as_str() {
+            "bool" => ParamType::Bool,
+            "uint" => ParamType::UInt(self.num()?),
+            "duration" => ParamType::Duration,
+            "bytes" => ParamType::Bytes(self.num()?),
+            "endpoint" => ParamType::Endpoint,
+            "endpoints" => ParamType::Endpoints(self.num()?),
+            w => return self.error(format!("unknown parameter type `{w}`")),
+        })
+    }
+
+    fn signal(&mut self) -> Res<Signal> {
+        let name = self.str()?;
+        let args = self.list(|p| { let n = p.str()?; p.sign(':')?; Ok((n, p.param_type()?)) })?;
+        let result = self.result_type()?;
+        self.word("as")?;
+        let ret = self.ty()?;
+        self.word("doc")?;
+        Ok(Signal { name, args, result, ret, doc: self.str()?, span: self.span()? })
+    }
+
+    fn result_type(&mut self) -> Res<ResultType> { self.nested(|p| p.result_inner()) }
+
+    fn result_inner(&mut self) -> Res<ResultType> {
+        Ok(match self.any_word()?.as_str() {
+            "nothing" => ResultType::Nothing,
+            "bool" => ResultType::Bool,
+            "int" => ResultType::Int,
+            "text" => ResultType::Text,
+            "option" => { self.sign('(')?; let t = self.result_type()?; self.sign(')')?; ResultType::Option(Box::new(t)) }
+            "record" => ResultType::Record(self.list(|p| { let n = p.str()?; p.sign(':')?; Ok((n, p.result_type()?)) })?),
+            w => return self.error(format!("unknown result type `{w}`")),
+        })
+    }
+
     fn handler(&mut self) -> Res<Handler> {
         let name = self.str()?;
         self.word("on")?;
@@ -354,6 +383,7 @@ impl Parser {
             "fault" => On::Fault,
             "start" => On::Start,
             "every" => On::Every(self.num()?),
+            "signal" => On::Signal(self.num()?),
             "test" => On::Test(self.num()?),
             w => return self.error(format!("unknown event `{w}`")),
         };

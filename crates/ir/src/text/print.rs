@@ -1,7 +1,7 @@
 //! Printing: declarations, types and units.
 
 use crate::*;
-use desc::{ParamType, ParamValue, PortKind, PortOptions, Sharing, Value};
+use desc::{ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
 use std::fmt::Write;
 
 pub(super) struct Printer<'a> {
@@ -113,6 +113,17 @@ fn param_type(t: &ParamType) -> String {
     }
 }
 
+fn result_type(t: &ResultType) -> String {
+    match t {
+        ResultType::Nothing => "nothing".into(),
+        ResultType::Bool => "bool".into(),
+        ResultType::Int => "int".into(),
+        ResultType::Text => "text".into(),
+        ResultType::Option(t) => format!("option({})", result_type(t)),
+        ResultType::Record(fields) => format!("record({})", fields.iter().map(|(n, t)| format!("{}: {}", string(n), result_type(t))).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 pub(super) fn options(o: &PortOptions) -> [(&'static str, u64); 10] {
     [
         ("connect_timeout", o.connect_timeout), ("call_timeout", o.call_timeout), ("read_timeout", o.read_timeout),
@@ -180,6 +191,10 @@ impl Printer<'_> {
             self.line(&format!("table {}: {} -> {} capacity {} idle {} {} memory {}{}", string(&t.name), self.ty(t.key), self.ty(t.value), t.capacity, t.idle,
                 if t.evict_lru { "evict_lru" } else { "reject" }, t.memory, span(&t.span)));
         }
+        for s in &m.signals {
+            let args: Vec<String> = s.args.iter().map(|(n, t)| format!("{}: {}", string(n), param_type(t))).collect();
+            self.line(&format!("signal {} ({}) {} as {} doc {}{}", string(&s.name), args.join(", "), result_type(&s.result), self.ty(s.ret), string(&s.doc), span(&s.span)));
+        }
         for f in &m.funcs { self.func(f) }
         for h in &m.handlers {
             let on = self.on(&h.on);
@@ -197,6 +212,7 @@ impl Printer<'_> {
             On::Fault => "fault".into(),
             On::Start => "start".into(),
             On::Every(ns) => format!("every {ns}"),
+            On::Signal(n) => format!("signal {n}"),
             On::Test(n) => format!("test {n}"),
         }
     }

@@ -77,7 +77,11 @@ impl Checker<'_> {
             K::Unary(UnOp::Not, a) => { ok(self.is_bool(a.ty), "`not` of what is no bool")?; self.boolean(ty) }
             K::Unary(_, a) => { ok(self.is_int(a.ty), "arithmetic on what is no integer")?; self.is(e.ty, a.ty) }
             K::Binary(op, a, b) => self.binary(e.ty, *op, a.ty, b.ty),
-            K::Cast(a) => ok((self.is_int(a.ty) && self.is_int(e.ty)) || (self.is_bytes(a.ty) && self.is_bytes(e.ty)), "a cast between unrelated types"),
+            K::Cast(a) => {
+                let address = |x: TyId, y: TyId| *self.ty(x) == Ty::Ip && *self.ty(y) == Ty::UInt(128);
+                let related = (self.is_int(a.ty) && self.is_int(e.ty)) || (self.is_bytes(a.ty) && self.is_bytes(e.ty)) || address(a.ty, e.ty) || address(e.ty, a.ty);
+                ok(related, "a cast between unrelated types")
+            }
             K::If(c, a, b) => { ok(self.is_bool(c.ty), "a condition is not a bool")?; ok(self.fits(a.ty, e.ty) && self.fits(b.ty, e.ty), "the branches differ in type") }
             K::InRanges(a, ranges) => {
                 ok(self.is_int(a.ty), "ranges over what is no integer")?;

@@ -122,6 +122,11 @@ impl Checker<'_> {
                 On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],
                 On::Test(n) => { self.need((n as usize) < m.tests.len(), &path, "its test does not exist"); Vec::new() }
                 On::Start | On::Every(_) => Vec::new(),
+                On::Signal(n) => {
+                    let Some(s) = m.signals.get(n as usize) else { self.error(&path, "its signal does not exist"); continue };
+                    self.need(self.is_bytes(s.ret), &path, "a signal's result is not bytes");
+                    s.args.iter().map(|(_, t)| t.value()).collect()
+                }
             };
             let ok = given.len() <= h.body.locals.len() && given.iter().zip(&h.body.locals).all(|(t, l)| self.ty(l.ty) == t);
             self.need(ok, &path, "its first locals are not what the event gives");
@@ -131,7 +136,7 @@ impl Checker<'_> {
                 _ => (None, false),
             };
             let message = matches!(h.on, On::Message { .. });
-            let code = Code { kind: if message { Kind::Message } else { Kind::Event }, ret: None, preset: given.len(), reply, conn };
+            let code = Code { kind: if message { Kind::Message } else { Kind::Event }, ret: m.signal_of(h.on).map(|s| s.ret), preset: given.len(), reply, conn };
             self.body(&path, &h.body, code);
         }
     }

@@ -114,7 +114,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     for (i, h) in desc.handlers.iter().enumerate() {
         let port = match h.on {
             HandlerOn::Message { port, .. } | HandlerOn::Opened { port } | HandlerOn::Closed { port } => port,
-            HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start => 0,
+            HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start | HandlerOn::Signal => 0,
         };
         if i as u32 >= t.handlers || (port as usize >= desc.ports.len() && port != 0) {
             return bad(format!("handler `{}` does not match the program", h.name));
