@@ -1,10 +1,12 @@
-//! The admin page: `/metrics` for Prometheus and `/status` as JSON, read-only, on a thread of its own.
+//! The admin page: `/metrics` for Prometheus, `/status` as JSON, and `/signal/APP/NAME` to call an app's signals, on a thread of
+//! its own.
 //!
 //! It reads the cores' counters while they run and sums them. Requests are small and few: one at a time, with short
 //! time-outs, so that it cannot be used to hold the service up.
 
 use crate::core::app::App;
 use crate::error::Error;
+use crate::signal::Post;
 use crate::stats::{percentile, CoreStats, Histogram};
 use serde_json::{json, Value};
 use std::fmt::Write as _;
@@ -27,17 +29,18 @@ struct View {
     apps: Vec<Arc<App>>,
     stats: Arc<Vec<CoreStats>>,
     engine: String,
+    post: Post,
     started: Instant,
 }
 
 impl Page {
-    pub fn open(addr: SocketAddr, apps: Vec<Arc<App>>, stats: Arc<Vec<CoreStats>>, engine: String) -> Result<Page, Error> {
+    pub fn open(addr: SocketAddr, apps: Vec<Arc<App>>, stats: Arc<Vec<CoreStats>>, engine: String, post: Post) -> Result<Page, Error> {
         let fail = |e| Error::Io(format!("cannot listen on {addr} for the admin page"), e);
         let listener = TcpListener::bind(addr).map_err(fail)?;
         let addr = listener.local_addr().map_err(fail)?;
         listener.set_nonblocking(true).map_err(fail)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let view = View { apps, stats, engine, started: Instant::now() };
+        let view = View { apps, stats, engine, post, started: Instant::now() };
         let ended = stop.clone();
         let run = move || accept_loop(&listener, &view, &ended);
         let thread = std::thread::Builder::new().name("admin".into()).spawn(run).map_err(fail)?;
@@ -91,13 +94,30 @@ fn answer(mut s: TcpStream, view: &View) -> std::io::Result<()> {
         ("GET" | "HEAD", "/status") => {
             ("200 OK", "application/json", status(&view.apps, &view.stats, &view.engine, view.started.elapsed()).to_string() + "\n")
         }
-        ("GET" | "HEAD", "/") => ("200 OK", "text/plain", "/metrics\n/status\n".into()),
-        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "there are /metrics and /status\n".into()),
+        ("GET" | "POST", p) if p.starts_with("/signal/") => {
+            let (status, body) = view.post.ask(&view.apps, &target["/signal/".len()..]);
+            (status, if body.starts_with('{') { "application/json" } else { "text/plain" }, body)
+        }
+        ("GET" | "HEAD", "/") => ("200 OK", "text/plain", index(&view.apps)),
+        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "there are /metrics, /status and /signal/APP/NAME\n".into()),
         _ => ("405 Method Not Allowed", "text/plain", "only GET\n".into()),
     };
     let body_sent = if method == "HEAD" { "" } else { &body };
     write!(s, "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body_sent}", body.len())?;
     s.flush()
+}
+
+/// What there is to ask for.
+fn index(apps: &[Arc<App>]) -> String {
+    let mut out = String::from("/metrics\n/status\n");
+    for a in apps {
+        for s in &a.desc.signals {
+            let args: Vec<String> = s.args.iter().map(|(n, _)| format!("{n}=")).collect();
+            let query = if args.is_empty() { String::new() } else { format!("?{}", args.join("&")) };
+            let _ = writeln!(out, "/signal/{}/{}{query}", a.desc.app, s.name);
+        }
+    }
+    out
 }
 
 /// A program counter's value, summed over cores.

@@ -16,6 +16,7 @@ pub mod merge;
 pub mod params;
 pub mod program;
 pub mod server;
+mod signal;
 pub mod sim;
 pub mod stats;
 pub mod timer;

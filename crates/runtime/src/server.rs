@@ -10,6 +10,7 @@ use crate::engine::{self, EngineKind, Waker};
 use crate::error::Error;
 use crate::merge;
 use crate::program::Program;
+use crate::signal::{Mailbox, Post};
 use crate::stats::{CoreStats, FaultTable};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -132,6 +133,7 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
     let started = Instant::now();
     let (tx, rx) = mpsc::channel();
     let mut threads = Vec::new();
+    let boxes: Vec<Arc<Mailbox>> = (0..cores).map(|_| Arc::default()).collect();
     for index in 0..cores {
         let (apps, stats, tx) = (apps.clone(), stats.clone(), tx.clone());
         let spec = Thread {
@@ -141,6 +143,7 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
             batch_wait: options.batch_wait,
             limit: options.drain_limit,
             stop: options.stop.clone(),
+            mailbox: boxes[index].clone(),
         };
         let name = format!("core-{index}");
         let run = move || run_core(spec, &apps, stats, &tx);
@@ -158,7 +161,7 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
         }
     };
     let page = match options.admin {
-        Some(addr) => match admin::Page::open(addr, apps.clone(), stats.clone(), engine.clone()) {
+        Some(addr) => match admin::Page::open(addr, apps.clone(), stats.clone(), engine.clone(), Post { boxes, wakers: wakers.clone() }) {
             Ok(p) => Some(p),
             Err(e) => {
                 options.stop.end();
@@ -268,6 +271,7 @@ struct Thread {
     batch_wait: Duration,
     limit: Duration,
     stop: Stop,
+    mailbox: Arc<Mailbox>,
 }
 
 /// A core's thread. Answers whether all its clients ended in order.
@@ -291,6 +295,7 @@ fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mp
             log::error!("core {}: {e}", spec.index);
             return false;
         }
+        spec.mailbox.serve(&mut core);
         match spec.stop.state() {
             RUN => continue,
             END => return core.clients() == 0,

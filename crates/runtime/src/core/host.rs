@@ -124,7 +124,7 @@ impl Core {
     fn host_reply(&mut self, id: Id, head: wl_bytes, tail: u32, flags: u32) {
         let t = &self.tasks[id];
         let (slot, conn, src) = (t.slot, t.conn, t.rep_src);
-        let Some(s) = self.slots.get_mut(slot) else { return };
+        let Some(s) = self.slots.get_mut(slot) else { return self.signal_result(head) };
         if s.answered {
             return;
         }

@@ -22,6 +22,7 @@ mod flush;
 mod host;
 mod input;
 pub mod pace;
+mod signal;
 pub mod slab;
 mod tail;
 mod task;
@@ -110,6 +111,8 @@ pub struct Core {
     faults: Vec<(u16, wl_fault)>,
     /// Connection attempts that failed at once.
     failures: Vec<dispatch::Target>,
+    /// What the signal at hand has answered.
+    result: Option<Vec<u8>>,
     /// An answer with its client's id put back.
     patch: Vec<u8>,
     events: Vec<Event>,
@@ -155,6 +158,7 @@ impl Core {
             graveyard: Vec::new(),
             faults: Vec::new(),
             failures: Vec::new(),
+            result: None,
             patch: Vec::new(),
             events: Vec::new(),
             fired: Vec::new(),
