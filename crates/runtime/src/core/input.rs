@@ -22,12 +22,18 @@ pub(super) enum Parsed {
     Message(Found),
 }
 
+/// Answers of shared connections below this many bytes are passed on only when they are complete.
+const SHORT: usize = 16 << 10;
+
 impl Core {
     /// Bytes arrived.
     pub(super) fn data(&mut self, id: Id, raw: Raw) {
         let now = self.now;
         let c = &mut self.conns[id];
         c.last_rx = now;
+        if c.side == Side::Client {
+            self.pace.input(&mut c.window);
+        }
         let (a, p) = (c.app as usize, c.port as usize);
         let ignore = c.has(flag::DOOMED | flag::CLOSING) || c.mode == Mode::Drain;
         let buffered = !c.input.is_empty() || c.has(flag::STALLED | flag::AGAIN);
@@ -215,7 +221,14 @@ impl Core {
                 if hold && !in_step && have > unit.whole_max {
                     return Parsed::Bad { kind: WL_F_TOO_LONG, place: crate::stats::NO_PLACE };
                 }
-                if !hold || in_step {
+                // A shared connection's answer that is not long yet is awaited: if its server is lost in the middle the client
+                // gets an error in its place, not a cut answer and the end of its connection.
+                let c = &self.conns[id];
+                let short = unit.whole_max > 0 && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
+                if !hold && !short || in_step {
+                    let c = &mut self.conns[id];
+                    c.clear(flag::HEAD_DONE);
+                    c.tail_used = 0;
                     return Parsed::Message(Found { view, head, have, whole: false });
                 }
                 let c = &mut self.conns[id];
