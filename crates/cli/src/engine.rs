@@ -38,8 +38,9 @@ pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
 
 pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
     let program = Box::leak(Box::new(wireloom_interp::program(module.clone())));
-    // SAFETY: the table and what it points to are leaked just above, so they live as long as the process.
-    let program = unsafe { Program::from_table(program.table()) }?;
+    let merges = Box::leak(Box::new(wireloom_interp::InterpMerges::new(module.clone())));
+    // SAFETY: the tables and what they point to are leaked just above, so they live as long as the process.
+    let program = unsafe { Program::from_table(program.table())?.with_merges(merges.this(), merges.entries()) };
     Ok(Made { program, how: How::Interpreted })
 }
 

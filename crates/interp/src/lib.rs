@@ -4,7 +4,7 @@
 //! ([`program`]), so that `wireloom run` and `test` work without a C compiler and every backend can be compared with it;
 //! and a pure API for tests and fuzzers ([`api`]). Stages: unit grammars are made ready ([`grammar`]: a plain parser for
 //! heads, a flat program for tails) → handler bodies are lowered to flat code ([`exec::flatten`]) → the table's functions
-//! ([`program`]) run both over the runtime's memory. Around it: [`merge`] (the meaning of `merge`), [`generate`] (messages
+//! ([`program`]) run both over the runtime's memory. Around it: [`merge`] (the meaning of `merge`) and [`merge_table`] (the same behind the ABI), [`generate`] (messages
 //! from a grammar, and mutations), [`differential`] (runs two programs over the same bytes and compares what they do).
 //!
 //! Unsafe code is confined to the borders with the ABI: `program`, `exec::activation` and `differential`.
@@ -17,11 +17,13 @@ pub mod exec;
 pub mod generate;
 pub mod grammar;
 pub mod merge;
+pub mod merge_table;
 pub mod program;
 pub mod value;
 
 pub use api::{eval_test, parse_message, Parsed};
 pub use merge::merge_reference;
+pub use merge_table::InterpMerges;
 pub use program::{program, InterpProgram};
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,9 +8,32 @@ use std::cmp::Ordering;
 use wireloom_ir::*;
 
 /// One message of an input.
-struct Record {
-    key: Value,
-    values: Vec<Value>,
+pub(crate) struct Record {
+    pub key: Value,
+    pub values: Vec<Value>,
+    /// Its bytes.
+    pub len: usize,
+}
+
+/// Why there is no record.
+pub(crate) enum NoRecord {
+    /// It goes on behind these bytes.
+    More(PlaceId),
+    Stop(Stop),
+}
+
+/// The message at the beginning of `buf`.
+pub(crate) fn record(m: &Module, merge: &Merge, buf: &[u8], eof: bool) -> Result<Record, NoRecord> {
+    let unit = m.unit(merge.unit);
+    let mut p = Parser::new(m, buf, eof);
+    let node = match p.unit(merge.unit, unit, 0, Vec::new(), unit.body.len()) {
+        Ok(node) => node,
+        Err(Halt::More(place)) => return Err(NoRecord::More(place)),
+        Err(Halt::Fault { kind, place, .. }) => return Err(NoRecord::Stop(Stop::Fault { kind, place })),
+        Err(Halt::Internal(why)) => return Err(NoRecord::Stop(Stop::Internal(why))),
+    };
+    let values = merge.values.iter().map(|v| value(&node, v.field, buf)).collect();
+    Ok(Record { key: value(&node, merge.key, buf), values, len: node.end })
 }
 
 struct Reader<'a> {
@@ -27,24 +50,22 @@ impl Reader<'_> {
         if self.pos == self.buf.len() {
             return Ok(None);
         }
-        let unit = self.m.unit(self.merge.unit);
-        let mut p = Parser::new(self.m, &self.buf[self.pos..], true);
-        let node = match p.unit(self.merge.unit, unit, 0, Vec::new(), unit.body.len()) {
-            Ok(node) => node,
-            Err(Halt::More(place)) => return Err(Stop::Fault { kind: FaultKind::TRUNCATED, place }),
-            Err(Halt::Fault { kind, place, .. }) => return Err(Stop::Fault { kind, place }),
-            Err(Halt::Internal(why)) => return Err(Stop::Internal(why)),
-        };
-        let buf = &self.buf[self.pos..];
-        let key = value(&node, self.merge.key, buf);
-        let values = self.merge.values.iter().map(|v| value(&node, v.field, buf)).collect();
-        self.pos += node.end;
-        if self.last.as_ref().is_some_and(|last| order(self.m, self.merge, last, &key).is_gt()) {
-            return Err(Stop::Fault { kind: FaultKind::CONSTRAINT, place: unit.fields[self.merge.key.index()].place });
+        let found = record(self.m, self.merge, &self.buf[self.pos..], true).map_err(|none| match none {
+            NoRecord::More(place) => Stop::Fault { kind: FaultKind::TRUNCATED, place },
+            NoRecord::Stop(stop) => stop,
+        })?;
+        self.pos += found.len;
+        if self.last.as_ref().is_some_and(|last| order(self.m, self.merge, last, &found.key).is_gt()) {
+            return Err(unsorted(self.m, self.merge));
         }
-        self.last = Some(key.clone());
-        Ok(Some(Record { key, values }))
+        self.last = Some(found.key.clone());
+        Ok(Some(found))
     }
+}
+
+/// A key below the one before it.
+pub(crate) fn unsorted(m: &Module, merge: &Merge) -> Stop {
+    Stop::Fault { kind: FaultKind::CONSTRAINT, place: m.unit(merge.unit).fields[merge.key.index()].place }
 }
 
 fn value(node: &Node, f: FieldId, buf: &[u8]) -> Value {
@@ -55,7 +76,7 @@ fn value(node: &Node, f: FieldId, buf: &[u8]) -> Value {
     }
 }
 
-fn order(m: &Module, merge: &Merge, a: &Value, b: &Value) -> Ordering {
+pub(crate) fn order(m: &Module, merge: &Merge, a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
         (Value::Int(a), Value::Int(b)) => match int_type(m.ty(m.unit(merge.unit).fields[merge.key.index()].ty)) {
@@ -90,7 +111,7 @@ pub fn merge_reference(m: &Module, n: usize, inputs: &[&[u8]]) -> Res<Vec<u8>> {
     }
 }
 
-fn combine(m: &Module, merge: &Merge, a: &[Value], b: &[Value]) -> Res<Vec<Value>> {
+pub(crate) fn combine(m: &Module, merge: &Merge, a: &[Value], b: &[Value]) -> Res<Vec<Value>> {
     let mut locals: Vec<Value> = merge.locals.iter().map(|l| Value::zero(m, l.ty)).collect();
     for ((v, a), b) in merge.values.iter().zip(a).zip(b) {
         locals[v.a.index()] = a.clone();
@@ -101,7 +122,7 @@ fn combine(m: &Module, merge: &Merge, a: &[Value], b: &[Value]) -> Res<Vec<Value
 }
 
 /// A message of the unit with this key and these values; other fields as when a message is built.
-fn render(m: &Module, merge: &Merge, key: &Value, values: &[Value], out: &mut Vec<u8>) {
+pub(crate) fn render(m: &Module, merge: &Merge, key: &Value, values: &[Value], out: &mut Vec<u8>) {
     let given = |f: FieldId| match merge.values.iter().position(|v| v.field == f) {
         Some(i) => values.get(i).cloned(),
         None => (f == merge.key).then(|| key.clone()),

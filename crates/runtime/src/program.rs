@@ -176,15 +176,15 @@ impl Program {
             if first.is_null() {
                 return Ok(program);
             }
-            Ok(program.with_merges(std::slice::from_raw_parts(first, count as usize)))
+            let this = program.table().self_;
+            Ok(program.with_merges(this, std::slice::from_raw_parts(first, count as usize)))
         }
     }
 
-    /// Adds merge nodes.
+    /// Adds merge nodes, whose functions take `this` as their `self`.
     /// # Safety
-    /// The functions obey `wireloom.h` and stay valid for the rest of the process.
-    pub unsafe fn with_merges(mut self, merges: &[wl_merge]) -> Program {
-        let this = self.table().self_;
+    /// The functions obey `wireloom.h`; they and `this` stay valid for the rest of the process.
+    pub unsafe fn with_merges(mut self, this: *mut c_void, merges: &[wl_merge]) -> Program {
         let merge = |m: &wl_merge| Merge { state_size: m.state_size as usize, inputs: m.inputs as usize, message_max: m.message_max as usize, run: m.run.unwrap_or(no_merge), this };
         self.merges = merges.iter().map(merge).collect();
         self

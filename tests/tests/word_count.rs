@@ -1,0 +1,308 @@
+//! `merge` on real sockets: random streams by compiled code and by the interpreter against a reference, one run after another,
+//! faults and what is counted of them, time limits, drain, and memory that stays flat.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use wireloom_tests::admin::{faults, metrics, sample, status};
+use wireloom_tests::{free_port, Backend, Client, Process, Wireloom};
+
+struct Node {
+    front: Process,
+    reducer: Backend,
+    admin: u16,
+}
+
+fn node(extra: &[&str]) -> Node {
+    let (reducer, admin) = (Backend::new(), free_port());
+    let (to, page) = (format!("reducer=127.0.0.1:{}", reducer.port), admin.to_string());
+    let args = [&["--set", &to, "--admin", &page], extra].concat();
+    Node { front: Wireloom::run("word_count_combiner", &args), reducer, admin }
+}
+
+/// All bytes to the end; None: reset.
+fn read_all(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    stream.set_nonblocking(false).expect("a socket");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+    let mut all = Vec::new();
+    match stream.read_to_end(&mut all) {
+        Ok(_) => Some(all),
+        Err(e) if e.kind() == ErrorKind::ConnectionReset => None,
+        Err(e) => panic!("the stream does not end: {e}, after {} bytes", all.len()),
+    }
+}
+
+/// Sends the streams, each from its own thread in pieces of random sizes; each then waits how its connection ends.
+fn send(port: u16, streams: &[Vec<u8>]) -> Vec<std::thread::JoinHandle<bool>> {
+    let one = |(i, bytes): (usize, &Vec<u8>)| {
+        let (bytes, mut s) = (bytes.clone(), TcpStream::connect(("127.0.0.1", port)).expect("the node accepts"));
+        std::thread::spawn(move || {
+            let (mut rest, mut random) = (&bytes[..], Random(i as u64 + 1));
+            while !rest.is_empty() {
+                let most = 1 << (2 + random.below(16));
+                let n = (1 + random.below(most)).min(rest.len() as u64) as usize;
+                if s.write_all(&rest[..n]).is_err() {
+                    return false;
+                }
+                rest = &rest[n..];
+            }
+            s.shutdown(std::net::Shutdown::Write).ok();
+            read_all(&mut s).is_some()
+        })
+    };
+    streams.iter().enumerate().map(one).collect()
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// Keys that share long beginnings, end in zero bytes, are empty or long: whatever a comparison by parts could get wrong.
+fn key(r: &mut Random) -> Vec<u8> {
+    const ALPHABET: [u8; 6] = [0, 1, b'a', b'b', 0x7f, 0xff];
+    let n = [r.below(4), r.below(20), 6 + r.below(4), 13 + r.below(6), 30 + r.below(5), r.below(1000)][r.below(6) as usize];
+    let same = r.below(n + 1);
+    (0..n).map(|i| if i < same { b'a' } else { ALPHABET[r.below(6) as usize] }).collect()
+}
+
+/// A stream of some of these keys in order, some of them twice.
+fn stream(keys: &[Vec<u8>], r: &mut Random, sums: &mut BTreeMap<Vec<u8>, u64>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for k in keys {
+        let times = [0, 0, 0, 1, 1, 1, 1, 2][r.below(8) as usize];
+        for _ in 0..times {
+            let n = r.next() >> r.below(64);
+            let sum = sums.entry(k.clone()).or_insert(0);
+            *sum = sum.wrapping_add(n);
+            out.extend_from_slice(k);
+            let zeros = if n < 1000 && r.below(8) == 0 { r.below(4) as usize } else { 0 };
+            out.extend_from_slice(format!("\t{}{n}\n", "0".repeat(zeros)).as_bytes());
+        }
+    }
+    out
+}
+
+fn random_streams(seed: u64, keys: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let mut r = Random(seed);
+    let mut all: Vec<Vec<u8>> = (0..keys).map(|_| key(&mut r)).collect();
+    all.sort();
+    all.dedup();
+    let mut sums = BTreeMap::new();
+    let streams = (0..8).map(|_| stream(&all, &mut r, &mut sums)).collect();
+    let wanted = sums.iter().flat_map(|(k, n)| [&k[..], format!("\t{n}\n").as_bytes()].concat()).collect();
+    (streams, wanted)
+}
+
+fn run_once(n: &Node, streams: &[Vec<u8>], wanted: &[u8], what: &str) {
+    let mappers = send(n.front.port, streams);
+    let got = read_all(&mut n.reducer.accept().stream).unwrap_or_else(|| panic!("{what}: reset: {}", status(n.admin)));
+    assert!(got == wanted, "{what}: {} bytes instead of {}", got.len(), wanted.len());
+    for m in mappers {
+        assert!(m.join().expect("a mapper ends"), "{what}: a mapper was reset");
+    }
+}
+
+#[test]
+fn random_streams_run_after_run() {
+    for (how, extra, keys, runs) in [
+        ("one core", &["--cores", "0"][..], 4000, 12),
+        ("two cores", &["--cores", "0-1"][..], 4000, 12),
+        ("interpreted", &["--interpret"][..], 300, 4),
+        ("interpreted, two cores", &["--interpret", "--cores", "0,1"][..], 300, 4),
+    ] {
+        let n = node(extra);
+        for seed in 0..runs {
+            let (streams, wanted) = random_streams(seed, keys);
+            run_once(&n, &streams, &wanted, &format!("{how}, seed {seed}"));
+        }
+        let m = metrics(n.admin);
+        assert_eq!(sample(&m, "wireloom_merge_runs_total"), runs);
+        assert_eq!(sample(&m, "wireloom_merge_failed_total"), 0);
+    }
+}
+
+#[test]
+fn what_is_counted() {
+    let n = node(&["--cores", "0-1"]);
+    let streams: Vec<Vec<u8>> = (0..8).map(|i| format!("a\t1\nb{i}\t2\n").into_bytes()).collect();
+    let wanted: String = "a\t8\n".to_string() + &(0..8).map(|i| format!("b{i}\t2\n")).collect::<String>();
+    run_once(&n, &streams, wanted.as_bytes(), "small");
+    let s = status(n.admin);
+    let m = &s["apps"][0]["merges"][0];
+    let number = |name: &str| m[name].as_u64().unwrap_or_else(|| panic!("no {name} in {m}"));
+    assert_eq!((number("runs"), number("failed"), number("inputs")), (1, 0, 8), "{m}");
+    assert_eq!((number("messages_in"), number("messages_out")), (16, 9), "{m}");
+    assert_eq!((number("bytes_in"), number("bytes_out")), (72, wanted.len() as u64), "{m}");
+}
+
+/// Each bad stream resets the reducer and all mappers, is counted with its kind, and the next run is whole.
+#[test]
+fn faults_end_the_run_and_only_that() {
+    for cores in ["0", "0-1"] {
+        let n = node(&["--cores", cores]);
+        let good: Vec<Vec<u8>> = (0..8).map(|i| format!("k{i}\t1\n").into_bytes()).collect();
+        let wanted: String = (0..8).map(|i| format!("k{i}\t1\n")).collect();
+        // Long lines follow, so that both ways of reading a line see the fault.
+        let tail = "z".repeat(40) + "\t1\n" + &"zz\t1\n".repeat(30);
+        for (i, (bad, kind)) in [("b\t1\na\t1\n", "constraint"), ("a\tx\n", "malformed"), ("a\t-1\n", "malformed"), ("a\t\n", "malformed"), ("\n", "malformed"), ("a\t1 \n", "malformed")].iter().enumerate() {
+            for at in [0, 7] {
+                let before = faults(&status(n.admin), kind);
+                let mut streams = good.clone();
+                streams[at] = format!("{bad}{tail}").into_bytes();
+                let mappers = send(n.front.port, &streams);
+                assert_eq!(read_all(&mut n.reducer.accept().stream), None, "{bad:?} was taken for whole");
+                for m in mappers {
+                    assert!(!m.join().expect("a mapper ends"), "{bad:?}: a mapper was not told");
+                }
+                let s = status(n.admin);
+                assert_eq!(faults(&s, kind), before + 1, "{bad:?} {s}");
+                assert_eq!(s["apps"][0]["merges"][0]["failed"], 2 * i + usize::from(at == 7) + 1);
+            }
+        }
+        let s = status(n.admin).to_string();
+        assert!(s.contains("kv.Pair.count") || s.contains("count"), "faults have their places: {s}");
+        run_once(&n, &good, wanted.as_bytes(), "after the faults");
+    }
+}
+
+#[test]
+fn connections_beyond_the_inputs_are_refused() {
+    let n = node(&[]);
+    let mut eight: Vec<Client> = (0..8).map(|_| Client::connect(n.front.port)).collect();
+    let mut reducer = n.reducer.accept();
+    let mut ninth = Client::connect(n.front.port);
+    ninth.expect_closed();
+    assert_eq!(faults(&status(n.admin), "overload"), 1, "{}", status(n.admin));
+    eight.iter_mut().for_each(|c| {
+        c.send("a\t1\n").finish_sending();
+    });
+    assert_eq!(read_all(&mut reducer.stream).as_deref(), Some(&b"a\t8\n"[..]));
+}
+
+#[test]
+fn a_lost_reducer_resets_the_mappers() {
+    // Refused.
+    let to = format!("reducer=127.0.0.1:{}", free_port());
+    let front = Wireloom::run("word_count_combiner", &["--set", &to]);
+    for m in send(front.port, &vec![b"a\t1\n".to_vec(); 8]) {
+        assert!(!m.join().expect("a mapper ends"), "a mapper believes that all is well");
+    }
+    // Lost in the middle, while mappers are silent and while they send.
+    for silent in [true, false] {
+        let n = node(&[]);
+        let streams = vec![vec![]; 8];
+        let eight: Vec<TcpStream> = streams.iter().map(|_: &Vec<u8>| TcpStream::connect(("127.0.0.1", n.front.port)).expect("the node accepts")).collect();
+        let reducer = n.reducer.accept();
+        std::thread::sleep(Duration::from_millis(50));
+        reducer.reset();
+        for (i, mut s) in eight.into_iter().enumerate() {
+            let sending = (0..200_000).all(|k| silent || s.write_all(format!("{k:08}{i}\t1\n").as_bytes()).is_ok());
+            assert!(!sending || read_all(&mut s).is_none());
+        }
+        assert_eq!(faults(&status(n.admin), "lost"), 1, "{}", status(n.admin));
+    }
+}
+
+#[test]
+fn mappers_that_never_come_or_never_speak_run_out_of_time() {
+    let n = node(&["--set", "mappers.idle_timeout=300ms", "--set", "mappers.read_timeout=300ms"]);
+    let (begin, mut few) = (Instant::now(), (0..3).map(|_| Client::connect(n.front.port)).collect::<Vec<_>>());
+    few.iter_mut().for_each(Client::expect_closed);
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    let eight: Vec<Client> = (0..8).map(|_| Client::connect(n.front.port)).collect();
+    assert_eq!(read_all(&mut n.reducer.accept().stream), None, "silence was taken for an end");
+    drop(eight);
+    assert_eq!(faults(&status(n.admin), "idle"), 2, "{}", status(n.admin));
+    run_once(&n, &vec![b"a\t1\n".to_vec(); 8], b"a\t8\n", "after the time-outs");
+}
+
+/// A mapper that goes before the merge begins leaves its place to another.
+#[test]
+fn a_mapper_lost_early_can_come_again() {
+    let n = node(&[]);
+    let lost = Client::connect(n.front.port);
+    std::thread::sleep(Duration::from_millis(50));
+    lost.reset();
+    std::thread::sleep(Duration::from_millis(50));
+    run_once(&n, &vec![b"a\t1\n".to_vec(); 8], b"a\t8\n", "the full number");
+    assert_eq!(faults(&status(n.admin), "lost"), 1, "{}", status(n.admin));
+}
+
+#[test]
+fn a_drain_finishes_the_run() {
+    for cores in ["0", "0-1"] {
+        let mut n = node(&["--cores", cores]);
+        let mut eight: Vec<Client> = (0..8).map(|_| Client::connect(n.front.port)).collect();
+        let mut reducer = n.reducer.accept();
+        eight.iter_mut().for_each(|c| {
+        c.send("a\t1\n");
+    });
+        n.front.signal(15);
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(TcpStream::connect(("127.0.0.1", n.front.port)).is_err(), "a draining node takes no mappers");
+        eight.iter_mut().for_each(|c| {
+        c.send("b\t1\n").finish_sending();
+    });
+        assert_eq!(read_all(&mut reducer.stream).as_deref(), Some(&b"a\t8\nb\t8\n"[..]));
+        assert_eq!(n.front.exit_code(Duration::from_secs(5)), Some(0));
+    }
+    // Idle, and past the limit.
+    let mut n = node(&[]);
+    n.front.signal(15);
+    assert_eq!(n.front.exit_code(Duration::from_secs(5)), Some(0));
+    let mut n = node(&["--drain", "1"]);
+    let eight: Vec<Client> = (0..8).map(|_| Client::connect(n.front.port)).collect();
+    let mut reducer = n.reducer.accept();
+    n.front.signal(15);
+    assert_eq!(read_all(&mut reducer.stream), None);
+    assert_eq!(n.front.exit_code(Duration::from_secs(5)), Some(0));
+    drop(eight);
+}
+
+/// SIGKILL in the middle: even then the reducer sees no end in order.
+#[test]
+fn a_killed_node_is_an_error_to_the_reducer() {
+    let mut n = node(&[]);
+    let mut eight: Vec<Client> = (0..8).map(|_| Client::connect(n.front.port)).collect();
+    let mut reducer = n.reducer.accept();
+    eight.iter_mut().for_each(|c| {
+        c.send("a\t1\nb\t1\n");
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    n.front.kill();
+    assert_eq!(read_all(&mut reducer.stream), None);
+}
+
+/// A reducer that does not read for a while: mappers are held back by full buffers, memory stays where it was.
+#[test]
+fn memory_is_flat_over_runs_and_stalls() {
+    let n = node(&["--cores", "0-1"]);
+    let big: Vec<Vec<u8>> = (0..8).map(|i| (0..300_000).flat_map(|k| format!("word{:09}\t1\n", k * 8 + i).into_bytes()).collect()).collect();
+    let wanted: Vec<u8> = (0..2_400_000).flat_map(|k| format!("word{k:09}\t1\n").into_bytes()).collect();
+    let mut first = 0;
+    for run in 0..3 {
+        let mappers = send(n.front.port, &big);
+        let mut reducer = n.reducer.accept();
+        std::thread::sleep(Duration::from_millis(500));
+        let rss = n.front.rss_kib();
+        if run == 0 {
+            first = rss;
+        }
+        assert!(rss < first + 2048, "memory grows from {first} to {rss} KiB");
+        assert!(rss < 32 * 1024, "{rss} KiB");
+        assert!(mappers.iter().all(|m| !m.is_finished()), "mappers are held back");
+        assert!(read_all(&mut reducer.stream).is_some_and(|got| got == wanted));
+        mappers.into_iter().for_each(|m| assert!(m.join().expect("a mapper ends")));
+    }
+}
