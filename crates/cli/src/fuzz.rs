@@ -1,50 +1,91 @@
-//! `wireloom fuzz`: random streams of a unit's messages, half of them damaged, cut at random, through the interpreter and compiled code.
+//! `wireloom fuzz`: random streams of a unit's messages, half of them damaged, cut at random, through the interpreter and
+//! compiled code. The work is done in a process of its own: when that crashes, the seed that crashes it again is known.
 
 use crate::args::{Compile, Fuzz};
 use crate::engine::{self, How};
 use crate::world::CliWorld;
-use crate::{load, Failure, Outcome};
+use crate::{load, sanitize, Failure, Outcome};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use wireloom_interp::differential::{Pair, Summary};
+use wireloom_interp::differential::{contexts, Pair, Summary};
 use wireloom_ir::{Module, UnitId};
 use wireloom_syntax::World;
 
 /// Streams per seed.
 const ROUNDS: usize = 200;
 
+/// Names the file in which the inner process notes the seed at hand.
+const NOTE: &str = "WIRELOOM_FUZZ_NOTE";
+
 pub fn fuzz(args: Fuzz) -> Outcome {
+    if sanitize::is_inner() { inner(args) } else { outer(args) }
+}
+
+fn outer(args: Fuzz) -> Outcome {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
+    let note = std::env::temp_dir().join(format!("wireloom-fuzz-{}-{time}", std::process::id()));
+    std::env::set_var(NOTE, &note);
+    let extra = if args.seed.is_some() { Vec::new() } else { vec![format!("--seed={time}")] };
+    let status = sanitize::run_again(args.compile.sanitize, &extra);
+    let seed = std::fs::read_to_string(&note).unwrap_or_default();
+    std::fs::remove_file(&note).ok();
+    match status? {
+        s if s.success() => Ok(()),
+        // The inner process has said why.
+        s if s.code() == Some(1) => Err(Failure::Silent),
+        s => Err(Failure::Said(format!("{} crashes ({s})\nrepeat with --seed {seed}", args.unit))),
+    }
+}
+
+fn inner(args: Fuzz) -> Outcome {
     let (file, name) = place(&args.unit)?;
     let module = Arc::new(load::load(&file)?);
     let unit = find(&module, &name)?;
+    let contexts = contexts(&module, unit);
+    if contexts.is_empty() {
+        return Err(Failure::Said(format!("{name} is no message of a protocol but part of others: fuzz one of {}", messages(&module))));
+    }
     let reference = engine::interpret(&module)?;
     let made = engine::make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
     let whom = if matches!(made.how, How::Compiled(_)) { "interpreter and compiled code" } else { "the interpreter, cut differently" };
-    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
-    let mut seed = args.seed.unwrap_or(time);
+    let mut seed = args.seed.unwrap_or(1);
     eprintln!("wireloom: fuzzing {} for {} s: {whom}, first seed {seed}", module.unit(unit).name, args.seconds);
-    // Both sides of a protocol read different clauses: requests have bit 63 of their context clear, responses set.
-    let contexts = [0, 1 << 63, 1 << 63 | 1, 1 << 63 | 2, 1 << 63 | 7];
+    let note = std::env::var_os(NOTE);
     let until = Instant::now() + Duration::from_secs(args.seconds);
     let mut total = Summary::default();
-    let mut next = 0;
+    let mut streams = 0;
     while Instant::now() < until {
-        let pair = Pair { module: &module, a: reference.program.table(), b: made.program.table(), unit, ctx: contexts[next % contexts.len()] };
+        if let Some(file) = &note {
+            std::fs::write(file, seed.to_string())?;
+        }
+        // The seed decides everything, the message's context too.
+        let ctx = contexts[(seed >> 33) as usize % contexts.len()];
+        let pair = Pair { module: &module, a: reference.program.table(), b: made.program.table(), unit, ctx };
         // SAFETY: both tables live as long as the process.
         let sum = unsafe { pair.compare_random(seed, ROUNDS) }.map_err(|e| Failure::Said(format!("{e}\nrepeat with --seed {seed}")))?;
-        total.messages += sum.messages;
-        total.in_step += sum.in_step;
-        total.bad += sum.bad;
-        total.bytes += sum.bytes;
-        next += 1;
+        if let (1.., Some(why)) = wireloom_interp::internal_errors() {
+            return Err(Failure::Said(format!("internal error of the interpreter: {why}\nrepeat with --seed {seed}")));
+        }
+        total.add(&sum);
+        streams += ROUNDS;
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     }
     println!(
-        "no difference in {} streams: {} messages, {} faults in step, {} faults, {} KiB",
-        next * ROUNDS, total.messages, total.in_step, total.bad, total.bytes >> 10
+        "no difference in {streams} streams: {} messages, {} faults in step, {} faults, {} KiB",
+        total.messages, total.in_step, total.bad, total.bytes >> 10
     );
     Ok(())
+}
+
+/// The short names of a module's messages.
+fn messages(m: &Module) -> String {
+    let all = (0..m.units.len()).filter(|u| !contexts(m, UnitId(*u as u32)).is_empty());
+    all.map(|u| short(&m.units[u].name)).collect::<Vec<_>>().join(", ")
+}
+
+fn short(name: &str) -> String {
+    name.rsplit('.').next().unwrap_or(name).to_string()
 }
 
 /// `std.http.Request` or `file.loom:Unit` as a file and a unit's name.
@@ -63,7 +104,6 @@ fn place(text: &str) -> Result<(PathBuf, String), Failure> {
 }
 
 fn find(module: &Module, name: &str) -> Result<UnitId, Failure> {
-    let short = |full: &str| full.rsplit('.').next().unwrap_or(full).to_string();
     if let Some(i) = module.units.iter().position(|u| u.name == name || short(&u.name) == name) {
         return Ok(UnitId(i as u32));
     }

@@ -14,6 +14,7 @@ mod fuzz;
 mod load;
 mod payload;
 mod run;
+mod sanitize;
 mod test;
 mod world;
 

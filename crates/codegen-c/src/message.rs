@@ -91,7 +91,13 @@ impl<'m> BodyGen<'_, 'm> {
                 }
             }
         }
-        let end = if self.is_request(msg) { format!("{name}.head") } else { format!("(held ? wl_held({name}) : {name}.head)") };
+        let own = self.views.iter().any(|(l, _)| *l == msg);
+        let end = match (own, self.is_request(msg)) {
+            // Parsed by the program itself, as a whole.
+            (true, _) => format!("wl_held({name})"),
+            (false, true) => format!("{name}.head"),
+            (false, false) => format!("(held ? wl_held({name}) : {name}.head)"),
+        };
         line!(self, "if ({end} > {from}) wl_put(x, wl_b({name}.base + {from}, {end} - {from}));");
         self.check(true);
     }

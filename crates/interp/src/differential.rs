@@ -49,16 +49,17 @@ fn parser(v: &[u64]) -> wl_parser {
 /// # Safety
 /// The table is valid.
 unsafe fn feed(t: &wl_program, unit: u32, v: &mut [u64], bytes: &[u8], eof: bool, tail: bool) -> (c_int, u32) {
-    let exact: Box<[u8]> = bytes.into();
+    // Of no bytes: the end of some that are there, since generated code may count back from it.
+    let (exact, skip): (Box<[u8]>, usize) = if bytes.is_empty() { (vec![0; 8].into(), 8) } else { (bytes.into(), 0) };
     let mut used = 0u32;
     // SAFETY: by contract; the view is one of this unit's.
     unsafe {
         let u = &*t.unit.add(unit as usize);
         let p = v.as_mut_ptr().cast::<wl_parser>();
-        let n = exact.len() as u32;
+        let (start, n) = (exact.as_ptr().add(skip), bytes.len() as u32);
         let code = match (tail, u.parse, u.tail) {
-            (false, Some(f), _) => f(t.self_, unit, p, exact.as_ptr(), n, eof as c_int),
-            (true, _, Some(f)) => f(t.self_, unit, p, exact.as_ptr(), n, eof as c_int, &mut used),
+            (false, Some(f), _) => f(t.self_, unit, p, start, n, eof as c_int),
+            (true, _, Some(f)) => f(t.self_, unit, p, start, n, eof as c_int, &mut used),
             _ => WL_BAD,
         };
         (code, used)
@@ -212,6 +213,20 @@ pub fn difference(a: &[Event], b: &[Event]) -> Option<String> {
     None
 }
 
+/// The contexts (`wl_parser::ctx`) in which a unit is parsed as a message: 0 as a request, and as a response one for
+/// every value of its parameters (some of them, where there are many). None if the unit is only part of others.
+pub fn contexts(m: &Module, unit: UnitId) -> Vec<u64> {
+    let mut all = Vec::new();
+    if m.protocols.iter().any(|p| p.request == unit) {
+        all.push(0);
+    }
+    if m.protocols.iter().any(|p| p.response == Some(unit)) {
+        let bits = m.unit(unit).params.iter().map(|p| p.shift as u32 + p.bits as u32).max().unwrap_or(0).min(4);
+        all.extend((0..1 << bits).map(|args| WL_CTX_RESPONSE | args));
+    }
+    all
+}
+
 /// Two programs and the unit they are compared on.
 pub struct Pair<'a> {
     pub module: &'a Module,
@@ -258,7 +273,7 @@ impl Pair<'_> {
             unsafe {
                 self.compare(&input, &cuts, eof).map_err(|e| format!("seed {seed}, round {round}: {e}"))?;
                 for e in trace_stream(self.a, self.unit.0, &input, self.ctx, &[], eof) {
-                    sum.add(&e);
+                    sum.note(&e);
                 }
             }
             sum.bytes += input.len();
@@ -277,7 +292,14 @@ pub struct Summary {
 }
 
 impl Summary {
-    fn add(&mut self, e: &Event) {
+    pub fn add(&mut self, other: &Summary) {
+        self.messages += other.messages;
+        self.in_step += other.in_step;
+        self.bad += other.bad;
+        self.bytes += other.bytes;
+    }
+
+    fn note(&mut self, e: &Event) {
         match e {
             Event::Message { .. } => self.messages += 1,
             Event::InStep { .. } => self.in_step += 1,

@@ -42,6 +42,23 @@ pub struct Generator<'a> {
     /// Byte strings and numbers that the grammars compare with: values worth trying.
     words: Vec<Vec<u8>>,
     numbers: Vec<u64>,
+    /// Messages that the module's own `test` blocks parse, valid or not.
+    samples: Vec<(UnitId, Vec<u8>)>,
+}
+
+/// What the `test` blocks of a module parse as it stands there.
+fn samples(m: &Module) -> Vec<(UnitId, Vec<u8>)> {
+    let mut all = Vec::new();
+    for h in m.handlers.iter().filter(|h| matches!(h.on, On::Test(_))) {
+        walk::stmts(&h.body.block, &mut |s| {
+            if let StmtKind::Parse { unit, bytes, .. } = &s.kind {
+                if let ExprKind::Bytes(b) = &*bytes.kind {
+                    all.push((*unit, b.clone()));
+                }
+            }
+        });
+    }
+    all
 }
 
 /// The message cannot be completed this way.
@@ -66,7 +83,14 @@ impl<'a> Generator<'a> {
                 walk::field_exprs(f, &mut |e, _| walk::expr(e, &mut note));
             }
         }
-        Generator { m, rng: Rng(seed), words, numbers }
+        Generator { m, rng: Rng(seed), words, numbers, samples: samples(m) }
+    }
+
+    /// A message of one of the module's tests.
+    fn sample(&mut self, unit: UnitId) -> Option<Vec<u8>> {
+        let fitting: Vec<usize> = (0..self.samples.len()).filter(|i| self.samples[*i].0 == unit).collect();
+        let i = *self.rng.pick(&fitting)?;
+        Some(self.samples[i].1.clone())
     }
 
     /// A valid message, if one was found in some attempts.
@@ -81,11 +105,12 @@ impl<'a> Generator<'a> {
         })
     }
 
-    /// Several messages one after the other, some of them damaged.
+    /// Several messages one after the other, made or taken from the module's tests, some of them damaged.
     pub fn stream(&mut self, unit: UnitId, args: &[Value], count: usize, damage_percent: u64) -> Vec<u8> {
         let mut all = Vec::new();
         for _ in 0..count {
-            let mut one = self.message(unit, args).unwrap_or_default();
+            let known = if self.rng.chance(30) { self.sample(unit) } else { None };
+            let mut one = known.or_else(|| self.message(unit, args)).unwrap_or_default();
             if self.rng.chance(damage_percent) {
                 self.mutate(&mut one);
             }

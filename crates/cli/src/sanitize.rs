@@ -1,0 +1,42 @@
+//! Runs a command once more in a process of its own: one that survives its crash, and that has the sanitizers' runtime loaded
+//! where the command is to load code compiled with them (a shared object cannot bring it along).
+
+use crate::{Failure, Outcome};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+
+/// Set in the inner process.
+const INNER: &str = "WIRELOOM_INNER";
+
+pub fn is_inner() -> bool {
+    std::env::var_os(INNER).is_some()
+}
+
+/// The same command line again, with `extra` behind it.
+pub fn run_again(sanitize: bool, extra: &[String]) -> Result<ExitStatus, Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(std::env::args_os().skip(1)).args(extra).env(INNER, "1");
+    if sanitize {
+        command.env("LD_PRELOAD", runtime()?);
+        // Programs are kept to the end of the process: no leaks.
+        command.env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1").env("UBSAN_OPTIONS", "print_stacktrace=1:abort_on_error=1");
+    }
+    Ok(command.status()?)
+}
+
+/// For commands that only need the runtime: says how the inner process ended.
+pub fn pass_on() -> Outcome {
+    match run_again(true, &[])? {
+        s if s.success() => Ok(()),
+        _ => Err(Failure::Silent),
+    }
+}
+
+/// The shared runtime of AddressSanitizer that goes with the compiler.
+fn runtime() -> Result<PathBuf, Failure> {
+    let (cc, _) = wireloom_codegen_c::find_compiler(None)?;
+    let name = if cc.contains("clang") { format!("libclang_rt.asan-{}.so", std::env::consts::ARCH) } else { "libasan.so".to_string() };
+    let said = Command::new(&cc).arg(format!("-print-file-name={name}")).output()?;
+    let path = PathBuf::from(String::from_utf8_lossy(&said.stdout).trim());
+    if path.is_file() { Ok(path) } else { Err(Failure::Said(format!("{cc} has no {name}: the sanitizers' runtime is not installed"))) }
+}
