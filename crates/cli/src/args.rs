@@ -89,6 +89,10 @@ pub struct Serve {
     /// Serve /metrics (Prometheus) and /status (JSON) here.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
+    /// A busy core with many clients on shared backend connections waits up to this many microseconds for more input
+    /// before it looks, which saves work; at light load and with few clients it never waits. 0: never.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
+    pub batch_wait: u64,
     /// How long a drain may take, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub drain: u64,

@@ -73,6 +73,7 @@ fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, inter
             Engine::Uring => EngineKind::Uring,
         },
         admin: args.admin.as_deref().map(address).transpose()?,
+        batch_wait: Duration::from_micros(args.batch_wait),
         drain_limit: Duration::from_secs(args.drain),
         ready: Some(Box::new(move |ready: &Ready| announce(ready, begin, interpreted))),
         ..ServeOptions::default()

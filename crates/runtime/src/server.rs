@@ -123,6 +123,7 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
     let stats = Arc::new((0..cores).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
     let signals = Signals::block();
     raise_descriptor_limit();
+    crate::core::footprint::trim();
     let setting = merge::Setting {
         stats: stats.clone(),
         cpus: options.cpus.clone(),

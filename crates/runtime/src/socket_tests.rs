@@ -42,6 +42,7 @@ fn service(exclusive: bool, engine: EngineKind, cores: usize, servers: &str) -> 
         stop: stop.clone(),
         drain_limit: Duration::from_secs(2),
         ready: Some(Box::new(move |r| tx.send(r.admin.unwrap()).unwrap())),
+        ..ServeOptions::default()
     };
     let thread = std::thread::spawn(move || serve_apps(vec![app], options).unwrap());
     let admin = rx.recv_timeout(Duration::from_secs(5)).unwrap();

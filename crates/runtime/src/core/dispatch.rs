@@ -107,6 +107,7 @@ impl Core {
             Some((offset, width)) => self.append_with_id(conn, call, head, here, offset, width)?,
             None => self.append_out(conn, head, here)?,
         }
+        self.pace.shared();
         self.link_call(conn, call);
         let client = self.tasks[self.calls[call].task].conn;
         self.hold_back(conn, client, at);

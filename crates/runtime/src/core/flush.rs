@@ -57,9 +57,17 @@ impl Core {
             let mut slices = [IoSlice::new(&[]); MAX_SLICES];
             let n = c.out.front(&self.pool, &mut slices);
             let offered: usize = slices[..n].iter().map(|s| s.len()).sum();
+            // What is offered is all of it, and `flush_conn` shuts the direction down or closes right after.
+            let last = c.has(flag::CLOSING) && !c.has(flag::SHUT_WANTED | flag::SHUT) && offered == c.out.len();
             // SAFETY: after `InFlight` the queue is only appended to, which moves nothing, until `Sent`; a closed
             // connection's queue goes to the graveyard until the engine has let go of it.
-            match unsafe { self.engine.write(c.token, &slices[..n]) } {
+            let result = unsafe {
+                match last {
+                    true => self.engine.write_last(c.token, &slices[..n]),
+                    false => self.engine.write(c.token, &slices[..n]),
+                }
+            };
+            match result {
                 Write::Done(k) => {
                     let blocked = k < offered;
                     self.written(id, k);

@@ -19,6 +19,7 @@ mod client;
 mod dispatch;
 pub mod fault;
 mod flush;
+pub mod footprint;
 mod host;
 mod input;
 pub mod pace;

@@ -129,6 +129,8 @@ pub struct Conn {
     pub timer_at: u64,
     pub last_rx: u64,
     pub last_tx: u64,
+    /// The window of observation in which it was last active (`pace`).
+    pub window: u32,
     /// When the message under way began, the connection attempt started, or lingering began.
     pub since: u64,
     pub session: Option<Box<[u64]>>,
@@ -170,6 +172,7 @@ impl Default for Conn {
             timer_at: u64::MAX,
             last_rx: 0,
             last_tx: 0,
+            window: 0,
             since: 0,
             session: None,
         }

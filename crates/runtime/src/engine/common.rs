@@ -23,6 +23,18 @@ pub fn monotonic() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Sleeps for less than a millisecond. The kernel would add 50 us to that; the thread's slack is made smaller first.
+pub fn nap(time: std::time::Duration) {
+    thread_local!(static PRECISE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    if !PRECISE.replace(true) {
+        // SAFETY: a plain system call; without effect where it is not allowed.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
+    }
+    let t = libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos() as libc::c_long };
+    // SAFETY: `t` lives during the call. A nap cut short by a signal is short; that does not matter.
+    unsafe { libc::nanosleep(&t, std::ptr::null_mut()) };
+}
+
 /// A system call's result as `io::Result`.
 pub fn check(r: libc::c_int) -> io::Result<libc::c_int> {
     if r < 0 {
@@ -181,6 +193,27 @@ pub fn reset_on_close(fd: RawFd) {
 pub fn half_close(fd: RawFd) {
     // SAFETY: a plain system call; an already broken connection answers with an error that does not matter here.
     unsafe { libc::shutdown(fd, libc::SHUT_WR) };
+}
+
+/// `recv` without the C library's wrapper: that is a cancellation point, which costs two atomic operations in a process
+/// with threads. Nobody cancels threads here.
+/// # Safety
+/// `to` is valid for writes of `n` bytes.
+#[inline]
+pub unsafe fn recv(fd: RawFd, to: *mut u8, n: usize) -> isize {
+    let none = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: by contract; no address is asked for.
+    unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, n, 0, none, none) as isize }
+}
+
+/// `send` without the C library's wrapper; see [`recv`].
+/// # Safety
+/// `from` is valid for reads of `n` bytes.
+#[inline]
+pub unsafe fn send(fd: RawFd, from: *const u8, n: usize, flags: i32) -> isize {
+    let none = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: by contract; no address is given.
+    unsafe { libc::syscall(libc::SYS_sendto, fd, from, n, flags, none, 0) as isize }
 }
 
 /// An eventfd for a waker.

@@ -250,7 +250,7 @@ impl Epoll {
             let want = room.min(MAX_RECV);
             let target = &mut self.buffer[self.filled..self.filled + want];
             // SAFETY: `target` is `want` writable bytes.
-            let n = unsafe { libc::recv(s.fd.as_raw_fd(), target.as_mut_ptr().cast(), want, 0) };
+            let n = unsafe { common::recv(s.fd.as_raw_fd(), target.as_mut_ptr(), want) };
             if n > 0 {
                 let n = n as usize;
                 out.push(Event::Data { conn: token, start: self.filled as u32, len: n as u32 });
@@ -291,20 +291,56 @@ impl Epoll {
             }
         }
     }
+
+    fn send(&mut self, conn: Token, slices: &[IoSlice<'_>], flags: i32) -> Write {
+        let Some(s) = self.sockets.get_mut(conn) else { return Write::Broken };
+        if s.has(BROKEN | LISTENER) {
+            return Write::Broken;
+        }
+        if s.has(BLOCKED | CONNECTING) {
+            s.flags |= BLOCKED;
+            return Write::Blocked;
+        }
+        let total: usize = slices.iter().map(|s| s.len()).sum();
+        if total == 0 {
+            return Write::Done(0);
+        }
+        loop {
+            let n = send(s.fd.as_raw_fd(), slices, flags);
+            if n >= 0 {
+                if (n as usize) < total {
+                    s.flags |= BLOCKED;
+                }
+                return Write::Done(n as usize);
+            }
+            match common::errno() {
+                libc::EINTR => {}
+                libc::EAGAIN => {
+                    s.flags |= BLOCKED;
+                    return Write::Blocked;
+                }
+                _ => {
+                    s.flags |= BROKEN;
+                    return Write::Broken;
+                }
+            }
+        }
+    }
 }
 
 /// One `send` or `sendmsg`.
-fn send(fd: i32, slices: &[IoSlice<'_>]) -> isize {
+fn send(fd: i32, slices: &[IoSlice<'_>], flags: i32) -> isize {
+    let flags = flags | libc::MSG_NOSIGNAL;
     if let [one] = slices {
         // SAFETY: the slice is valid for its length.
-        return unsafe { libc::send(fd, one.as_ptr().cast(), one.len(), libc::MSG_NOSIGNAL) };
+        return unsafe { common::send(fd, one.as_ptr(), one.len(), flags) };
     }
     // SAFETY: IoSlice has the layout of iovec; the kernel only reads the headers and the slices.
     unsafe {
         let mut m: libc::msghdr = std::mem::zeroed();
         m.msg_iov = slices.as_ptr().cast_mut().cast();
         m.msg_iovlen = slices.len() as _;
-        libc::sendmsg(fd, &m, libc::MSG_NOSIGNAL)
+        libc::sendmsg(fd, &m, flags)
     }
 }
 
@@ -372,40 +408,14 @@ impl Engine for Epoll {
     }
 
     unsafe fn write(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
-        let Some(s) = self.sockets.get_mut(conn) else { return Write::Broken };
-        if s.has(BROKEN | LISTENER) {
-            return Write::Broken;
-        }
-        if s.has(BLOCKED | CONNECTING) {
-            s.flags |= BLOCKED;
-            return Write::Blocked;
-        }
-        let total: usize = slices.iter().map(|s| s.len()).sum();
-        if total == 0 {
-            return Write::Done(0);
-        }
-        loop {
-            let n = send(s.fd.as_raw_fd(), slices);
-            if n >= 0 {
-                if (n as usize) < total {
-                    s.flags |= BLOCKED;
-                }
-                return Write::Done(n as usize);
-            }
-            match common::errno() {
-                libc::EINTR => {}
-                libc::EAGAIN => {
-                    s.flags |= BLOCKED;
-                    return Write::Blocked;
-                }
-                _ => {
-                    s.flags |= BROKEN;
-                    return Write::Broken;
-                }
-            }
-        }
+        self.send(conn, slices, 0)
     }
 
+    unsafe fn write_last(&mut self, conn: Token, slices: &[IoSlice<'_>]) -> Write {
+        // The kernel sends what MSG_MORE holds back with the FIN of the close: one segment less, and one wake-up less
+        // of the peer.
+        self.send(conn, slices, libc::MSG_MORE)
+    }
     fn pause(&mut self, conn: Token, paused: bool) {
         let Some(s) = self.sockets.get_mut(conn) else { return };
         if paused {
