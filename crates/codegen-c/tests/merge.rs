@@ -3,12 +3,16 @@ mod common;
 use common::*;
 use wireloom_ir::*;
 
-fn module() -> Module {
+fn module() -> Module { module_of(5, false) }
+
+/// `key<TAB>count<LF>`; keys are text, or numbers.
+fn module_of(inputs: u32, numbers: bool) -> Module {
     let mut b = Build::new();
     let (b1k, u64t) = (b.b(1024), b.u(64));
     let mut u = b.unit("kv.Pair");
-    let key = u.add("key", b1k, blob(1024, Some(ByteSet::range(b'!', b'z')), Extent::Until(until(&[b"\t"]))));
-    let count = u.add("count", u64t, FieldKind::Number { radix: 10, digits: 20, exact: false, until: Some(until(&[b"\n"])) });
+    let number = |end: &[u8]| FieldKind::Number { radix: 10, digits: 20, exact: false, until: Some(until(&[end])) };
+    let key = if numbers { u.add("key", u64t, number(b"\t")) } else { u.add("key", b1k, blob(1024, Some(class()), Extent::Until(until(&[b"\t"])))) };
+    let count = u.add("count", u64t, number(b"\n"));
     u.unit.max = 1100;
     let unit = u.done(None, false);
     b.m.protocols.push(protocol("kv", unit, None));
@@ -16,14 +20,19 @@ fn module() -> Module {
     let get = |l| Expr::new(u64t, ExprKind::Local(LocalId(l)));
     let combined = b.bin(BinOp::Add, get(0), get(1));
     b.m.merges.push(Merge {
-        name: "words".into(), span: Span::default(), from: PortId(0), to: PortId(1), inputs: 5, unit, key,
+        name: "words".into(), span: Span::default(), from: PortId(0), to: PortId(1), inputs, unit, key,
         values: vec![MergeValue { field: count, a: LocalId(0), b: LocalId(1), combined }], locals: vec![local("a"), local("b")],
     });
     b.m
 }
 
-fn merged(inputs: &[&str]) -> String {
-    let out = drive(&module(), "merge", inputs);
+/// All but tab and line feed.
+fn class() -> ByteSet { ByteSet::of(b"\t\n").complement() }
+
+fn merged(inputs: &[&str]) -> String { merged_by(&module(), inputs) }
+
+fn merged_by(m: &Module, inputs: &[&str]) -> String {
+    let out = drive(m, "merge", inputs);
     assert!(!out.contains("DIFFERENT") && !out.contains("STUCK"), "{out}");
     out.trim_end().to_string()
 }
@@ -44,4 +53,67 @@ fn faults_name_the_input() {
     assert!(merged(&["a\t1/", "b\t1/a\t1/"]).ends_with("BAD input 1 fault 4"));
     assert!(merged(&["a\t1/", "b\t1/c"]).ends_with("BAD input 1 fault 3"));
     assert!(merged(&["a\tx/", "b\t1/"]).ends_with("BAD input 0 fault 1"));
+}
+
+/// Some of these keys in order, with counts; and their sums.
+fn streams(n: usize, keys: &std::collections::BTreeSet<String>) -> (Vec<String>, std::collections::BTreeMap<String, u64>) {
+    let mut seed = 1u64;
+    let mut random = move |below: u64| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) % below
+    };
+    let mut sums = std::collections::BTreeMap::new();
+    let mut stream = || {
+        let mut text = String::new();
+        for k in keys {
+            for _ in 0..[0, 1, 1, 2][random(4) as usize] {
+                let count = [random(10), random(100_000_000), 99_999_999, 100_000_000 + random(1 << 30), 0][random(5) as usize];
+                *sums.entry(k.clone()).or_insert(0) += count;
+                text += &format!("{k}\t{}{count}/", "0".repeat(random(3) as usize));
+            }
+        }
+        text
+    };
+    ((0..n).map(|_| stream()).collect(), sums)
+}
+
+/// Lines that are read as one block, longer ones, and keys that only differ late.
+#[test]
+fn lines_of_all_lengths() {
+    let mut keys: std::collections::BTreeSet<String> = (0..34).map(|n| "k".repeat(n)).collect();
+    keys.extend((6..20).flat_map(|n| ["a", "b", "\u{7f}"].map(|end| "k".repeat(n) + end)));
+    let (inputs, sums) = streams(5, &keys);
+    let wanted: String = sums.iter().map(|(k, n)| format!("{k}\t{n}/")).collect();
+    assert_eq!(merged(&inputs.iter().map(String::as_str).collect::<Vec<_>>()), wanted);
+}
+
+#[test]
+fn more_inputs_than_a_word_has_bits() {
+    let keys = (0..6).map(|n| "k".repeat(3 * n)).collect();
+    let (inputs, sums) = streams(70, &keys);
+    let wanted: String = sums.iter().map(|(k, n)| format!("{k}\t{n}/")).collect();
+    assert_eq!(merged_by(&module_of(70, false), &inputs.iter().map(String::as_str).collect::<Vec<_>>()), wanted);
+}
+
+#[test]
+fn keys_that_are_numbers() {
+    let m = module_of(5, true);
+    assert_eq!(merged_by(&m, &["5\t1/10\t2/18446744073709551615\t1/", "5\t1/9\t1/", "", "0\t3/10\t5/10\t1/", "18446744073709551615\t2/"]), "0\t3/5\t2/9\t1/10\t8/18446744073709551615\t3/");
+    assert!(merged_by(&m, &["10\t1/9\t1/", "1\t1/"]).ends_with("BAD input 0 fault 4"));
+}
+
+/// Faults in lines that have enough behind them to be read as a block.
+#[test]
+fn faults_in_long_windows() {
+    let rest = "z\t1/".repeat(40);
+    let bad = |line: &str, fault: u32| {
+        let text = format!("a\t1/{line}{rest}");
+        let out = merged(&["a\t1/", &text]);
+        assert!(out.ends_with(&format!("BAD input 1 fault {fault}")), "{line:?}: {out}");
+    };
+    for line in ["b\tx/", "b\t/", "b\t-1/", "/", "b/", "b\t1 /", "b\t1\t/", "b\t99999999999999999999/", "\t:/"] { bad(line, 1) }
+    for line in ["/c\t1/", "B\t1/"] { bad(line, if line.starts_with('/') { 1 } else { 4 }) }
+    bad(&format!("{}\t1/", "k".repeat(1025)), 2);
+    bad("c\t1/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\t1/", 4);
+    bad("cccccccccccccccccccd\t1/cccccccccccccccccccc\t1/", 4);
 }

@@ -8,9 +8,9 @@ static char *merge(int n, char **text, uint32_t step, uint32_t cap) {
     uint32_t count;
     const wl_merge *m = &wireloom_merges(&count)[0];
     void *state = calloc(1, m->state_size);
-    wl_window w[16] = {{0}};
-    uint32_t given[16] = {0};
-    char *out = calloc(1, 1 << 16);
+    wl_window w[128] = {{0}};
+    uint32_t given[128] = {0};
+    char *out = calloc(1, 1 << 18);
     size_t have = 0;
     for (;;) {
         wl_merge_at at;
@@ -38,7 +38,9 @@ static char *merge(int n, char **text, uint32_t step, uint32_t cap) {
 int main(int argc, char **argv) {
     char *first = merge(argc - 1, argv + 1, 1000, 4000);
     printf("%s\n", first);
-    for (uint32_t step = 1; step < 12; step++) {
+    static const uint32_t steps[] = {1, 2, 3, 7, 11, 31, 64, 65, 97, 200};
+    for (uint32_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        uint32_t step = steps[i];
         char *other = merge(argc - 1, argv + 1, step, 1200 + step);
         if (strcmp(first, other)) { printf("DIFFERENT at %u: %s\n", step, other); return 1; }
     }
