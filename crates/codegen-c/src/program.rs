@@ -191,7 +191,7 @@ impl<'m> Gen<'m> {
         let start = std::mem::take(&mut b.out);
         b.block(&h.body.block);
         let (decls, out, frame, resumes, views) = (b.decls.clone(), b.out.clone(), b.frame.clone(), b.resumes(), b.views.clone());
-        let locals: Vec<_> = views.iter().map(|(l, u)| format!("{}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
+        let locals: Vec<_> = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
         let frame_ty = (!frame.is_empty()).then(|| format!("frame_{i}"));
         if let Some(f) = &frame_ty {
             let members: String = frame.iter().map(|(t, n)| format!("{t} {n};\n")).collect();
