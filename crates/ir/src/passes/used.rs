@@ -50,7 +50,9 @@ impl Marks {
         // To reach an item, its list is counted; to read in a case, the switch is known to the program by `Case`.
         let mut lists = Vec::new();
         let end = m.follow(path, scope, &mut |u, f| if matches!(m.unit(u).fields[f.index()].kind, FieldKind::List { .. }) { lists.push((u, f)) });
-        for (u, f) in lists { self.value(u, f) }
+        // The bytes of a whole list are its extent; its items are not looked at.
+        let whole = matches!(&*e.kind, ExprKind::Raw(_)).then_some(end).flatten();
+        for (u, f) in lists { if whole != Some(At::Field(u, f)) { self.value(u, f) } }
         let Some(At::Field(u, f)) = end else { return };
         match &*e.kind {
             ExprKind::Raw(_) => self.extent(u, f),
