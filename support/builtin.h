@@ -216,7 +216,11 @@ static inline wl_ip wl_u128_ip(unsigned __int128 n) {
     for (int i = 15; i >= 0; i--) { a.b[i] = (uint8_t)n; n >>= 8; }
     return a;
 }
-
+static inline wl_endpoint wl_ep_of(wl_ip a, uint16_t port) {
+    wl_endpoint e = {.port = port, .v4 = wl_is_v4(a)};
+    memcpy(e.ip, a.b, 16);
+    return e;
+}
 static inline bool wl_ip_eq(wl_ip a, wl_ip b) { return memcmp(a.b, b.b, 16) == 0; }
 
 /* Whether a comma separated list (RFC 9110 5.6.1) has the token; ASCII caseless, parameters after `;` are not looked at. */

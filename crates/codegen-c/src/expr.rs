@@ -288,6 +288,7 @@ impl Gen<'_> {
             ExprKind::Unwrap(a) => format!("({}).v", self.expr(s, a)),
             ExprKind::Make(parts) => {
                 let parts = self.exprs(s, parts);
+                if *self.m.ty(e.ty) == Ty::Endpoint { return format!("wl_ep_of({})", parts.join(", ")) }
                 format!("({}){{{}}}", self.cty(e.ty), if parts.is_empty() { "".into() } else { parts.join(", ") })
             }
             ExprKind::Get(a, n) => {

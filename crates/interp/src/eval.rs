@@ -92,7 +92,13 @@ impl<'a> Env<'a> {
                 Value::Option(Some(v)) => *v,
                 _ => return internal("unwrap of none"),
             },
-            ExprKind::Make(es) => Value::Record(self.all(es)?),
+            ExprKind::Make(es) => match (self.all(es)?, self.module.ty(e.ty)) {
+                (parts, Ty::Endpoint) => match parts.as_slice() {
+                    [Value::Ip(ip), Value::Int(port)] => Value::Endpoint(crate::value::Endpoint { ip: *ip, port: *port as u16 }),
+                    _ => return internal("an endpoint of something else than an address and a port"),
+                },
+                (parts, _) => Value::Record(parts),
+            },
             ExprKind::MakeList(es) => Value::List(self.all(es)?),
             ExprKind::Get(a, n) => match self.eval(a)? {
                 Value::Record(mut vs) if (*n as usize) < vs.len() => vs.swap_remove(*n as usize),

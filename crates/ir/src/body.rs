@@ -189,7 +189,7 @@ pub enum ExprKind {
     IsSome(Expr),
     /// Guarded.
     Unwrap(Expr),
-    /// Records and tuples.
+    /// Records and tuples; an endpoint of its address and port.
     Make(Vec<Expr>),
     Get(Expr, u32),
     MakeList(Vec<Expr>),

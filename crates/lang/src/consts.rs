@@ -227,6 +227,7 @@ impl Compiler<'_> {
             "ip" | "ip4" | "ip6" => Some(Ty::Ip),
             "endpoint" => Some(Ty::Endpoint),
             "mac" => Some(Ty::Mac),
+            "prefix" => Some(Ty::Prefix),
             _ => int_name(name),
         };
         if let Some(t) = simple {
@@ -245,7 +246,7 @@ impl Compiler<'_> {
                 }
             }
             ("list", _) => Err(self.report(Diagnostic::error("E0503", span, "`list` needs its items' type and its largest length").hint("write `list<u32, 100>`"))),
-            ("packet" | "prefix" | "flow5", _) => Err(self.error("E0310", span, format!("`{name}` belongs to packet programs, which this version does not compile yet"))),
+            ("packet" | "flow5", _) => Err(self.error("E0310", span, format!("`{name}` belongs to packet programs, which this version does not compile yet"))),
             _ => Ok(None),
         }
     }

@@ -20,6 +20,7 @@ pub enum Ty {
     Ip,
     Endpoint,
     Mac,
+    Prefix,
     Bytes(u64),
     /// `none` before its type is known.
     None,
@@ -114,6 +115,7 @@ pub fn show(ty: &Ty, m: &ir::Module) -> String {
         Ty::Ip => "ip".into(),
         Ty::Endpoint => "endpoint".into(),
         Ty::Mac => "mac".into(),
+        Ty::Prefix => "prefix".into(),
         Ty::Bytes(n) => format!("bytes<{}>", size(*n)),
         Ty::None => "none".into(),
         Ty::Option(t) => format!("{}?", show(t, m)),
@@ -144,6 +146,7 @@ pub fn lower(ty: &Ty, m: &mut ir::Module) -> TyId {
         Ty::Mac => ir::Ty::UInt(48),
         Ty::Ip => ir::Ty::Ip,
         Ty::Endpoint => ir::Ty::Endpoint,
+        Ty::Prefix => { let t = m.intern(ir::Ty::UInt(128)); ir::Ty::Tuple(vec![t, t]) }
         Ty::Bytes(n) => ir::Ty::Bytes(*n),
         Ty::Option(t) => { let t = lower(t, m); ir::Ty::Option(t) }
         Ty::List(t, n) => { let t = lower(t, m); ir::Ty::List(t, *n) }

@@ -92,6 +92,10 @@ impl Checker<'_> {
             K::None => ok(matches!(ty, Ty::Option(_)), "`none` that is no option"),
             K::IsSome(a) => { ok(matches!(self.ty(a.ty), Ty::Option(_)), "`is_some` of what is no option")?; self.boolean(ty) }
             K::Unwrap(a) => match self.ty(a.ty) { Ty::Option(t) => self.is(e.ty, *t), _ => fail("`unwrap` of what is no option") },
+            K::Make(list) if *ty == Ty::Endpoint => match list.as_slice() {
+                [ip, port] => ok(*self.ty(ip.ty) == Ty::Ip && *self.ty(port.ty) == Ty::UInt(16), "an endpoint is made of an address and a port"),
+                _ => fail("an endpoint is made of an address and a port"),
+            },
             K::Make(list) => {
                 let members = self.members(e.ty).ok_or("`make` of what is no record or tuple")?;
                 ok(members.len() == list.len() && members.iter().zip(list).all(|(t, e)| self.fits(e.ty, *t)), "the members do not fit the type")

@@ -3,6 +3,7 @@
 pub mod elements;
 pub mod handlers;
 pub mod ports;
+pub mod signals;
 pub mod tests;
 pub mod wiring;
 
@@ -71,6 +72,7 @@ impl Compiler<'_> {
         for f in fns { let _ = self.function(&f, f.ast.name.span); }
         for m in &app.members { self.chain(m); }
         for m in &app.members { let _ = self.define(module, app, m); }
+        self.signals(module, app);
         self.unhandled();
     }
 
@@ -120,7 +122,6 @@ impl Compiler<'_> {
         match &m.kind {
             MemberKind::Handler(h) => self.handler(module, &app.name.name, h, m.span),
             MemberKind::Wiring(nodes) => self.wiring(module, &app.name.name, nodes, m.span),
-            MemberKind::Signal { name, params, ret, body } => self.signal(module, name, params, ret.as_ref(), body),
             _ => Ok(()),
         }
     }
@@ -131,17 +132,6 @@ impl Compiler<'_> {
         let Some((ast::Node { kind: ast::NodeKind::Expr(e), .. }, rest)) = nodes.split_first() else { return };
         let ast::ExprKind::Name(n) = &*e.kind else { return };
         if matches!(self.app.get(&n.name), Some(AppName::Instance(_))) { self.app.chains.insert(n.name.clone(), rest.to_vec()); }
-    }
-
-    /// A signal is checked like a function that may read state; the control interface that would call it is not there yet.
-    fn signal(&mut self, module: ModId, name: &Ident, params: &[ast::Param], ret: Option<&ast::Type>, body: &ast::Block) -> R<()> {
-        let f = ast::Fn { name: name.clone(), params: params.to_vec(), ret: ret.cloned(), body: ast::FnBody::Block(body.clone()) };
-        let info = self.fn_info(module, &f, true)?;
-        self.function(&info, name.span)?;
-        let d = Diagnostic::warning("W0906", name.span, format!("signal `{}` is checked, but this version does not expose it", name.name)).label("a signal")
-            .hint("counters and tables are shown in metrics already");
-        self.report(d);
-        Ok(())
     }
 
     fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {

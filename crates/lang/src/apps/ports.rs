@@ -11,9 +11,9 @@ use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
-    pub fn param(&mut self, module: ModId, p: &ast::Param, doc: &str) -> R<AppName> {
-        let t = self.ty(module, &p.ty)?;
-        let ty = match &t {
+    /// What a command line or a signal's caller can give.
+    pub fn param_type(&mut self, t: &Ty, span: Span) -> R<ParamType> {
+        Ok(match t {
             Ty::Bool => ParamType::Bool,
             Ty::Int { bits, signed: false } if *bits <= 64 => ParamType::UInt(*bits),
             Ty::Duration => ParamType::Duration,
@@ -23,10 +23,15 @@ impl Compiler<'_> {
             Ty::Error => return Err(Reported),
             t => {
                 let s = self.show(t);
-                return Err(self.report(Diagnostic::error("E0615", p.ty.span, format!("a parameter cannot be {s}")).label("not a parameter's type")
+                return Err(self.report(Diagnostic::error("E0615", span, format!("a parameter cannot be {s}")).label("not a parameter's type")
                     .hint("bool, u1 to u64, duration, bytes<N> up to 16MiB, endpoint, list<endpoint, N>")));
             }
-        };
+        })
+    }
+
+    pub fn param(&mut self, module: ModId, p: &ast::Param, doc: &str) -> R<AppName> {
+        let t = self.ty(module, &p.ty)?;
+        let ty = self.param_type(&t, p.ty.span)?;
         let default = match &p.default { Some(e) => Some(self.param_value(module, e, &t)?), None => None };
         let value_ty = self.lower_ty(&t);
         let doc = if doc.is_empty() { p.doc.clone() } else { doc.to_string() };

@@ -165,6 +165,16 @@ impl Lower<'_, '_> {
     fn text(&mut self, e: &Expr) -> R<Val> {
         let v = self.expr(e, None)?;
         let v = self.defined(v, e.span)?;
+        self.text_val(v, e.span)
+    }
+
+    /// The text of a value, as data.
+    pub fn text_of(&mut self, v: Val, span: Span) -> R<X> {
+        let v = self.text_val(v, span)?;
+        match v.kind { Vk::Pure(e) => Ok(e), _ => Err(Reported) }
+    }
+
+    fn text_val(&mut self, v: Val, span: Span) -> R<Val> {
         match (&v.ty, v.kind) {
             (Ty::Bytes(_), kind @ Vk::Pure(_)) => Ok(Val { ty: v.ty, kind, caseless: false }),
             (Ty::Lit | Ty::Int { signed: false, .. }, Vk::Pure(n)) => { let n = self.recast(T_U64, n); self.text_u64(n) }
@@ -173,16 +183,19 @@ impl Lower<'_, '_> {
             (Ty::Endpoint, Vk::Pure(ep)) => {
                 let ip_ty = self.cx.lower_ty(&Ty::Ip);
                 let (b46, b5) = (self.cx.lower_ty(&Ty::Bytes(46)), self.cx.lower_ty(&Ty::Bytes(20)));
-                let ip = x::builtin(b46, B::TextIp, vec![x::builtin(ip_ty, B::EndpointIp, vec![ep.clone()])]);
+                let ip = x::builtin(ip_ty, B::EndpointIp, vec![ep.clone()]);
+                let v4 = self.is_v4(ip.clone());
+                let ip = x::builtin(b46, B::TextIp, vec![ip]);
                 let port = x::cast(T_U64, x::builtin(T_U16, B::EndpointPort, vec![ep]));
                 let port = x::builtin(b5, B::TextU64, vec![port]);
-                let one = self.cx.lower_ty(&Ty::Bytes(1));
-                let ty = Ty::Bytes(67);
+                let mark = self.cx.lower_ty(&Ty::Bytes(2));
+                let either = |a: &[u8], b: &[u8]| x::if_(mark, v4.clone(), X::new(mark, K::Bytes(a.to_vec())), X::new(mark, K::Bytes(b.to_vec())));
+                let ty = Ty::Bytes(70);
                 let t = self.cx.lower_ty(&ty);
-                Ok(Val::pure(ty, x::builtin(t, B::Concat, vec![ip, X::new(one, K::Bytes(b":".to_vec())), port])))
+                Ok(Val::pure(ty, x::builtin(t, B::Concat, vec![either(b"", b"["), ip, either(b":", b"]:"), port])))
             }
             (Ty::Error, _) => Err(Reported),
-            (t, _) => { let s = self.show(t); Err(self.err("E0301", e.span, format!("{s} has no text form"))) }
+            (t, _) => { let s = self.show(t); Err(self.err("E0301", span, format!("{s} has no text form"))) }
         }
     }
 

@@ -176,20 +176,46 @@ impl Lower<'_, '_> {
                 let fields = self.cx.records[r.index()].clone();
                 ExprKind::Make(fields.iter().map(|(_, t)| self.zero(t)).collect())
             }
+            Ty::Ip => return self.ip_const(0),
+            Ty::Endpoint => return self.endpoint_const(0, 0),
+            Ty::Prefix => ExprKind::Make(vec![self.u128_const(0), self.u128_const(0)]),
             _ => ExprKind::Int(0),
         };
         Expr::new(t, kind)
     }
 
+    fn u128_const(&mut self, n: u128) -> Expr {
+        let t = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
+        x::int(t, n)
+    }
+
+    pub fn ip_const(&mut self, n: u128) -> Expr {
+        let n = self.u128_const(n);
+        Expr::new(self.cx.lower_ty(&Ty::Ip), ExprKind::Cast(n))
+    }
+
+    pub fn endpoint_const(&mut self, ip: u128, port: u16) -> Expr {
+        let ip = self.ip_const(ip);
+        Expr::new(self.cx.lower_ty(&Ty::Endpoint), ExprKind::Make(vec![ip, x::int(crate::compiler::T_U16, port.into())]))
+    }
+
+    /// A prefix is its network and its mask.
+    pub fn prefix_const(&mut self, net: u128, mask: u128) -> Expr {
+        let parts = vec![self.u128_const(net), self.u128_const(mask)];
+        Expr::new(self.cx.lower_ty(&Ty::Prefix), ExprKind::Make(parts))
+    }
+
     /// The zero value of a type of the IR.
-    pub fn zero_of(&self, t: ir::TyId) -> Expr {
-        let kind = match self.cx.m.types.get(t.index()) {
+    pub fn zero_of(&mut self, t: ir::TyId) -> Expr {
+        let kind = match self.cx.m.types.get(t.index()).cloned() {
+            Some(ir::Ty::Ip) => return self.ip_const(0),
+            Some(ir::Ty::Endpoint) => return self.endpoint_const(0, 0),
             Some(ir::Ty::Bool) => ExprKind::Bool(false),
             Some(ir::Ty::Bytes(_)) => ExprKind::Bytes(vec![]),
             Some(ir::Ty::Option(_)) => ExprKind::None,
             Some(ir::Ty::List(..)) => ExprKind::MakeList(vec![]),
             Some(ir::Ty::Tuple(ts)) => ExprKind::Make(ts.iter().map(|t| self.zero_of(*t)).collect()),
-            Some(ir::Ty::Record(r)) => ExprKind::Make(self.cx.m.records[r.index()].fields.iter().map(|(_, t)| self.zero_of(*t)).collect()),
+            Some(ir::Ty::Record(r)) => ExprKind::Make(self.cx.m.records[r.index()].fields.clone().iter().map(|(_, t)| self.zero_of(*t)).collect()),
             _ => ExprKind::Int(0),
         };
         Expr::new(t, kind)

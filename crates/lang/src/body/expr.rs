@@ -38,8 +38,7 @@ impl Lower<'_, '_> {
                 let t = self.cx.lower_ty(&ty);
                 Ok(Val::pure(ty, ir::Expr::new(t, X::Bytes(b.clone()))))
             }
-            ExprKind::Address(a) => Err(self.cx.report(Diagnostic::error("E0310", span, format!("the address {a} cannot be a value in a program yet"))
-                .hint("make it a `param` with this default"))),
+            ExprKind::Address(a) => self.address(a, span),
             ExprKind::None => { let t = self.cx.lower_ty(&Ty::Bool.option()); Ok(Val::pure(Ty::None, ir::Expr::new(t, X::None))) }
             ExprKind::Field(base, name) => self.field(e, base.as_ref(), name, want),
             ExprKind::Index(base, index) => self.index(base, index, span),

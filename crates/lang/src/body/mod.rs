@@ -1,6 +1,7 @@
 //! Expressions and statements: checked and lowered in one walk. Units, clauses, functions and handlers share it; [`Kind`] says
 //! what is allowed where. A value is a [`Val`]; statements it needs go to `out`, guards for what can fail among them.
 
+pub mod addresses;
 pub mod assign;
 pub mod builtins;
 pub mod calls;

@@ -99,7 +99,14 @@ impl Lower<'_, '_> {
         let v = self.defined(v, a.span)?;
         let v = self.once(v, a.span);
         match &v.ty {
-            Ty::Int { .. } | Ty::Enum(_) | Ty::Lit | Ty::Fault => {
+            Ty::Ip => {
+                let e = self.coerce(v, &Ty::Ip, a.span)?;
+                Ok(Val::pure(Ty::Bool, self.ip_in(e, b)?))
+            }
+            Ty::Endpoint if !matches!(&*b.kind, ast::ExprKind::Set(_)) => {
+                Err(self.cx.report(Diagnostic::error("E0301", a.span, "an endpoint is an address and a port").hint("ask for its address: `.ip in …`")))
+            }
+            Ty::Int { .. } | Ty::Enum(_) | Ty::Lit | Ty::Fault | Ty::Mac => {
                 let ty = self.settled(&v.ty);
                 let e = self.coerce(v, &ty, a.span)?;
                 self.in_numbers(e, &ty, b)

@@ -1,0 +1,94 @@
+//! Addresses: their literals, and whether one lies in a prefix. An IPv4 address is its IPv6 mapped form throughout, so that one
+//! comparison serves both.
+
+use super::Lower;
+use crate::compiler::{Reported, R, T_BOOL};
+use crate::ty::Ty;
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::{BinOp as B, Expr as X, ExprKind as K};
+use std::net::{IpAddr, SocketAddr};
+use wireloom_syntax::ast::{self, Expr, Span};
+use wireloom_syntax::Diagnostic;
+
+impl Lower<'_, '_> {
+    pub fn address(&mut self, text: &str, span: Span) -> R<Val> {
+        if let Ok(a) = text.parse::<SocketAddr>() { return Ok(Val::pure(Ty::Endpoint, self.endpoint_const(number(a.ip()), a.port()))); }
+        if let Ok(ip) = text.parse::<IpAddr>() { return Ok(Val::pure(Ty::Ip, self.ip_const(number(ip)))); }
+        if let Some(mac) = mac(text) { let t = self.cx.lower_ty(&Ty::Mac); return Ok(Val::pure(Ty::Mac, x::int(t, mac))); }
+        self.prefix(text, span)
+    }
+
+    fn prefix(&mut self, text: &str, span: Span) -> R<Val> {
+        let wrong = |s: &mut Self| Err(s.err("E0304", span, format!("`{text}` is no address")));
+        let Some((ip, len)) = text.split_once('/') else { return wrong(self) };
+        let (Ok(ip), Ok(len)) = (ip.parse::<IpAddr>(), len.parse::<u32>()) else { return wrong(self) };
+        let (bits, above) = if ip.is_ipv4() { (32, 96) } else { (128, 0) };
+        if len > bits { return Err(self.err("E0304", span, format!("a prefix of this address has at most {bits} bits"))); }
+        let mask = u128::MAX.checked_shl(128 - (len + above)).unwrap_or(0);
+        let net = number(ip) & mask;
+        if net != number(ip) {
+            let d = Diagnostic::error("E0304", span, format!("`{text}` has bits set behind its {len}")).hint(format!("write `{}/{len}`, or the address alone", shown(net, ip.is_ipv4())));
+            return Err(self.cx.report(d));
+        }
+        Ok(Val::pure(Ty::Prefix, self.prefix_const(net, mask)))
+    }
+
+    /// `ip in prefix`, `ip in {prefix, ip}`, `ip in list`.
+    pub fn ip_in(&mut self, ip: X, set: &Expr) -> R<X> {
+        if let ast::ExprKind::Set(items) = &*set.kind {
+            let mut any = x::boolean(false);
+            for i in items { any = x::or(any, self.ip_in(ip.clone(), i)?); }
+            return Ok(any);
+        }
+        let v = self.expr(set, None)?;
+        let v = self.defined(v, set.span)?;
+        match (&v.ty, &v.kind) {
+            (Ty::Prefix, Vk::Pure(p)) => { let p = p.clone(); Ok(self.in_prefix(ip, &p)) }
+            (Ty::Ip, Vk::Pure(other)) => Ok(x::cmp(B::Eq, ip, other.clone())),
+            (Ty::List(t, _), Vk::Pure(list)) if matches!(**t, Ty::Prefix | Ty::Ip) => match &*list.kind {
+                K::MakeList(items) => {
+                    let prefixes = **t == Ty::Prefix;
+                    let mut any = x::boolean(false);
+                    for i in items { any = x::or(any, if prefixes { self.in_prefix(ip.clone(), i) } else { x::cmp(B::Eq, ip.clone(), i.clone()) }); }
+                    Ok(any)
+                }
+                _ => Err(self.cx.report(Diagnostic::error("E0301", set.span, "this list is not known at compile time").hint("`list.any(|p| ip in p)` asks its items"))),
+            },
+            (Ty::Error, _) => Err(Reported),
+            (t, _) => { let s = self.show(t); Err(self.err("E0301", set.span, format!("expected prefixes or addresses, found {s}"))) }
+        }
+    }
+
+    /// Whether an address is one of IPv4.
+    pub fn is_v4(&mut self, ip: X) -> X {
+        let mapped = self.prefix_const(0xffff << 32, u128::MAX << 32);
+        self.in_prefix(ip, &mapped)
+    }
+
+    fn in_prefix(&mut self, ip: X, p: &X) -> X {
+        let t = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
+        let wide = Ty::Int { bits: 128, signed: false };
+        let (net, mask) = (self.get(p, 0, &wide), self.get(p, 1, &wide));
+        x::bin(T_BOOL, B::Eq, x::bin(t, B::BitAnd, X::new(t, K::Cast(ip)), mask), net)
+    }
+}
+
+fn number(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(a) => a.to_ipv6_mapped().into(),
+        IpAddr::V6(a) => a.into(),
+    }
+}
+
+fn shown(n: u128, v4: bool) -> String {
+    if v4 { std::net::Ipv4Addr::from(n as u32).to_string() } else { std::net::Ipv6Addr::from(n).to_string() }
+}
+
+/// `02:00:00:00:00:01`
+fn mac(text: &str) -> Option<u128> {
+    let parts: Vec<&str> = text.split(':').collect();
+    if parts.len() != 6 || parts.iter().any(|p| p.len() != 2) { return None; }
+    parts.iter().try_fold(0u128, |n, p| Some(n << 8 | u128::from(u8::from_str_radix(p, 16).ok()?)))
+}
