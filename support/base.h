@@ -4,6 +4,7 @@
 #include "wireloom.h"
 #include "scan.h"
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 #define WL_LIKELY(e) __builtin_expect(!!(e), 1)
@@ -113,6 +114,9 @@ static inline int64_t wl_smin(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t wl_smax(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- parsers ---- */
+
+/* Zeroes the bytes [from, to) of a view. */
+static inline void wl_clear(void *v, size_t from, size_t to) { if (to > from) memset((uint8_t *)v + from, 0, to - from); }
 
 /* Internal: the head is complete. */
 #define WL_IN_TAIL 0x80000000u

@@ -44,7 +44,8 @@ typedef struct wl_parser {
     uint32_t flags;    /* WL_M_*                                                                   */
     uint64_t left;     /* tail: bytes of the current run still to come; they need no parsing        */
     uint64_t ctx;      /* the unit's parameters, packed (a response: computed from its request);
-                          set by the runtime before the first parse()                              */
+                          set by the runtime before the first parse(); it zeroes the other members
+                          of wl_parser, and no more of the view: the rest is parse()'s to set up    */
 } wl_parser;
 
 /* Bit 63 of ctx: the message is a response (a unit may be request and response of one protocol; the facts in `flags` then

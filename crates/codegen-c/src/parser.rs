@@ -440,7 +440,7 @@ impl Gen<'_> {
         self.types.push_str(&view);
         self.flags_function(u);
         let dispatch: String = (1..=labels).map(|i| format!("case {i}: goto L{i};\n")).collect();
-        let reset = if recover { "v->recover = 0;\n" } else { "" };
+        let reset = self.clear_view(u);
         let scratch = if fx { "uint8_t tmp[WL_GRAMMAR_TMP];\nwl_fx fx = {.tmp = tmp, .tmp_max = sizeof tmp}, *x = &fx;\n" } else { "" };
         self.code.push_str(&format!(
             "/* unit {} */\nstatic int {name}_step({name}_view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {{\n\
@@ -455,6 +455,25 @@ impl Gen<'_> {
              *used += skip;\nreturn r;\n}}\n\n",
             names::comment(&unit.name)
         ));
+    }
+
+    /// What a parser does with its view before the first byte: all but `wl_parser` becomes zero. The items of the unit's own
+    /// lists are left out: they are most of a view, and none beyond a list's `n` is ever read.
+    fn clear_view(&self, u: UnitId) -> String {
+        let view = format!("{}_view", names::unit(self.m, u));
+        let mut text = String::new();
+        let mut from = "sizeof(wl_parser)".to_string();
+        for &f in &self.m.unit(u).body {
+            let FieldKind::List { element, .. } = &self.m.unit(u).fields[f.index()].kind else { continue };
+            let units = matches!(self.m.unit(u).fields[element.index()].kind, FieldKind::Unit { .. });
+            if units && self.keeps_items(u, f, *element) {
+                let items = format!("f.{}.at", names::field(self.m, u, f));
+                text.push_str(&format!("wl_clear(v, {from}, offsetof({view}, {items}));\n"));
+                from = format!("offsetof({view}, {items}) + sizeof v->{items}");
+            }
+        }
+        text.push_str(&format!("wl_clear(v, {from}, sizeof *v);\n"));
+        text
     }
 
     /// Facts about a complete head, from the clauses of the protocols that use the unit.

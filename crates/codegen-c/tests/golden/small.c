@@ -47,6 +47,7 @@ static int echo_Line_step(echo_Line_view *v, const uint8_t *p, uint32_t base, ui
     case 3: goto L3;
     default: fk = WL_F_MALFORMED; goto bad;
     }
+    wl_clear(v, sizeof(wl_parser), sizeof *v);
     /* word */
 L1:;
     { uint32_t room_ = 250u - 0, lim_ = end - pos > room_ ? pos + room_ + 1 : end, i = pos + v->p.scan, dl = 0;

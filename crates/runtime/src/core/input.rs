@@ -22,6 +22,8 @@ pub(super) enum Parsed {
     Message(Found),
 }
 
+/// The part of a view that every parser has.
+const PARSER_WORDS: usize = std::mem::size_of::<wl_parser>().div_ceil(8);
 /// Answers of shared connections below this many bytes are passed on only when they are complete.
 const SHORT: usize = 16 << 10;
 
@@ -168,8 +170,9 @@ impl Core {
         let view: *mut wl_parser = match &mut c.view {
             Some(v) => v.as_mut_ptr().cast(),
             None => {
-                let scratch = &mut self.apps[a].scratch[..unit.view_size.div_ceil(8)];
-                scratch.fill(0);
+                // The parser sets up the rest of its view itself.
+                let scratch = &mut self.apps[a].scratch;
+                scratch[..PARSER_WORDS].fill(0);
                 scratch.as_mut_ptr().cast()
             }
         };
