@@ -130,6 +130,7 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
         stop: options.stop.clone(),
         drain_limit: options.drain_limit,
     };
+    ports_free(&apps)?;
     let nodes = merge::open(&apps, &setting)?;
     let started = Instant::now();
     let (tx, rx) = mpsc::channel();
@@ -186,6 +187,26 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
     let clean = join(threads);
     drop(page);
     Ok(summary(&stats, started.elapsed(), clean))
+}
+
+/// Every core listens on the same port (SO_REUSEPORT), so the kernel would let two services share it unawares: each port is
+/// first bound alone.
+fn ports_free(apps: &[Arc<App>]) -> Result<(), Error> {
+    let mut taken = Vec::new();
+    for app in apps {
+        for (port, desc) in app.settings.ports.iter().zip(&app.desc.ports).filter(|(p, _)| p.listen) {
+            for addr in port.addrs.iter().filter(|a| a.port() != 0) {
+                let what = || format!("{}.{}: cannot listen on {addr}", app.desc.app, desc.name);
+                if taken.contains(addr) {
+                    return Err(Error::Io(what(), std::io::ErrorKind::AddrInUse.into()));
+                }
+                // Closed again at once; SO_REUSEADDR is set, so nothing lingers.
+                drop(std::net::TcpListener::bind(addr).map_err(|e| Error::Io(what(), e))?);
+                taken.push(*addr);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Merge nodes have threads of their own, which end like those of the cores.
