@@ -235,15 +235,26 @@ fn metrics_are_those_of_the_page() {
     named.sort_unstable();
     named.dedup();
     let metrics = admin::metrics(port);
+    let merging = port_of_a_merge();
+    let metrics = format!("{metrics}{}", admin::metrics(merging.1));
     let mut there: Vec<&str> = metrics.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     there.sort_unstable();
+    there.dedup();
     assert_eq!(named, there, "docs/operations.md and /metrics differ");
     let status = admin::status(port);
     let keys = |v: &serde_json::Value| v.as_object().map(|o| o.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
     let app = &status["apps"][0];
-    for key in [keys(&status), keys(&status["memory"]), keys(app), keys(&app["ports"][1]), keys(&app["ports"][1]["backends"][0])].concat() {
+    for key in [keys(&status), keys(&status["memory"]), keys(app), keys(&app["ports"][1]), keys(&app["ports"][1]["backends"][0]), keys(&admin::status(merging.1)["apps"][0]["merges"][0])].concat() {
         assert!(text.contains(&format!("`{key}`")), "docs/operations.md does not name `{key}` of /status");
     }
+}
+
+/// An app with a merge, whose metrics others have not, and its admin page.
+fn port_of_a_merge() -> (Process, u16) {
+    let page = free_port();
+    let reducer = free_port();
+    let args = ["--set", &format!("reducer=127.0.0.1:{reducer}"), "--admin", &page.to_string()];
+    (Wireloom::run("word_count_combiner", &args), page)
 }
 
 /// Every option of a port that the page names is taken by the command line.
