@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use wireloom_tests::admin::{faults, metrics, sample, status};
+use wireloom_tests::admin::{faults, metrics, port_of, sample, status};
 use wireloom_tests::{free_port, Backend, Client, Process, Wireloom};
 
 struct Node {
@@ -144,6 +144,9 @@ fn what_is_counted() {
     assert_eq!((number("runs"), number("failed"), number("inputs")), (1, 0, 8), "{m}");
     assert_eq!((number("messages_in"), number("messages_out")), (16, 9), "{m}");
     assert_eq!((number("bytes_in"), number("bytes_out")), (72, wanted.len() as u64), "{m}");
+    let (mappers, out) = (port_of(&s, "mappers"), port_of(&s, "out"));
+    assert_eq!((&mappers["opened"], &mappers["open"], &mappers["bytes_in"], &mappers["requests"]), (&8.into(), &0.into(), &72.into(), &16.into()));
+    assert_eq!((&out["opened"], &out["bytes_out"], &out["requests"]), (&1.into(), &wanted.len().into(), &9.into()));
 }
 
 /// Each bad stream resets the reducer and all mappers, is counted with its kind, and the next run is whole.
@@ -171,7 +174,9 @@ fn faults_end_the_run_and_only_that() {
             }
         }
         let s = status(n.admin).to_string();
-        assert!(s.contains("kv.Pair.count") || s.contains("count"), "faults have their places: {s}");
+        for place in ["kv.Pair.key", "kv.Pair.count"] {
+            assert!(s.contains(&format!("\"place\":\"{place}\"")), "faults have their places: {s}");
+        }
         run_once(&n, &good, wanted.as_bytes(), "after the faults");
     }
 }

@@ -4,7 +4,7 @@ use super::input::{Input, Source};
 use super::pipe::Pipe;
 use super::plan::{plan, Plan};
 use super::socket::{self, Bell, Moved};
-use super::worker::{Left, Limits, Run, Sink, Worker};
+use super::worker::{Counts, Left, Limits, Parts, Run, Sink, Worker};
 use super::{Fault, Setting};
 use crate::abi::*;
 use crate::core::app::App;
@@ -249,12 +249,13 @@ impl Node {
         let lefts = std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (n, task) in tasks.into_iter().enumerate() {
-                let (stats, cpu) = (&stats[n].apps[index].merges[number], cpus.get(n).copied());
+                let (stats, cpu) = (&stats[n].apps[index], cpus.get(n).copied());
+                let counts = Counts { merge: &stats.merges[number], from: &stats.ports[desc.from as usize], to: &stats.ports[desc.to as usize] };
                 let work = move || {
                     if let Some(cpu) = cpu {
                         crate::server::pin(cpu);
                     }
-                    let left = Worker::new(run, n, merge, limits, stats, task.inputs, task.sink, task.out).work();
+                    let left = Worker::new(run, n, merge, limits, counts, task).work();
                     run.node.ring();
                     left
                 };
@@ -324,7 +325,10 @@ impl Node {
                 self.turn_away(run, next);
                 if fds[1].revents != 0 {
                     match socket::connected(&fd, *addr) {
-                        Ok(()) => return Ok(fd),
+                        Ok(()) => {
+                            self.setting.stats[0].apps[self.index].ports[app.desc.merges[self.number].to as usize].opened.add(1);
+                            return Ok(fd);
+                        }
                         Err(e) => why = refused(e),
                     }
                     break;
@@ -346,7 +350,7 @@ impl Node {
     }
 
     /// The plan as tasks: the root first, then its children, each with a pipe to it.
-    fn tasks(&mut self, mappers: &[Mapper], reducer: OwnedFd, window: usize, block: usize) -> (Vec<TaskParts>, Vec<Arc<Pipe>>) {
+    fn tasks(&mut self, mappers: &[Mapper], reducer: OwnedFd, window: usize, block: usize) -> (Vec<Parts>, Vec<Arc<Pipe>>) {
         let Plan { children, .. } = plan(mappers.len(), self.setting.stats.len());
         let mut sockets = Vec::new();
         for (number, m) in mappers.iter().enumerate() {
@@ -359,19 +363,13 @@ impl Node {
             let blocks = (0..BLOCKS).map(|_| self.buffer(block)).collect();
             let pipe = Arc::new(Pipe::new(blocks, self.bells[0].clone(), self.bells[c + 1].clone()));
             let inputs = sockets.by_ref().take(share).collect();
-            below.push(TaskParts { inputs, sink: Sink::Pipe(pipe.clone()), out: self.buffer(block) });
+            below.push(Parts { inputs, sink: Sink::Pipe(pipe.clone()), out: self.buffer(block) });
             streams.push(Input::new(Source::Pipe { pipe: pipe.clone(), block: None, joined: Vec::new() }));
             pipes.push(pipe);
         }
-        let root = TaskParts { inputs: streams.into_iter().chain(sockets).collect(), sink: Sink::Reducer(reducer), out: self.buffer(window) };
+        let root = Parts { inputs: streams.into_iter().chain(sockets).collect(), sink: Sink::Reducer(reducer), out: self.buffer(window) };
         (std::iter::once(root).chain(below).collect(), pipes)
     }
-}
-
-struct TaskParts {
-    inputs: Vec<Input>,
-    sink: Sink,
-    out: Box<[u8]>,
 }
 
 /// A port option's time; 0 is no limit.

@@ -6,7 +6,7 @@ use super::socket::{self, Bell, Moved};
 use super::Fault;
 use crate::abi::*;
 use crate::program::Merge;
-use crate::stats::MergeStats;
+use crate::stats::{MergeStats, PortStats};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
@@ -71,11 +71,26 @@ pub struct Limits {
     pub write: Option<Duration>,
 }
 
+/// What a task counts: the node's numbers and its ports', of the task's core.
+#[derive(Clone, Copy)]
+pub struct Counts<'a> {
+    pub merge: &'a MergeStats,
+    pub from: &'a PortStats,
+    pub to: &'a PortStats,
+}
+
+/// What a task works with. `out` has room for two messages at least.
+pub struct Parts {
+    pub inputs: Vec<Input>,
+    pub sink: Sink,
+    pub out: Box<[u8]>,
+}
+
 pub struct Worker<'a> {
-    pub run: &'a Run,
-    pub merge: Merge,
-    pub limits: Limits,
-    pub stats: &'a MergeStats,
+    run: &'a Run,
+    merge: Merge,
+    limits: Limits,
+    counts: Counts<'a>,
     bell: Arc<Bell>,
     inputs: Vec<Input>,
     windows: Vec<wl_window>,
@@ -104,12 +119,13 @@ pub struct Left {
 }
 
 impl<'a> Worker<'a> {
-    /// `number`: which task of the run. `out` has room for two messages at least.
-    pub fn new(run: &'a Run, number: usize, merge: Merge, limits: Limits, stats: &'a MergeStats, inputs: Vec<Input>, sink: Sink, out: Box<[u8]>) -> Worker<'a> {
+    /// `number`: which task of the run.
+    pub fn new(run: &'a Run, number: usize, merge: Merge, limits: Limits, counts: Counts<'a>, parts: Parts) -> Worker<'a> {
+        let Parts { inputs, sink, out } = parts;
         let windows = vec![wl_window::default(); inputs.len()];
         let state = crate::core::app::words(merge.state_size);
         let bell = run.bells[number].clone();
-        Worker { run, merge, limits, stats, bell, inputs, windows, state, sink, out, have: 0 }
+        Worker { run, merge, limits, counts, bell, inputs, windows, state, sink, out, have: 0 }
     }
 
     /// Runs to the end of the inputs, or of the run.
@@ -133,7 +149,10 @@ impl<'a> Worker<'a> {
             let mut at = wl_merge_at::default();
             let verdict = self.step(&mut at);
             self.have += (at.used as usize).min(self.out.len() - self.have);
-            self.stats.messages_out.add(if matches!(self.sink, Sink::Reducer(_)) { u64::from(at.messages) } else { 0 });
+            if matches!(self.sink, Sink::Reducer(_)) {
+                self.counts.merge.messages_out.add(u64::from(at.messages));
+                self.counts.to.requests.add(u64::from(at.messages));
+            }
             match verdict {
                 WL_G_DRY if (at.input as usize) < self.inputs.len() => self.fill(at.input as usize)?,
                 WL_G_FULL => self.flush()?,
@@ -175,7 +194,11 @@ impl<'a> Worker<'a> {
             if self.read(k)? {
                 return Ok(());
             }
-            self.flush()?;
+            if self.have > 0 {
+                self.flush()?;
+                // A pipe may have rung the bell while the flush slept: look again before sleeping on.
+                continue;
+            }
             let end = self.limits.read.map(|d| begin + d);
             if end.is_some_and(|e| Instant::now() >= e) {
                 return fault(WL_F_IDLE as i32, format!("{} sent nothing for too long", self.name(k)));
@@ -194,7 +217,8 @@ impl<'a> Worker<'a> {
         match self.inputs[k].fill(&mut self.windows[k]) {
             Filled::More(n) => {
                 if matches!(self.inputs[k].source, Source::Socket { .. }) {
-                    self.stats.bytes_in.add(n as u64);
+                    self.counts.merge.bytes_in.add(n as u64);
+                    self.counts.from.bytes_in.add(n as u64);
                     self.count_messages(k);
                 }
                 Ok(true)
@@ -209,7 +233,8 @@ impl<'a> Worker<'a> {
     fn count_messages(&mut self, k: usize) {
         let n = std::mem::take(&mut self.windows[k].messages);
         if matches!(self.inputs[k].source, Source::Socket { .. }) {
-            self.stats.messages_in.add(u64::from(n));
+            self.counts.merge.messages_in.add(u64::from(n));
+            self.counts.from.requests.add(u64::from(n));
         }
     }
 
@@ -241,7 +266,8 @@ impl<'a> Worker<'a> {
             match socket::send(fd, &self.out[sent..self.have]) {
                 Moved::Bytes(n) => {
                     sent += n;
-                    self.stats.bytes_out.add(n as u64);
+                    self.counts.merge.bytes_out.add(n as u64);
+                    self.counts.to.bytes_out.add(n as u64);
                     if sent < self.have && self.limits.write.is_some() {
                         moved = Instant::now();
                     }
