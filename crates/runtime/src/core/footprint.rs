@@ -38,7 +38,7 @@ fn clean_mappings(text: impl BufRead) -> Vec<Mapping> {
         match header(&line) {
             Some(m) => found.push(m),
             None => {
-                let modified = ["Anonymous:", "Private_Dirty:", "Swap:", "Locked:"].iter().any(|k| {
+                let modified = ["Anonymous:", "Swap:", "Locked:"].iter().any(|k| {
                     line.strip_prefix(k).is_some_and(|v| v.trim() != "0 kB")
                 });
                 if let (true, Some(m)) = (modified, found.last_mut()) {

@@ -30,6 +30,9 @@ pub(super) struct Pace {
     max: u64,
     /// The present rest; 0: none.
     rest: u64,
+    /// Percent of the time at work, smoothed, and whether that counts as much.
+    busy: Option<u64>,
+    loaded: bool,
     /// The window's number, its start, and what was seen in it.
     number: u32,
     start: u64,
@@ -42,7 +45,7 @@ pub(super) struct Pace {
 impl Pace {
     pub fn new(max: Duration, now: u64) -> Pace {
         let max = max.as_nanos().min(u128::from(WINDOW_NS)) as u64;
-        Pace { max, rest: 0, number: 1, start: now, active: 0, inputs: 0, shared: 0, idle: 0 }
+        Pace { max, rest: 0, busy: None, loaded: false, number: 1, start: now, active: 0, inputs: 0, shared: 0, idle: 0 }
     }
 
     /// How long to rest before the next poll.
@@ -79,8 +82,11 @@ impl Pace {
     fn close_window(&mut self, now: u64) {
         let span = now - self.start;
         let busy = 100 - (100 * self.idle / span).min(100);
-        let wanted = if self.rest > 0 { QUIET } else { BUSY };
-        self.rest = if busy >= wanted && self.shared >= self.inputs / 2 { self.useful(span) } else { 0 };
+        // Smoothed, as one window in which the clients had no turn says little.
+        let busy = self.busy.map_or(busy, |before| (3 * before + busy) / 4);
+        self.busy = Some(busy);
+        self.loaded = busy >= if self.loaded { QUIET } else { BUSY };
+        self.rest = if self.loaded && self.shared >= self.inputs / 2 { self.useful(span) } else { 0 };
         (self.start, self.active, self.inputs, self.shared, self.idle) = (now, 0, 0, 0, 0);
         self.number = self.number.wrapping_add(1);
     }
@@ -141,9 +147,15 @@ mod tests {
     fn resting_ends_only_when_there_is_little_to_do() {
         let (mut p, mut now) = (Pace::new(DEFAULT_MAX, 0), 0);
         window(&mut p, &mut now, 512, 1000, 70, true);
-        window(&mut p, &mut now, 512, 1000, 25, true);
-        assert_eq!(p.rest(), 200_000);
-        window(&mut p, &mut now, 512, 1000, 10, true);
+        window(&mut p, &mut now, 512, 0, 0, true);
+        assert_eq!(p.rest(), 0, "nothing came in");
+        for _ in 0..20 {
+            window(&mut p, &mut now, 512, 1000, 25, true);
+            assert_eq!(p.rest(), 200_000);
+        }
+        for _ in 0..20 {
+            window(&mut p, &mut now, 512, 1000, 10, true);
+        }
         assert_eq!(p.rest(), 0);
     }
 
