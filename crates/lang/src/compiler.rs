@@ -87,6 +87,8 @@ pub struct Compiler<'a> {
     pub protocols: Vec<ProtocolInfo>,
     pub records: Vec<Vec<(String, Ty)>>,
     pub tables: Vec<TableTy>,
+    /// Enums whose values are text: the longest, and all in order of the variants.
+    pub texts: HashMap<ir::EnumId, (u64, Vec<Vec<u8>>)>,
     pub fault_ids: HashMap<(ModId, String), ir::FaultKind>,
     pub app: crate::apps::AppScope,
 }
@@ -100,7 +102,7 @@ impl<'a> Compiler<'a> {
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
             map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
-            records: Vec::new(), tables: Vec::new(), fault_ids: HashMap::new(), app: Default::default(),
+            records: Vec::new(), tables: Vec::new(), texts: HashMap::new(), fault_ids: HashMap::new(), app: Default::default(),
         }
     }
 
@@ -245,6 +247,9 @@ impl<'a> Compiler<'a> {
     }
 
     fn enum_item(&mut self, module: ModId, name: &ast::Ident, base: Option<&ast::Type>, variants: &[ast::Variant], open: bool) -> R<ir::EnumId> {
+        if let Some(t) = base {
+            if let Ty::Bytes(max) = self.ty(module, t)? { return self.text_enum(module, name, max, variants, open); }
+        }
         let mut next = 0u64;
         let mut list: Vec<(String, u64)> = Vec::new();
         for v in variants {
@@ -271,6 +276,34 @@ impl<'a> Compiler<'a> {
         }
         self.m.enums.push(ir::Enum { name: name.name.clone(), bits, open, variants: list });
         Ok(ir::EnumId(self.m.enums.len() as u32 - 1))
+    }
+}
+
+impl Compiler<'_> {
+    /// `enum Method: bytes<16> { get = "GET", put = "PUT", _ }`: on the wire its text, else a number by position; 255 is any other text.
+    fn text_enum(&mut self, module: ModId, name: &ast::Ident, max: u64, variants: &[ast::Variant], open: bool) -> R<ir::EnumId> {
+        if variants.len() > 255 { return Err(self.error("E0304", name.span, "an enum of text has at most 255 variants")); }
+        let (mut list, mut texts): (Vec<(String, u64)>, Vec<Vec<u8>>) = (vec![], vec![]);
+        for v in variants {
+            let text = match &v.value {
+                None => v.name.name.clone().into_bytes(),
+                Some(e) => match self.constant(module, e, Some(&Ty::Bytes(max)))?.kind {
+                    crate::val::Vk::Pure(ir::Expr { kind, .. }) => match *kind { ir::ExprKind::Bytes(b) => b, _ => return Err(Reported) },
+                    _ => return Err(Reported),
+                },
+            };
+            if list.iter().any(|(n, _)| *n == v.name.name) || texts.contains(&text) {
+                self.error("E0203", v.name.span, format!("`{}` is defined twice", v.name.name));
+                continue;
+            }
+            if text.is_empty() || text.len() as u64 > max { self.error("E0302", v.name.span, format!("a value has 1 to {max} bytes")); }
+            list.push((v.name.name.clone(), list.len() as u64));
+            texts.push(text);
+        }
+        let id = ir::EnumId(self.m.enums.len() as u32);
+        self.m.enums.push(ir::Enum { name: name.name.clone(), bits: 8, open, variants: list });
+        self.texts.insert(id, (max, texts));
+        Ok(id)
     }
 }
 

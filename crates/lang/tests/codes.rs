@@ -27,6 +27,20 @@ fn every_example_has_its_error() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// What an example cannot show: the rest is refused before the analysis of the IR could find it, and tested there.
+#[test]
+fn codes_without_an_example() {
+    let code = |text: &str, app: Option<&str>| {
+        let checked = wireloom_lang::compile(&world(text), Path::new("/app/main.loom"), app);
+        checked.diagnostics.iter().map(|d| d.code).collect::<Vec<_>>()
+    };
+    assert_eq!(code("const a: u8 = 1\n", Some("none")), ["E0204"]);
+    let nested = format!("fn f(a: bool) -> bool = {}a\n", "not ".repeat(125));
+    assert_eq!(code(&nested, None), ["E0504"]);
+    let without: Vec<_> = codes::lang::CODES.iter().filter(|c| c.example.is_empty()).map(|c| c.code).collect();
+    assert_eq!(without, ["E0204", "E0406", "E0408", "E0413", "E0504"]);
+}
+
 #[test]
 fn every_code_in_the_source_is_listed() {
     let mut missing = Vec::new();

@@ -211,7 +211,7 @@ impl Lower<'_, '_> {
             }
             FieldKind::StreamUnit { .. } => Err(self.err("E0429", span, "a stream of units cannot be built; it can only be passed on")),
             FieldKind::Switch { cases } => self.emit_switch(fields, f, ir_field, &cases.clone(), span),
-            FieldKind::Align { .. } => Err(self.err("E0429", span, "a message with alignment cannot be built yet")),
+            FieldKind::Align { to } => self.emit_align(fields, f, *to, span),
         }
     }
 
@@ -223,7 +223,7 @@ impl Lower<'_, '_> {
 
     fn emit_bytes(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field, span: Span) -> R<()> {
         let FieldKind::Bytes { min, max, class, extent, .. } = &ir_field.kind else { return Ok(()) };
-        let Some(v) = fields.value(f).cloned() else {
+        let Some(v) = self.enum_text(fields, f)?.or_else(|| fields.value(f).cloned()) else {
             let default = self.cx.units[fields.unit.index()].defaults.iter().find(|(d, _)| *d == f).map(|(_, v)| v.clone());
             if let Some(value) = default {
                 self.emit_const(&value, span);
@@ -253,6 +253,26 @@ impl Lower<'_, '_> {
         if let (Extent::Run, Some(c)) = (extent, class) { self.run = Some((*c, None)); }
         if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
         Ok(())
+    }
+
+    /// The text of an enum's value that is given.
+    fn enum_text(&mut self, fields: &Fields, f: FieldId) -> R<Option<ir::Expr>> {
+        let Some((value, e)) = self.cx.units[fields.unit.index()].text(f) else { return Ok(None) };
+        let (max, texts) = self.cx.texts[&e].clone();
+        let name = self.field_ir(fields.unit, value).name.unwrap_or_default();
+        let Some(v) = fields.value(value).cloned() else {
+            return Err(self.cx.report(Diagnostic::error("E0428", fields.span, format!("`{name}` must be given: it has no text of its own"))));
+        };
+        let span = fields.get(value).map_or(fields.span, |g| g.2);
+        let known = crate::fold::fold(&self.cx.m, &ir::Expr::new(T_BOOL, K::InRanges(v.clone(), vec![(0, (texts.len() as u64).saturating_sub(1))])));
+        self.valid(known, FaultKind::CONSTRAINT, span)?;
+        let t = self.cx.lower_ty(&Ty::Bytes(max));
+        let mut text = ir::Expr::new(t, K::Bytes(vec![]));
+        for (i, b) in texts.iter().enumerate() {
+            let same = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Eq, v.clone(), x::int(v.ty, i as u128)));
+            text = x::if_(t, same, ir::Expr::new(t, K::Bytes(b.clone())), text);
+        }
+        Ok(Some(text))
     }
 
     /// Whether the value was parsed by a field at least as strict.
@@ -388,6 +408,9 @@ impl Lower<'_, '_> {
 
     /// A nested unit: built in place, or the bytes of a parsed one.
     fn emit_nested(&mut self, fields: &Fields, f: FieldId, unit: ir::UnitId, _args: &[ir::Expr], span: Span) -> R<()> {
+        if self.cx.units[fields.unit.index()].enclosed.contains(&f) {
+            return Err(self.cx.report(Diagnostic::error("E0429", span, "a unit in a length cannot be built yet").hint("pass the message on, or read the field as `bytes<N> [length]`")));
+        }
         match fields.get(f) {
             Some((_, Given::Source(e), _)) => { let e = e.clone(); self.emit_item(&Elem::Unit(unit), None, fields.unit, &e) }
             _ => self.emit_unit(&Fields { unit, given: vec![], cases: vec![], span }),
@@ -503,8 +526,8 @@ impl Lower<'_, '_> {
         if let ExprKind::Build(path, fields) = &*e.kind {
             let id = self.cx.path_item(self.module, path, "unit")?;
             let Item::Unit(u) = self.cx.item(id, path.span)? else { return Err(self.err("E0301", path.span, "this is no unit")) };
-            if u != unit { let (w, f) = (Ty::Msg(unit), Ty::Msg(u)); return Err(self.mismatch(&w, &f, e.span)); }
-            let fields = self.fields_of(u, fields, e.span)?;
+            if u != unit && self.cx.units[unit.index()].of != Some(u) { let (w, f) = (Ty::Msg(unit), Ty::Msg(u)); return Err(self.mismatch(&w, &f, e.span)); }
+            let fields = self.fields_of(unit, fields, e.span)?;
             return self.emit_unit(&fields);
         }
         let v = self.expr(e, None)?;

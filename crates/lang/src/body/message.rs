@@ -111,7 +111,8 @@ impl Lower<'_, '_> {
         let Some(m) = self.cx.units[fields.unit.index()].member(&n.name).cloned() else { return Err(self.cx.unknown_field(fields.unit, n)) };
         if fields.given.iter().any(|(g, ..)| g.name == m.name) { return Err(self.err("E0203", n.span, format!("`{}` is given twice", n.name))); }
         let ir_field = self.cx.m.units[fields.unit.index()].fields[m.field.index()].clone();
-        if ir_field.computed.is_some() || matches!(ir_field.kind, ir::FieldKind::Let { .. }) {
+        let text = self.cx.units[fields.unit.index()].is_text_value(m.field);
+        if ir_field.computed.is_some() || matches!(ir_field.kind, ir::FieldKind::Let { .. }) && !text {
             return Err(self.cx.report(Diagnostic::error("E0428", n.span, format!("`{}` is computed when the message is built", n.name)).hint("leave it out")));
         }
         for c in &m.cases {

@@ -2,6 +2,7 @@
 //! what is allowed where. A value is a [`Val`]; statements it needs go to `out`, guards for what can fail among them.
 
 pub mod addresses;
+pub mod align;
 pub mod assign;
 pub mod builtins;
 pub mod calls;

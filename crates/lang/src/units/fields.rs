@@ -30,6 +30,8 @@ pub struct Builder<'c, 'a> {
     pub computed: Vec<(FieldId, Expr)>,
     /// Names bound by `when n = …` around.
     pub binds: Vec<(Ident, Val)>,
+    /// Where `to end` ends.
+    pub end: Option<super::enclosed::End>,
 }
 
 struct BitField { field: FieldId, bits: u32, signed: bool, span: Span }
@@ -45,7 +47,7 @@ pub struct Head<'s> {
 
 impl<'c, 'a> Builder<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, id: ir::UnitId, module: ModId) -> Self {
-        Builder { cx, id, module, seq: vec![], facts: vec![], cases: vec![], big: true, bits: vec![], computed: vec![], binds: vec![] }
+        Builder { cx, id, module, seq: vec![], facts: vec![], cases: vec![], big: true, bits: vec![], computed: vec![], binds: vec![], end: None }
     }
 
     pub fn unit(mut self, u: &ast::Unit) {

@@ -2,6 +2,7 @@
 //! lengths that are filled in when building; [`findings`] turns what the grammar analysis says into diagnostics.
 
 pub mod computed;
+pub mod enclosed;
 pub mod fields;
 pub mod findings;
 pub mod shapes;
@@ -22,6 +23,12 @@ pub struct UnitInfo {
     pub members: Vec<Member>,
     /// `_: bytes<9> of blank = " "`: what is sent for a field that is not given.
     pub defaults: Vec<(ir::FieldId, Vec<u8>)>,
+    /// Text of an enum, the field that is its value, and the enum.
+    pub texts: Vec<(ir::FieldId, ir::FieldId, ir::EnumId)>,
+    /// Units that lie in a length: their builder cannot know it.
+    pub enclosed: Vec<ir::FieldId>,
+    /// The unit that this is a copy of, with its end put in.
+    pub of: Option<ir::UnitId>,
     /// Whether it was lowered without errors.
     pub ok: bool,
 }
@@ -44,20 +51,26 @@ impl UnitInfo {
 
 impl Compiler<'_> {
     pub fn unit_item(&mut self, module: ModId, u: &ast::Unit, doc: &str) -> R<ir::UnitId> {
+        let before = self.errors();
+        let id = self.new_unit(module, u, doc);
+        fields::Builder::new(self, id, module).unit(u);
+        let ok = self.errors() == before;
+        self.units[id.index()].ok = ok;
+        // A unit that cannot be used still has a name and fields: its users are checked.
+        Ok(id)
+    }
+
+    /// A unit without fields yet.
+    pub fn new_unit(&mut self, module: ModId, u: &ast::Unit, doc: &str) -> ir::UnitId {
         let id = ir::UnitId(self.m.units.len() as u32);
         let owner = self.names.modules[module].name.clone();
         self.m.units.push(ir::Unit {
             name: format!("{owner}.{}", u.name.name), doc: doc.to_string(), span: self.span(u.name.span), params: vec![], fields: vec![],
             body: vec![], tail: 0, streams: false, limit: None, min: 0, max: 0, head_max: 0, first: ir::ByteSet::ALL,
         });
-        self.units.push(UnitInfo { params: vec![], members: vec![], defaults: vec![], ok: false });
-        let before = self.errors();
+        self.units.push(UnitInfo { params: vec![], members: vec![], defaults: vec![], texts: vec![], enclosed: vec![], of: None, ok: false });
         self.unit_params(module, id, u);
-        fields::Builder::new(self, id, module).unit(u);
-        let ok = self.errors() == before;
-        self.units[id.index()].ok = ok;
-        // A unit that cannot be used still has a name and fields: its users are checked.
-        Ok(id)
+        id
     }
 
     pub fn errors(&self) -> usize { self.diags.iter().filter(|d| d.is_error()).count() }

@@ -106,8 +106,7 @@ impl Builder<'_, '_> {
                 let kind = FieldKind::Bytes { min: n, max: n, class: None, extent: ir::Extent::Length(x::u64(n)), trim: None, caseless: false };
                 Ok((self.add(head.name, head.span, &Ty::Bytes(n), kind), Ty::Bytes(n)))
             }
-            ShapeKind::Enclosed { .. } => Err(self.cx.report(Diagnostic::error("E0431", span, "a unit enclosed in a length or delimiter is not supported yet")
-                .hint("give its last field the extent instead, or read it as `bytes<N>`"))),
+            ShapeKind::Enclosed { inner, extent } => self.enclosed(head, inner, extent, span),
         }
     }
 
@@ -125,6 +124,8 @@ impl Builder<'_, '_> {
         match &t {
             Ty::Int { bits, signed } => Ok((self.uint(head, &t, u32::from(*bits), *signed, order)?, t)),
             Ty::Mac => Ok((self.uint(head, &t, 48, false, order)?, t)),
+            Ty::Enum(e) if self.cx.texts.contains_key(e) => Err(self.cx.report(Diagnostic::error("E0421", ty.span, "nothing says where this text ends")
+                .hint("write `Name until \" \"`, or `Name [length]`"))),
             Ty::Enum(e) => {
                 let info = self.cx.m.enums[e.index()].clone();
                 let id = self.uint(head, &t, u32::from(info.bits), false, order)?;
@@ -174,11 +175,11 @@ impl Builder<'_, '_> {
         Ok((self.add(head.name, head.span, &t, kind), t))
     }
 
-    fn extent(&mut self, e: &Extent, run: bool, span: Span) -> R<ir::Extent> {
+    pub fn extent(&mut self, e: &Extent, run: bool, span: Span) -> R<ir::Extent> {
         Ok(match e {
             Extent::Length(n) => ir::Extent::Length(self.length(n)?),
             Extent::Until(u) => ir::Extent::Until(self.until(u)?),
-            Extent::ToEnd => ir::Extent::ToEnd,
+            Extent::ToEnd => self.end_extent(span)?.unwrap_or(ir::Extent::ToEnd),
             Extent::Close => ir::Extent::Close,
             Extent::None if run => ir::Extent::Run,
             Extent::None | Extent::When(_) | Extent::Done(_) => return Err(self.cx.report(Diagnostic::error("E0421", span, "nothing says where this field ends")
@@ -210,7 +211,7 @@ impl Builder<'_, '_> {
         let extent = match extent {
             ListExtent::Count(n) => ir::ListExtent::Count(self.length(n)?),
             ListExtent::Until(u) => ir::ListExtent::Until(self.until(u)?),
-            ListExtent::ToEnd => ir::ListExtent::ToEnd,
+            ListExtent::ToEnd => self.end_list(head.span)?.unwrap_or(ir::ListExtent::ToEnd),
             ListExtent::Fold { name, init, step, done } => self.fold(&elem, name, init, step, done)?,
             ListExtent::Done(e) => self.until_item(&elem, e)?,
         };
