@@ -70,9 +70,7 @@ fn loom(block: &Block, folder: &Path, changed: &mut Vec<(usize, String)>) -> Res
     if block.mark("test").is_none() {
         return if block.text.contains("\ntest \"") { Err("its tests are not run: mark it `test`".into()) } else { Ok(()) };
     }
-    // `interpreted`: for what generated C does not do yet.
-    let how: &[&str] = if block.mark("interpreted").is_some() { &["test", "--interpret"] } else { &["test"] };
-    let tested = wireloom(folder, &[how, &[&name]].concat());
+    let tested = wireloom(folder, &["test", &name]);
     if tested.code != Some(0) || tested.text.contains("\n0 passed") || tested.text.starts_with("0 passed") {
         return Err(tested.text);
     }
