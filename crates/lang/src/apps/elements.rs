@@ -22,11 +22,10 @@ pub struct Instance {
     pub module: ModId,
 }
 
-/// Where an element's `out` leads.
+/// Where an element's `out`s lead.
 #[derive(Clone)]
 pub struct Outlet {
-    pub name: String,
-    pub rest: Vec<Node>,
+    pub outs: Vec<(String, Vec<Node>)>,
     pub app: AppScope,
     pub module: ModId,
 }
@@ -78,6 +77,24 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// An instance may have the name of an inline node: `tee = Tee()`, `tee.a -> …`.
+    pub fn named_nodes(&self, nodes: &[Node]) -> Vec<Node> {
+        nodes.iter().map(|n| {
+            let NodeKind::Word { word, args, by: None } = &n.kind else { return n.clone() };
+            if !matches!(self.app.get(&word.name), Some(AppName::Instance(_))) { return n.clone(); }
+            let name = Expr { span: word.span, kind: Box::new(ExprKind::Name(word.clone())) };
+            let e = match args.as_slice() {
+                [] => name,
+                [Expr { kind, span }] => match &**kind {
+                    ExprKind::Field(None, f) => Expr { span: *span, kind: Box::new(ExprKind::Field(Some(name), f.clone())) },
+                    _ => return n.clone(),
+                },
+                _ => return n.clone(),
+            };
+            Node { span: n.span, kind: NodeKind::Expr(e) }
+        }).collect()
+    }
+
     /// Elements are checked by themselves as far as their names and types go; their handlers are checked in every place.
     pub fn element_item(&mut self, module: ModId, e: &ast::Element) {
         for m in &e.members {
@@ -103,8 +120,8 @@ impl Lower<'_, '_> {
         match &node.kind {
             NodeKind::Word { word, args, by: None } => self.flow_word(word, args, rest, v, node.span),
             NodeKind::Expr(e) => {
-                if let ExprKind::Name(n) = &*e.kind {
-                    if let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() { return self.flow_element(&n.name, &i, rest, v, node.span); }
+                if let Some((n, port)) = instance_port(e) {
+                    if let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() { return self.flow_element(&n.name, port, &i, rest, v, node.span); }
                 }
                 if !rest.is_empty() { return Err(self.err("E0609", node.span, "a connecting port is the end of a wiring")); }
                 self.flow_port(e, v, node.span)
@@ -164,26 +181,34 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Puts an element's handler here.
-    fn flow_element(&mut self, name: &str, i: &Rc<Instance>, rest: &[Node], v: Val, span: Span) -> R<()> {
+    /// Puts an element's handler here. `port` names its `in`, where there are several.
+    fn flow_element(&mut self, name: &str, port: Option<&Ident>, i: &Rc<Instance>, rest: &[Node], v: Val, span: Span) -> R<()> {
         if self.outlets.len() >= 16 { return Err(self.cx.recursion(name, span)); }
-        let rest = if rest.is_empty() { self.cx.app.chains.get(name).cloned().unwrap_or_default() } else { rest.to_vec() };
-        let ins: Vec<&ast::Member> = i.element.members.iter().filter(|m| matches!(m.kind, MemberKind::In { .. })).collect();
+        let (input, ty) = self.input(port, i, span)?;
         let outs: Vec<&Ident> = i.element.members.iter().filter_map(|m| match &m.kind { MemberKind::Out { name, .. } => Some(name), _ => None }).collect();
-        let ([ast::Member { kind: MemberKind::In { name: input, ty }, .. }], true) = (ins.as_slice(), outs.len() <= 1) else {
-            return Err(self.err("E0609", span, "only elements with one `in` and at most one `out` are compiled yet"));
+        if !rest.is_empty() && outs.len() != 1 {
+            let names = outs.iter().map(|o| format!("`{name}.{} -> …`", o.name)).collect::<Vec<_>>().join(", ");
+            let d = Diagnostic::error("E0609", span, format!("`{name}` has {} ways out", outs.len()));
+            return Err(self.cx.report(if outs.is_empty() { d.hint("it is the end of a wiring") } else { d.hint(format!("wire each: {names}")) }));
+        }
+        let chains = self.cx.app.chains.clone();
+        let leads = |o: &Ident| {
+            if !rest.is_empty() { return rest.to_vec(); }
+            let whole = if outs.len() == 1 { chains.get(name) } else { None };
+            chains.get(&format!("{name}.{}", o.name)).or(whole).cloned().unwrap_or_default()
         };
-        let want = self.cx.ty(i.module, ty)?;
+        let leads = outs.iter().map(|o| (o.name.clone(), leads(o))).collect();
+        let want = self.cx.ty(i.module, &ty)?;
         if want != v.ty { let found = v.ty.clone(); return Err(self.mismatch(&want, &found, span)); }
         let handler = i.element.members.iter().find_map(|m| match &m.kind {
-            MemberKind::Handler(h) => match &h.on { On::Message { port, param, .. } if port.name == input.name => Some((h, param)), _ => None },
+            MemberKind::Handler(h) => match &h.on { On::Message { port, param, .. } if port.name == input => Some((h, param)), _ => None },
             _ => None,
         });
-        let Some((h, param)) = handler else { return Err(self.err("E0611", span, format!("element `{}` has no handler for `{}`", i.element.name.name, input.name))) };
+        let Some((h, param)) = handler else { return Err(self.err("E0611", span, format!("element `{}` has no handler for `{input}`", i.element.name.name))) };
         let outer = std::mem::replace(&mut self.cx.app, i.scope.clone());
         let module = std::mem::replace(&mut self.module, i.module);
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        self.outlets.push(Outlet { name: outs.first().map(|n| n.name.clone()).unwrap_or_default(), rest, app: outer, module });
+        self.outlets.push(Outlet { outs: leads, app: outer, module });
         self.bind_all(&[(param.clone(), v)]);
         let made = match &h.guard {
             None => self.block(&h.body, Some(&Ty::Unit)),
@@ -194,16 +219,34 @@ impl Lower<'_, '_> {
         made.map(|_| ())
     }
 
+    /// The `in` that messages come to: the one named, or the only one.
+    fn input(&mut self, port: Option<&Ident>, i: &Instance, span: Span) -> R<(String, ast::Type)> {
+        let ins: Vec<(&Ident, &ast::Type)> = i.element.members.iter().filter_map(|m| match &m.kind { MemberKind::In { name, ty } => Some((name, ty)), _ => None }).collect();
+        let names = || ins.iter().map(|(n, _)| n.name.clone()).collect::<Vec<_>>();
+        match (port, ins.as_slice()) {
+            (Some(p), all) => match all.iter().find(|(n, _)| n.name == p.name) {
+                Some((n, t)) => Ok((n.name.clone(), (*t).clone())),
+                None => {
+                    let hint = crate::names::suggest(&p.name, names().iter().map(String::as_str));
+                    Err(self.cx.report(crate::names::with_hint(Diagnostic::error("E0201", p.span, format!("`{}` has no `in` of the name `{}`", i.element.name.name, p.name)), hint)))
+                }
+            },
+            (None, [(n, t)]) => Ok((n.name.clone(), (*t).clone())),
+            (None, []) => Err(self.err("E0609", span, format!("`{}` takes no messages: it has no `in`", i.element.name.name))),
+            (None, _) => Err(self.cx.report(Diagnostic::error("E0609", span, format!("`{}` has several ways in", i.element.name.name)).hint(format!("name one: {}", names().join(", "))))),
+        }
+    }
+
     /// `p -> y` inside of an element: on to what its `out` is wired to.
     pub fn outlet(&mut self, value: &Expr, to: &Expr, span: Span) -> Option<R<()>> {
         let ExprKind::Name(n) = &*to.kind else { return None };
-        if self.outlets.last()?.name != n.name { return None; }
+        let rest = self.outlets.last()?.outs.iter().find(|(o, _)| *o == n.name)?.1.clone();
         let v = match self.expr(value, None) { Ok(v) => v, Err(r) => return Some(Err(r)) };
         let o = self.outlets.pop()?;
         let inner = std::mem::replace(&mut self.cx.app, o.app.clone());
         let module = std::mem::replace(&mut self.module, o.module);
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        let made = self.flow(&o.rest, v, span);
+        let made = self.flow(&rest, v, span);
         self.scopes = scopes;
         self.module = module;
         self.cx.app = inner;
@@ -213,10 +256,19 @@ impl Lower<'_, '_> {
 
     /// `p -> cnt` in a handler of the app.
     pub fn to_instance(&mut self, value: &Expr, to: &Expr, span: Span) -> Option<R<()>> {
-        let ExprKind::Name(n) = &*to.kind else { return None };
+        let (n, _) = instance_port(to)?;
         let AppName::Instance(_) = self.cx.app.get(&n.name)? else { return None };
         let v = match self.expr(value, None) { Ok(v) => v, Err(r) => return Some(Err(r)) };
         let node = Node { span: to.span, kind: NodeKind::Expr(to.clone()) };
         Some(self.flow(&[node], v, span))
+    }
+}
+
+/// `cnt`, `cnt.x`: an instance and one of its ways in or out.
+pub fn instance_port(e: &Expr) -> Option<(&Ident, Option<&Ident>)> {
+    match &*e.kind {
+        ExprKind::Name(n) => Some((n, None)),
+        ExprKind::Field(Some(base), port) => match &*base.kind { ExprKind::Name(n) => Some((n, Some(port))), _ => None },
+        _ => None,
     }
 }

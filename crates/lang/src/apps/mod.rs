@@ -121,7 +121,7 @@ impl Compiler<'_> {
     fn define(&mut self, module: ModId, app: &ast::Element, m: &ast::Member) -> R<()> {
         match &m.kind {
             MemberKind::Handler(h) => self.handler(module, &app.name.name, h, m.span),
-            MemberKind::Wiring(nodes) => self.wiring(module, &app.name.name, nodes, m.span),
+            MemberKind::Wiring(nodes) => { let nodes = self.named_nodes(nodes); self.wiring(module, &app.name.name, &nodes, m.span) }
             _ => Ok(()),
         }
     }
@@ -129,9 +129,18 @@ impl Compiler<'_> {
     /// `cnt -> out`: what follows an instance, however messages reach it.
     fn chain(&mut self, m: &ast::Member) {
         let MemberKind::Wiring(nodes) = &m.kind else { return };
+        let nodes = self.named_nodes(nodes);
         let Some((ast::Node { kind: ast::NodeKind::Expr(e), .. }, rest)) = nodes.split_first() else { return };
-        let ast::ExprKind::Name(n) = &*e.kind else { return };
-        if matches!(self.app.get(&n.name), Some(AppName::Instance(_))) { self.app.chains.insert(n.name.clone(), rest.to_vec()); }
+        let Some((n, out)) = elements::instance_port(e) else { return };
+        let Some(AppName::Instance(i)) = self.app.get(&n.name).cloned() else { return };
+        if let Some(o) = out {
+            let known = i.element.members.iter().any(|m| matches!(&m.kind, MemberKind::Out { name, .. } if name.name == o.name));
+            if !known { self.error("E0201", o.span, format!("`{}` has no `out` of the name `{}`", i.element.name.name, o.name)); }
+        }
+        let key = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
+        if self.app.chains.insert(key, rest.to_vec()).is_some() {
+            self.report(Diagnostic::error("E0203", e.span, "this way out is wired already").hint("send to both in an element's handler"));
+        }
     }
 
     fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {

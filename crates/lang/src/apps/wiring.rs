@@ -32,7 +32,7 @@ impl Compiler<'_> {
 
     /// What follows an instance is known already.
     fn is_instance(&self, e: &Expr) -> bool {
-        matches!(&*e.kind, ExprKind::Name(n) if matches!(self.app.get(&n.name), Some(AppName::Instance(_))))
+        super::elements::instance_port(e).is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_))))
     }
 
     fn node_port(&mut self, module: ModId, n: &Node) -> R<ir::PortId> {
