@@ -207,6 +207,11 @@ fn units(m: &Module, out: &mut String) {
         vec![u.name.clone(), size, format!("head at most {}", bytes(u.head_max)), tail, format!("{stored} of {} fields stored", u.fields.len())]
     }).collect();
     columns(out, &rows);
+    for u in messages {
+        let rows: Vec<Vec<String>> = u.fields.iter().filter(|f| !f.doc.is_empty())
+            .filter_map(|f| Some(vec![format!("{}.{}", u.name, f.name.as_ref()?), f.doc.lines().next().unwrap_or("").trim().to_string()])).collect();
+        columns(out, &rows);
+    }
 }
 
 fn memory(m: &Module, out: &mut String) {

@@ -59,6 +59,8 @@ pub struct UnitParam { pub name: String, pub ty: TyId, pub shift: u8, pub bits: 
 pub struct Field {
     /// None: `_`, literals, `require`, …
     pub name: Option<String>,
+    /// From the source, for people.
+    pub doc: String,
     pub span: Span,
     /// Type of its value when read (`Unit` where there is none; a list field: List(element type, max) where the element is
     /// a plain value, `Unit` otherwise).

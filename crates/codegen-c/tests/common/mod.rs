@@ -13,7 +13,7 @@ pub struct Build {
 pub fn field(ty: TyId, kind: FieldKind) -> Field {
     Field {
         name: None, span: Span::default(), ty, kind, place: PlaceId(1), too_long: FaultKind::TOO_LONG, bad: FaultKind::MALFORMED,
-        within: None, computed: None, value_used: true, extent_used: false,
+        doc: String::new(), within: None, computed: None, value_used: true, extent_used: false,
     }
 }
 

@@ -503,13 +503,14 @@ impl Parser {
             Some(Computed { lengths, plus: if negative { (n as i64).wrapping_neg() } else { n as i64 } })
         } else { None };
         let (value_used, extent_used) = (self.eat_word("value"), self.eat_word("extent"));
+        let doc = if self.eat_word("doc") { self.str()? } else { String::new() };
         self.sign('=')?;
         let (kind, span) = if self.eat_word("switch") {
             let mut cases = Vec::new();
             self.braces(|p| { cases.push(p.case()?); Ok(()) })?;
             (FieldKind::Switch { cases }, self.span()?)
         } else { (self.field_kind()?, self.end()?) };
-        Ok(Field { name, span, ty, kind, place, too_long, bad, within, computed, value_used, extent_used })
+        Ok(Field { name, doc, span, ty, kind, place, too_long, bad, within, computed, value_used, extent_used })
     }
 
     fn case(&mut self) -> Res<Case> {

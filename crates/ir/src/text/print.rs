@@ -320,6 +320,7 @@ impl Printer<'_> {
         }
         if f.value_used { text.push_str(" value") }
         if f.extent_used { text.push_str(" extent") }
+        if !f.doc.is_empty() { let _ = write!(text, " doc {}", string(&f.doc)); }
         let kind = self.field_kind(unit, &f.kind);
         if let FieldKind::Switch { cases } = &f.kind {
             self.braces(&format!("{text} = switch"), &span(&f.span), &mut |p| for c in cases { p.case(unit, c) });

@@ -255,7 +255,7 @@ impl Lower<'_, '_> {
     }
 
     /// `p -> cnt` in a handler of the app.
-    pub fn to_instance(&mut self, value: &Expr, to: &Expr, span: Span) -> Option<R<()>> {
+    pub fn instance_send(&mut self, value: &Expr, to: &Expr, span: Span) -> Option<R<()>> {
         let (n, _) = instance_port(to)?;
         let AppName::Instance(_) = self.cx.app.get(&n.name)? else { return None };
         let v = match self.expr(value, None) { Ok(v) => v, Err(r) => return Some(Err(r)) };

@@ -63,7 +63,7 @@ impl Compiler<'_> {
         l.in_app = true;
         l.place = format!("signal {name}");
         let body = l.signal_body(&info, s.name.span);
-        let (result, ret) = match body { Ok(made) => made, Err(r) => return Err(r) };
+        let (result, ret) = body?;
         let body = l.body();
         self.no_suspension(&body, s.name.span)?;
         let span = self.span(s.name.span);

@@ -14,6 +14,9 @@ use wireloom_syntax::Diagnostic;
 /// What remains after one way of a branch.
 struct Way { val: R<Val>, block: ir::Block, replied: Replied, epoch: u32 }
 
+/// What is done with the right side of an arm.
+type ArmBody<'b, L> = &'b dyn Fn(&mut L, &Expr, Option<&Ty>) -> R<Val>;
+
 impl Lower<'_, '_> {
     pub fn block(&mut self, b: &Block, want: Option<&Ty>) -> R<Val> {
         self.enter();
@@ -266,12 +269,12 @@ impl Lower<'_, '_> {
         Ok((self.once(val, subject.span), ()))
     }
 
-    pub fn arms(&mut self, val: &Val, _known: (), arms: &[Arm], want: Option<&Ty>, span: Span, body: &dyn Fn(&mut Self, &Expr, Option<&Ty>) -> R<Val>) -> R<Val> {
+    pub fn arms(&mut self, val: &Val, _known: (), arms: &[Arm], want: Option<&Ty>, span: Span, body: ArmBody<'_, Self>) -> R<Val> {
         self.exhaustive(val, arms, span)?;
         self.arm(val, arms, 0, want, span, body)
     }
 
-    fn arm(&mut self, val: &Val, arms: &[Arm], i: usize, want: Option<&Ty>, span: Span, body: &dyn Fn(&mut Self, &Expr, Option<&Ty>) -> R<Val>) -> R<Val> {
+    fn arm(&mut self, val: &Val, arms: &[Arm], i: usize, want: Option<&Ty>, span: Span, body: ArmBody<'_, Self>) -> R<Val> {
         let Some(arm) = arms.get(i) else { return Ok(Val::never()) };
         let made = self.pattern(&arm.pattern, val);
         let (cond, binds) = match made {

@@ -192,7 +192,7 @@ impl Lower<'_, '_> {
     pub fn send(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
         if self.pure_only() { return Err(self.involved(span)); }
         if let Some(made) = self.outlet(value, to, span) { return made; }
-        if let Some(made) = self.to_instance(value, to, span) { return made; }
+        if let Some(made) = self.instance_send(value, to, span) { return made; }
         let (port, index) = self.target(to)?;
         self.deliver(value, &Sink::Send { port, index, span }).map(|_| ())
     }

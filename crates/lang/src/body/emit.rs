@@ -595,7 +595,7 @@ impl Lower<'_, '_> {
 /// The digits of a number written as text.
 fn digits(radix: u8) -> ir::ByteSet {
     let mut set = ir::ByteSet::EMPTY;
-    for b in b"0123456789abcdefABCDEF" { if (*b as char).to_digit(u32::from(radix.clamp(2, 36))).is_some() { set.add(*b); } }
+    for b in b"0123456789abcdefABCDEF" { if (*b as char).is_digit(u32::from(radix.clamp(2, 36))) { set.add(*b); } }
     set
 }
 

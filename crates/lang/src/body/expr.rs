@@ -265,7 +265,7 @@ impl Lower<'_, '_> {
                 Ok(Val::pure(ty, x::builtin(t, b, vec![e.clone()])))
             }
             (Ty::Port(p), _) => {
-                if !self.handler.is_some_and(|h| h.port == *p) {
+                if self.handler.is_none_or(|h| h.port != *p) {
                     return Err(self.cx.report(Diagnostic::error("E0603", span, format!("a port has no `{}` here", name.name))
                         .hint("in the handler of a listening port, its name stands for the client's connection")));
                 }

@@ -52,9 +52,9 @@ impl Lower<'_, '_> {
                 let (made, block) = self.sub(|s| s.emit_unit(&fields));
                 self.run = outer;
                 made?;
-                let known = fields.given.iter().filter_map(|(m, g, _)| match g {
-                    Given::Value(e) => Some((m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() }, e.clone()) })),
-                    Given::Source(_) | Given::Slices(_) => Some((m.name.clone(), Val::error())),
+                let known = fields.given.iter().map(|(m, g, _)| match g {
+                    Given::Value(e) => (m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() }, e.clone()) }),
+                    Given::Source(_) | Given::Slices(_) => (m.name.clone(), Val::error()),
                 }).collect();
                 Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known }))
             }

@@ -102,7 +102,7 @@ impl Lower<'_, '_> {
         let at = self.out.len();
         let v = self.expr(value, want.as_ref())?;
         if v.is_never() { return Ok((v, false)); }
-        let state = self.from_state(&v, at);
+        let state = self.reads_state(&v, at);
         if v.ty == Ty::Unit { return Err(self.err("E0301", value.span, "this has no value to bind")); }
         let name = match pattern { Pattern::Name(n) => n.name.as_str(), _ => "" };
         let v = match want {
@@ -130,7 +130,7 @@ impl Lower<'_, '_> {
     }
 
     /// Whether a value was read from state or a table, by its expression or the statements made for it.
-    fn from_state(&self, v: &Val, at: usize) -> bool {
+    fn reads_state(&self, v: &Val, at: usize) -> bool {
         let mut hit = self.out.get(at..).unwrap_or(&[]).iter().any(|s| matches!(s.kind, StmtKind::TableGet { .. }));
         if let Vk::Pure(e) = &v.kind {
             ir::walk::expr(e, &mut |e| hit |= matches!(&*e.kind, ir::ExprKind::State(_)));
@@ -265,7 +265,7 @@ impl Lower<'_, '_> {
 
     fn close(&mut self, e: &Expr, span: Span) -> R<()> {
         let p = self.port_arg(e)?;
-        if !self.handler.is_some_and(|h| h.port == p) {
+        if self.handler.is_none_or(|h| h.port != p) {
             return Err(self.cx.report(Diagnostic::error("E0603", e.span, "only the client's own connection can be closed").hint("in its handler: `close client`")));
         }
         self.push(span, StmtKind::Close);

@@ -69,7 +69,11 @@ impl<'c, 'a> Builder<'c, 'a> {
     fn field(&mut self, f: &Field) -> R<()> {
         match &f.kind {
             ast::FieldKind::Order { big } => { self.end_bits(); self.big = *big; Ok(()) }
-            ast::FieldKind::Let { name, ty, value } => self.let_(name, ty.as_ref(), value),
+            ast::FieldKind::Let { name, ty, value } => {
+                self.let_(name, ty.as_ref(), value)?;
+                if let Some(id) = self.seq.last().copied() { self.ir(id).doc = f.doc.clone(); }
+                Ok(())
+            }
             ast::FieldKind::Require { cond, or } => {
                 self.end_bits();
                 let kind = self.fault(or.as_ref())?.unwrap_or(FaultKind::CONSTRAINT);
@@ -106,7 +110,9 @@ impl<'c, 'a> Builder<'c, 'a> {
                 let or = self.fault(or.as_ref())?;
                 let name = name.as_ref().filter(|n| n.name != "_");
                 let head = Head { name, span: name.map_or(f.span, |n| n.span), within: within.as_ref(), computed: computed.as_ref(), or };
-                self.shape(&head, shape).map(|_| ())
+                let id = self.shape(&head, shape)?;
+                self.ir(id).doc = f.doc.clone();
+                Ok(())
             }
         }
     }
@@ -153,7 +159,7 @@ impl<'c, 'a> Builder<'c, 'a> {
         let fields = &mut self.cx.m.units[self.id.index()].fields;
         fields.push(ir::Field {
             name: name.map(|n| n.name.clone()), span, ty, kind, place, too_long: FaultKind::TOO_LONG, bad: FaultKind::MALFORMED,
-            within: None, computed: None, value_used: false, extent_used: false,
+            doc: String::new(), within: None, computed: None, value_used: false, extent_used: false,
         });
         FieldId(fields.len() as u32 - 1)
     }
