@@ -87,6 +87,8 @@ pub struct Compiler<'a> {
     pub protocols: Vec<ProtocolInfo>,
     pub records: Vec<Vec<(String, Ty)>>,
     pub tables: Vec<TableTy>,
+    /// Units made of records, and their byte order.
+    pub record_units: HashMap<ir::UnitId, (ir::RecordId, bool)>,
     /// Enums whose values are text: the longest, and all in order of the variants.
     pub texts: HashMap<ir::EnumId, (u64, Vec<Vec<u8>>)>,
     pub fault_ids: HashMap<(ModId, String), ir::FaultKind>,
@@ -102,7 +104,7 @@ impl<'a> Compiler<'a> {
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
             map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
-            records: Vec::new(), tables: Vec::new(), texts: HashMap::new(), fault_ids: HashMap::new(), app: Default::default(),
+            records: Vec::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), app: Default::default(),
         }
     }
 

@@ -54,6 +54,7 @@ impl Lower<'_, '_> {
                 Vk::Pure(e) => Ok(self.recast(t, e)),
                 _ => Err(Reported),
             },
+            (Ty::Msg(u), Ty::Record(r)) if self.cx.record_units.get(u).is_some_and(|(s, _)| s == r) => self.record_of(&v, *u, t, span),
             (Ty::Bytes(a), Ty::Bytes(b)) => self.bytes(v.kind, *a, *b, t, span),
             (Ty::Tuple(a), Ty::Tuple(b)) if a.len() == b.len() => self.tuple(v.kind, a.clone(), b.clone(), t, span),
             (Ty::List(a, n), Ty::List(b, m)) if a == b && n <= m || matches!((&v.ty, want), (Ty::List(_, 0), Ty::List(..))) => match v.kind {
@@ -62,6 +63,19 @@ impl Lower<'_, '_> {
             },
             _ => { let found = v.ty.clone(); Err(self.mismatch(want, &found, span)) }
         }
+    }
+
+    /// A record that was read from the wire, as data.
+    fn record_of(&mut self, v: &Val, u: ir::UnitId, t: ir::TyId, span: Span) -> R<Expr> {
+        let Vk::Path(p) = &v.kind else { return Err(self.no_data(&v.ty, span)) };
+        let Some((r, _)) = self.cx.record_units.get(&u).copied() else { return Err(Reported) };
+        let mut parts = Vec::new();
+        for (name, ty) in self.cx.records[r.index()].clone() {
+            let Some(m) = self.cx.units[u.index()].member(&name).cloned() else { return Err(Reported) };
+            let part = self.cx.member_val(p, u, &m);
+            parts.push(self.coerce(part, &ty, span)?);
+        }
+        Ok(Expr::new(t, ExprKind::Make(parts)))
     }
 
     /// A cast that evaluates constants at once.

@@ -523,6 +523,7 @@ impl Lower<'_, '_> {
                 return self.emit_value(v, element, owner, e.span);
             }
         };
+        if let Some((r, _)) = self.cx.record_units.get(&unit).copied() { return self.emit_record(unit, r, e); }
         if let ExprKind::Build(path, fields) = &*e.kind {
             let id = self.cx.path_item(self.module, path, "unit")?;
             let Item::Unit(u) = self.cx.item(id, path.span)? else { return Err(self.err("E0301", path.span, "this is no unit")) };
@@ -542,6 +543,38 @@ impl Lower<'_, '_> {
             (Ty::Error, _) => Err(Reported),
             (t, _) => { let (w, f) = (Ty::Msg(unit), t.clone()); Err(self.mismatch(&w, &f, e.span)) }
         }
+    }
+
+    /// A record, given by its fields or as a value.
+    fn emit_record(&mut self, unit: ir::UnitId, r: ir::RecordId, e: &Expr) -> R<()> {
+        let v = self.expr(e, Some(&Ty::Record(r)))?;
+        let whole = self.coerce(v, &Ty::Record(r), e.span)?;
+        self.emit_record_value(unit, r, &whole, e.span)
+    }
+
+    fn emit_record_value(&mut self, unit: ir::UnitId, r: ir::RecordId, whole: &ir::Expr, span: Span) -> R<()> {
+        let mut fields = Fields { unit, given: vec![], cases: vec![], span };
+        let parts = self.cx.records[r.index()].clone();
+        let mut nested = false;
+        for (i, (name, ty)) in parts.iter().enumerate() {
+            let Some(m) = self.cx.units[unit.index()].member(name).cloned() else { return Err(Reported) };
+            nested |= matches!(m.ty, Ty::Msg(_));
+            let value = self.get(whole, i as u32, ty);
+            fields.given.push((m, Given::Value(value), span));
+        }
+        if !nested { return self.emit_unit(&fields); }
+        // Field by field: a record inside is written in its turn.
+        for (m, g, _) in fields.given.clone() {
+            let Given::Value(value) = g else { return Err(Reported) };
+            match &m.ty {
+                Ty::Msg(inner) => {
+                    let Some((r, _)) = self.cx.record_units.get(inner).copied() else { return Err(self.err("E0429", span, "such a record cannot be built")) };
+                    self.emit_record_value(*inner, r, &value, span)?;
+                }
+                _ => self.emit_fields(&fields, &[m.field])?,
+            }
+        }
+        Ok(())
     }
 
     /// `raw(x)`: only of what the same unit has parsed.

@@ -5,6 +5,7 @@ pub mod computed;
 pub mod enclosed;
 pub mod fields;
 pub mod findings;
+pub mod records;
 pub mod shapes;
 
 use crate::compiler::{Compiler, R};

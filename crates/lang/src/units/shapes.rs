@@ -141,6 +141,7 @@ impl Builder<'_, '_> {
                 let args = self.unit_args(*u, args, ty.span)?;
                 Ok((self.add(head.name, head.span, &Ty::Unit, FieldKind::Unit { unit: *u, args }), t))
             }
+            Ty::Record(r) => { let r = *r; self.record_field(head, ty, r, order) }
             Ty::Bool => Err(self.cx.report(Diagnostic::error("E0421", ty.span, "a bool has no form on the wire").hint("use `u1` in a group of bit fields, or `flag \"…\"`"))),
             Ty::Bytes(_) => Err(self.cx.report(Diagnostic::error("E0421", ty.span, "these bytes have no extent").hint("write `bytes<N> [length]`, `until …` or `of set`"))),
             Ty::Error => Err(Reported),
