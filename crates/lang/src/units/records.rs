@@ -8,6 +8,9 @@ use wireloom_ir as ir;
 use ir::{FieldId, FieldKind};
 use wireloom_syntax::ast::{self, Ident, ItemKind, Shape, ShapeKind};
 
+/// Where a record is from, its name and its fields.
+type Source = (ModId, Ident, Vec<(Ident, ast::Type)>);
+
 impl Builder<'_, '_> {
     pub fn record_field(&mut self, head: &Head, ty: &ast::Type, r: ir::RecordId, order: Option<bool>) -> R<(FieldId, Ty)> {
         self.end_bits();
@@ -37,7 +40,7 @@ impl Builder<'_, '_> {
         Ok(id)
     }
 
-    fn record_source(&mut self, ty: &ast::Type) -> R<(ModId, Ident, Vec<(Ident, ast::Type)>)> {
+    fn record_source(&mut self, ty: &ast::Type) -> R<Source> {
         match &ty.kind {
             ast::TypeKind::Record(fields) => Ok((self.module, Ident { name: "record".into(), span: ty.span }, fields.clone())),
             ast::TypeKind::Named { path, .. } => {
