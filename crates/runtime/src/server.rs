@@ -136,7 +136,7 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
     let (tx, rx) = mpsc::channel();
     let mut threads = Vec::new();
     let boxes: Vec<Arc<Mailbox>> = (0..cores).map(|_| Arc::default()).collect();
-    for index in 0..cores {
+    for (index, mailbox) in boxes.iter().enumerate() {
         let (apps, stats, tx) = (apps.clone(), stats.clone(), tx.clone());
         let spec = Thread {
             index,
@@ -145,7 +145,7 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
             batch_wait: options.batch_wait,
             limit: options.drain_limit,
             stop: options.stop.clone(),
-            mailbox: boxes[index].clone(),
+            mailbox: mailbox.clone(),
         };
         let name = format!("core-{index}");
         let run = move || run_core(spec, &apps, stats, &tx);
