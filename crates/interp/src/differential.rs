@@ -8,6 +8,7 @@
 use crate::generate::{Generator, Rng};
 use std::os::raw::c_int;
 use wireloom_ir::*;
+use wireloom_runtime::core::app;
 use wireloom_runtime::abi::*;
 
 /// What a parser did with a stream of messages.
@@ -385,8 +386,8 @@ pub struct Mock<'a> {
     _ports: Vec<wl_port>,
     _lists: Vec<Vec<u32>>,
     _up: Vec<Vec<u8>>,
-    _state: Vec<u64>,
-    _shared: Vec<u64>,
+    _state: Box<[u64]>,
+    _shared: Box<[u64]>,
     _params: Vec<wl_param>,
     notes: Box<Notes>,
     pub session: Vec<u64>,
@@ -429,15 +430,15 @@ impl<'a> Mock<'a> {
         let ports: Vec<wl_port> = m.ports.iter().map(port).collect();
         let mut params = params.to_vec();
         params.resize(m.params.len().max(1), wl_param::default());
-        let mut state = vec![0u64; (t.state_size as usize).div_ceil(8) + 1];
-        let mut shared = vec![0u64; (t.shared_size as usize).div_ceil(8) + 1];
+        let mut state = app::words(t.state_size as usize + app::LINE);
+        let mut shared = app::words(t.shared_size as usize + app::LINE);
         let mut notes = Box::new(Notes { out: vec![0; 4096], ..Notes::default() });
         let out = notes.out.as_mut_ptr_range();
         let core = Box::new(wl_core {
             host: &*host,
             rt: (&raw mut *notes).cast(),
-            state: state.as_mut_ptr().cast(),
-            shared: shared.as_mut_ptr().cast(),
+            state: app::first_line(&mut state).cast(),
+            shared: app::first_line(&mut shared).cast(),
             param: params.as_ptr(),
             port: ports.as_ptr(),
             now: 1_000_000_000,
@@ -477,6 +478,7 @@ impl<'a> Mock<'a> {
     /// Entries, hits, misses, inserts, evictions, expired and rejected of a table.
     pub fn table_stats(&self, t: TableId) -> [u64; 7] {
         let at = layout::table_stats_offset(t) as usize / 8;
+        let at = at + (self.core.shared as usize - self._shared.as_ptr() as usize) / 8;
         std::array::from_fn(|i| self._shared[at + i])
     }
 

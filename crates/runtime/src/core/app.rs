@@ -43,10 +43,10 @@ impl App {
                 (ring, maglev)
             })
             .collect();
-        let mut shared = words(program.table().shared_size as usize);
+        let mut shared = words(program.table().shared_size as usize + LINE);
         if let Some(init) = program.table().init_shared {
-            // SAFETY: `shared` has the size asked for and is aligned to 8 (to the page when large).
-            unsafe { init(program.table().self_, shared.as_mut_ptr().cast(), settings.params.as_ptr()) };
+            // SAFETY: from its first line on `shared` has the size asked for.
+            unsafe { init(program.table().self_, first_line(&mut shared).cast(), settings.params.as_ptr()) };
         }
         let shared = SharedMemory(std::cell::UnsafeCell::new(shared));
         Ok(Arc::new(App { program, desc, settings, tables, shared }))
@@ -54,7 +54,7 @@ impl App {
 
     fn shared_ptr(&self) -> *mut u64 {
         // SAFETY: only the address is taken; the box itself never changes.
-        unsafe { (*self.shared.0.get()).as_mut_ptr() }
+        unsafe { first_line(&mut *self.shared.0.get()) }
     }
 
     /// Address of the shared memory, for table statistics.
@@ -78,6 +78,16 @@ impl App {
     pub fn place_name(&self, place: u32) -> String {
         self.desc.places.get(place as usize).map(|p| p.name.clone()).unwrap_or_default()
     }
+}
+
+/// A program's memory begins at a cache line: its tables' locks have lines of their own.
+pub const LINE: usize = 64;
+
+/// The first whole line of memory that was made a line larger than asked for. (An aligned, zeroed allocation would touch every
+/// page; this one leaves untouched pages absent.)
+pub fn first_line(memory: &mut [u64]) -> *mut u64 {
+    let skip = memory.as_ptr().align_offset(LINE).min(memory.len());
+    memory[skip..].as_mut_ptr()
 }
 
 /// Zeroed words holding at least `bytes` bytes. Untouched pages stay absent.
@@ -182,13 +192,13 @@ impl AppCore {
         let mut ports: Vec<Port> = (0..app.desc.ports.len()).map(|i| port(&app, i)).collect();
         let wl_ports: Box<[wl_port]> = ports.iter_mut().zip(&app.tables).map(|(p, t)| shown(p, t)).collect();
         let t = *app.program.table();
-        let mut state = words(t.state_size as usize);
+        let mut state = words(t.state_size as usize + LINE);
         let mut out = vec![0u8; 4096];
         let host = Box::new(host);
         let wl = Box::new(wl_core {
             host: &*host,
             rt: std::ptr::null_mut(),
-            state: state.as_mut_ptr().cast(),
+            state: first_line(&mut state).cast(),
             shared: app.shared_ptr().cast(),
             param: app.settings.params.as_ptr(),
             port: wl_ports.as_ptr(),
@@ -227,6 +237,12 @@ impl AppCore {
             _wl_ports: wl_ports,
             app,
         }
+    }
+
+    /// A counter, by its word in the core's state.
+    pub fn counter(&self, word: usize) -> u64 {
+        let skip = (self.wl.state as usize - self.state.as_ptr() as usize) / 8;
+        self.state.get(skip + word).copied().unwrap_or(0)
     }
 
     /// The unit with which connection side/port parses.

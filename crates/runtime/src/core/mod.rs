@@ -402,7 +402,7 @@ impl Core {
     fn show_counters(&self) {
         for (a, st) in self.apps.iter().zip(&self.my_stats().apps) {
             for (c, cell) in a.app.desc.counters.iter().zip(&st.counters) {
-                cell.set(a.state.get(c.offset as usize / 8).copied().unwrap_or(0));
+                cell.set(a.counter(c.offset as usize / 8));
             }
         }
     }
