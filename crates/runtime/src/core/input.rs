@@ -227,7 +227,9 @@ impl Core {
                 // A shared connection's answer that is not long yet is awaited: if its server is lost in the middle the client
                 // gets an error in its place, not a cut answer and the end of its connection.
                 let c = &self.conns[id];
-                let short = unit.whole_max > 0 && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
+                // SAFETY: as above.
+                let endless = unsafe { (*view).flags } & WL_M_UNTIL_EOF != 0;
+                let short = unit.whole_max > 0 && !endless && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
                 if !hold && !short || in_step {
                     let c = &mut self.conns[id];
                     c.clear(flag::HEAD_DONE);

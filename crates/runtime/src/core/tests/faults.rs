@@ -251,14 +251,33 @@ fn a_truncated_answer_resets_the_client() {
         c.send(b"g a\n");
         s.settle();
         let x = s.backend("backends", 0).unwrap();
-        x.send(b"D:10 r\n123");
+        // Long enough that it is passed on before it is complete.
+        let mut begin = b"D:40000 r\n".to_vec();
+        begin.extend([b'1'; 20_000]);
+        x.send(&begin);
         s.settle();
-        assert_eq!(text(&c), "D:10 r\n123");
+        assert_eq!(text(&c).len(), begin.len());
         x.finish();
         s.settle();
         assert_eq!(c.ending(), Ending::Reset);
         assert_clean(&mut s);
     }
+}
+
+/// Of a shared connection nothing was passed on yet: the client gets an error, and keeps its connection.
+#[test]
+fn a_short_truncated_answer_is_an_error_in_its_place() {
+    let mut s = sim(false, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"g a\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    x.send(b"D:10 r\n123");
+    x.finish();
+    s.settle();
+    assert!(text(&c).starts_with('!'));
+    assert_eq!(c.ending(), Ending::Open);
+    assert_clean(&mut s);
 }
 
 #[test]
