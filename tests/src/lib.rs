@@ -11,6 +11,7 @@ pub mod dialogue;
 pub mod limits;
 pub mod memcached;
 pub mod process;
+pub mod programs;
 pub mod python;
 pub mod redis;
 pub mod script;

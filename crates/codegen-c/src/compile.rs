@@ -121,7 +121,7 @@ pub fn compile(source: &CSource, options: &CompileOptions) -> Result<PathBuf, Co
 
 fn flags(o: &CompileOptions, clang: bool) -> Vec<String> {
     let mut f: Vec<String> =
-        ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-plt"].map(String::from).to_vec();
+        ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-tautological-compare", "-Wno-type-limits", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-plt"].map(String::from).to_vec();
     f.push(format!("-O{}", o.opt));
     if !o.portable { f.push("-march=native".into()) }
     if o.sanitize {

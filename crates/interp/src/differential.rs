@@ -494,6 +494,11 @@ impl<'a> Mock<'a> {
         (code, task.fault, task.place)
     }
 
+    /// What was done since this was last asked.
+    pub fn take_acts(&mut self) -> Vec<Act> {
+        std::mem::take(&mut self.notes.acts)
+    }
+
     fn task(&mut self, handler: u32, frame: &mut [u64], conn: *mut wl_conn, req: wl_msg) -> wl_task {
         wl_task {
             core: &mut *self.core,

@@ -93,16 +93,22 @@ impl<'a> Generator<'a> {
         Some(self.samples[i].1.clone())
     }
 
-    /// A valid message, if one was found in some attempts.
+    /// A valid message: made, if that succeeds in some attempts; else one of the module's tests.
     pub fn message(&mut self, unit: UnitId, args: &[Value]) -> Option<Vec<u8>> {
-        (0..200).find_map(|_| {
+        let known: Vec<Vec<u8>> = self.samples.iter().filter(|(u, b)| *u == unit && self.is_whole(unit, args, b)).map(|s| s.1.clone()).collect();
+        let attempts = if known.is_empty() { 200 } else { 20 };
+        let made = (0..attempts).find_map(|_| {
             let mut buf = Vec::new();
             self.unit(unit, args.to_vec(), &mut buf).ok()?;
-            let mut p = Parser::new(self.m, &buf, true);
-            let def = self.m.unit(unit);
-            let node = p.unit(unit, def, 0, args.to_vec(), def.body.len()).ok()?;
-            (node.end == buf.len()).then_some(buf)
-        })
+            self.is_whole(unit, args, &buf).then_some(buf)
+        });
+        made.or_else(|| self.rng.pick(&known).cloned())
+    }
+
+    fn is_whole(&self, unit: UnitId, args: &[Value], bytes: &[u8]) -> bool {
+        let def = self.m.unit(unit);
+        let node = Parser::new(self.m, bytes, true).unit(unit, def, 0, args.to_vec(), def.body.len());
+        node.is_ok_and(|n| n.end == bytes.len())
     }
 
     /// Several messages one after the other, made or taken from the module's tests, some of them damaged.

@@ -262,9 +262,10 @@ impl Machine<'_> {
 pub fn set_recovery(extra: &mut Extra, r: &Recovery, recovers: &[Until], origin: u64) {
     match r {
         Recovery::Until(u) => extra.recover = 2 + recovers.iter().position(|x| x == u).unwrap_or(0) as u32,
+        // Messages are counted in 32 bits: nothing is skipped beyond.
         Recovery::Length { from, bytes } => {
-            extra.recover = 1;
             extra.recover_at = origin.wrapping_add(*from as u64).saturating_add(*bytes);
+            extra.recover = (extra.recover_at < u32::MAX as u64) as u32;
         }
     }
 }

@@ -1,0 +1,62 @@
+//! Programs inside the test's own process: a file's module, interpreted and compiled, for tests that compare the two.
+
+use std::path::Path;
+use std::sync::Arc;
+use wireloom_ir::Module;
+use wireloom_runtime::Program;
+use wireloom_syntax::source::OsWorld;
+
+/// A module, its meaning, and (where there is a C compiler) its compiled twin.
+pub struct Twins {
+    pub module: Arc<Module>,
+    pub interpreted: Program,
+    pub compiled: Option<Program>,
+}
+
+/// Checks and lowers a file, whose path is relative to the repository's root.
+pub fn module(path: impl AsRef<Path>) -> Module {
+    let root = crate::root();
+    let path = root.join(path);
+    let checked = wireloom_lang::compile(&OsWorld::new(root.join("std")), &path, None);
+    let errors: Vec<String> = checked.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.render(&checked.map, false)).collect();
+    assert!(errors.is_empty(), "{}:\n{}", path.display(), errors.concat());
+    let mut module = checked.module.expect("a module without errors");
+    wireloom_ir::passes::run_all(&mut module);
+    let wrong = wireloom_ir::verify::verify(&module);
+    assert!(wrong.is_empty(), "{}: {}", path.display(), wrong[0]);
+    module
+}
+
+pub fn twins(path: impl AsRef<Path>) -> Twins {
+    let module = Arc::new(module(path));
+    let interpreted = Box::leak(Box::new(wireloom_interp::program(module.clone())));
+    // SAFETY: leaked just above, so it lives as long as the process.
+    let interpreted = unsafe { Program::from_table(interpreted.table()) }.expect("the interpreter's table");
+    let compiled = compiled(&module);
+    Twins { module, interpreted, compiled }
+}
+
+fn compiled(module: &Module) -> Option<Program> {
+    use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
+    let options = CompileOptions { cache_dir: std::env::temp_dir().join("wireloom-test-cache"), opt: 1, ..CompileOptions::default() };
+    match compile(&emit(module, &Options::default()), &options) {
+        Ok(so) => Some(Program::open(&so).expect("our own shared object")),
+        Err(CompileError::NoCompiler { .. }) => {
+            assert!(std::env::var_os("CI").is_none(), "no C compiler");
+            eprintln!("SKIPPED: no C compiler, so nothing to compare with");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// How many seeds a random test tries: `usual`, or `WIRELOOM_SEEDS` for a long run.
+pub fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
+    1..=std::env::var("WIRELOOM_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(usual)
+}
+
+/// The interpreter met nothing that the checker should have ruled out.
+pub fn no_internal_errors() {
+    let (n, last) = wireloom_interp::internal_errors();
+    assert_eq!(n, 0, "internal error: {last:?}");
+}

@@ -1,0 +1,39 @@
+//! The `test` blocks of the standard library and of the apps, by interpreter and compiled code.
+
+use wireloom_tests::{root, Wireloom};
+
+fn files(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(folder)).expect("the folder is there");
+    let names = entries.flatten().map(|e| format!("{folder}/{}", e.file_name().to_string_lossy()));
+    let mut files: Vec<String> = names.filter(|n| n.ends_with(".loom")).collect();
+    files.sort();
+    files
+}
+
+fn all_hold(files: &[String], extra: &[&str]) {
+    let mut args = vec!["test"];
+    args.extend(files.iter().map(String::as_str));
+    args.extend(extra);
+    let out = Wireloom::command(&args);
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    assert!(out.out.contains(" 0 failed"), "{}", out.text);
+}
+
+#[test]
+fn library() {
+    all_hold(&files("std"), &[]);
+}
+
+#[test]
+fn apps() {
+    all_hold(&files("apps"), &[]);
+}
+
+/// Every file of the library, and every app that can be simulated, has tests.
+#[test]
+fn nothing_is_untested() {
+    for file in files("std").into_iter().chain(files("apps")) {
+        let text = std::fs::read_to_string(root().join(&file)).expect("a file");
+        assert!(text.contains("\ntest \"") || text.contains(" merge by "), "{file} has no test block");
+    }
+}

@@ -1,0 +1,173 @@
+//! Whole apps in the simulated network: random clients (valid and damaged, several at once) and random backends, the same play for
+//! interpreter and compiled code, and again with the bytes cut differently. Every byte on every connection must be the same,
+//! and every fault counted.
+
+use std::time::Duration;
+use wireloom_interp::generate::{Generator, Rng};
+use wireloom_interp::grammar::Grammar;
+use wireloom_ir::desc::{ParamType, PortKind};
+use wireloom_ir::{Module, UnitId};
+use wireloom_runtime::engine::memory::{Ending, Peer};
+use wireloom_runtime::{App, Program, Sim};
+use wireloom_tests::programs::{no_internal_errors, seeds, twins};
+
+const CLIENTS: usize = 3;
+const ROUNDS: usize = 6;
+
+/// What the world says: per round, what each client sends; and the backends' answers, in the order they are asked.
+struct Script {
+    clients: Vec<Vec<Vec<u8>>>,
+    answers: Vec<Vec<u8>>,
+}
+
+fn message(module: &Module, g: &mut Generator, unit: UnitId, ctx: u64, damage: u64) -> Vec<u8> {
+    let args = Grammar::new(std::sync::Arc::new(module.clone())).args(unit, ctx);
+    g.stream(unit, &args, 1, damage)
+}
+
+fn script(module: &Module, seed: u64) -> Script {
+    let mut g = Generator::new(module, seed);
+    let mut rng = Rng(seed ^ 0xd1ff);
+    let port = |listen: bool| module.ports.iter().filter(move |p| matches!(p.kind, PortKind::Listen(_)) == listen);
+    let requests: Vec<UnitId> = port(true).flat_map(|p| &p.protocols).map(|p| module.protocols[p.index()].request).collect();
+    let responses: Vec<UnitId> = port(false).flat_map(|p| &p.protocols).filter_map(|p| module.protocols[p.index()].response).collect();
+    let damage = if seed % 2 == 0 { 0 } else { 20 };
+    // A client speaks one protocol.
+    let speaks: Vec<UnitId> = (0..CLIENTS).map(|_| requests[rng.below(requests.len() as u64) as usize]).collect();
+    let clients = (0..ROUNDS).map(|_| speaks.iter().map(|u| message(module, &mut g, *u, 0, damage)).collect()).collect();
+    let answers = match responses.is_empty() {
+        true => Vec::new(),
+        false => (0..40).map(|i| message(module, &mut g, responses[i % responses.len()], 1 << 63, damage)).collect(),
+    };
+    Script { clients, answers }
+}
+
+/// Everything that could be seen from outside.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    clients: Vec<(String, Ending)>,
+    backends: Vec<(String, usize, String)>,
+    faults: Vec<(u32, u64)>,
+}
+
+fn sets(module: &Module) -> Vec<(String, String)> {
+    let needed = module.params.iter().filter(|p| p.default.is_none());
+    needed
+        .map(|p| {
+            let value = if matches!(p.ty, ParamType::Endpoints(_)) { "10.1.0.1:1000,10.1.0.2:1000" } else { "10.1.0.1:1000" };
+            (p.name.clone(), value.to_string())
+        })
+        .collect()
+}
+
+fn send(sim: &mut Sim, peer: &Peer, bytes: &[u8], cut: Option<usize>) {
+    for piece in bytes.chunks(cut.unwrap_or(usize::MAX).max(1)) {
+        peer.send(piece);
+        sim.settle();
+    }
+}
+
+fn play(module: &Module, program: &Program, script: &Script, cut: Option<usize>) -> Seen {
+    let app = App::new(program.clone(), module.desc(), &sets(module)).expect("the app starts");
+    let mut sim = Sim::new(vec![app]).expect("the app is simulated");
+    let listen = &module.ports.iter().find(|p| matches!(p.kind, PortKind::Listen(_))).expect("a port").name;
+    let connect: Vec<&str> = module.ports.iter().filter(|p| matches!(p.kind, PortKind::Connect(_))).map(|p| p.name.as_str()).collect();
+    let clients: Vec<Peer> = (0..CLIENTS).map(|_| sim.client(listen).expect("it accepts")).collect();
+    let mut heard = vec![Vec::new(); CLIENTS];
+    let mut backends: Vec<(String, usize, Peer, Vec<u8>)> = Vec::new();
+    let mut answers = script.answers.iter().cycle();
+    for round in &script.clients {
+        for (client, bytes) in clients.iter().zip(round) {
+            send(&mut sim, client, bytes, cut);
+        }
+        // Backends answer each time they are asked; what arrives in one go is one question here.
+        for _ in 0..4 {
+            for name in &connect {
+                for i in 0..2 {
+                    while let Some(peer) = sim.backend(name, i) {
+                        backends.push((name.to_string(), i, peer, Vec::new()));
+                    }
+                }
+            }
+            for b in 0..backends.len() {
+                let asked = backends[b].2.receive();
+                backends[b].3.extend_from_slice(&asked);
+                if let (false, Some(answer)) = (asked.is_empty(), answers.next()) {
+                    let peer = backends[b].2.clone();
+                    send(&mut sim, &peer, answer, cut);
+                }
+            }
+        }
+        for (heard, client) in heard.iter_mut().zip(&clients) {
+            heard.extend(client.receive());
+        }
+        sim.settle();
+    }
+    clients.iter().for_each(Peer::finish);
+    sim.advance(Duration::from_secs(120));
+    for (heard, client) in heard.iter_mut().zip(&clients) {
+        heard.extend(client.receive());
+    }
+    let mut faults: Vec<(u32, u64)> = Vec::new();
+    for (kind, _, n) in sim.stats(0).faults.list() {
+        match faults.iter_mut().find(|f| f.0 == kind) {
+            Some(f) => f.1 += n,
+            None => faults.push((kind, n)),
+        }
+    }
+    faults.sort();
+    Seen {
+        clients: heard.iter().zip(&clients).map(|(h, c)| (h.escape_ascii().to_string(), c.ending())).collect(),
+        backends: backends.into_iter().map(|(n, i, p, mut h)| { h.extend(p.receive()); (n, i, h.escape_ascii().to_string()) }).collect(),
+        faults,
+    }
+}
+
+fn compare(app: &str) {
+    let t = twins(format!("apps/{app}.loom"));
+    let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
+    for seed in seeds(20) {
+        let script = script(&t.module, seed);
+        let meant = play(&t.module, &t.interpreted, &script, None);
+        assert_eq!(meant, play(&t.module, compiled, &script, None), "{app}, seed {seed}: left interpreted, right compiled");
+        // In pieces more is under way at once, so the backends are asked in another order: only the two engines are compared.
+        let cut = Some(1 + seed as usize % 7);
+        let pieces = play(&t.module, &t.interpreted, &script, cut);
+        assert_eq!(pieces, play(&t.module, compiled, &script, cut), "{app}, seed {seed}, cut {cut:?}: left interpreted, right compiled");
+        // Where no backend is asked, cutting changes nothing at all.
+        if meant.backends.is_empty() && pieces.backends.is_empty() {
+            assert_eq!(meant, pieces, "{app}, seed {seed}: left at once, right cut {cut:?}");
+        }
+    }
+    no_internal_errors();
+}
+
+#[test]
+fn static_web() {
+    compare("static_web");
+}
+
+#[test]
+fn http_balancer() {
+    compare("http_balancer");
+}
+
+#[test]
+fn memcached_proxy() {
+    compare("memcached_proxy");
+}
+
+#[test]
+fn memcached_proxy_brief() {
+    compare("memcached_proxy_brief");
+}
+
+#[test]
+fn kv_server() {
+    compare("kv_server");
+}
+
+#[test]
+fn redis_proxy() {
+    compare("redis_proxy");
+}

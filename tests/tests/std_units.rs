@@ -1,0 +1,77 @@
+//! Every message of the standard library: however a stream is cut, interpreter and compiled code read the same messages; what
+//! is parsed and built again from its fields is what was parsed.
+
+use std::path::PathBuf;
+use wireloom_interp::differential::{contexts, Pair, Summary};
+use wireloom_interp::generate::Generator;
+use wireloom_interp::grammar::Grammar;
+use wireloom_interp::{parse_message, Parsed};
+use wireloom_ir::UnitId;
+use wireloom_tests::programs::{no_internal_errors, seeds, twins, Twins};
+use wireloom_tests::root;
+
+fn library() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join("std")).expect("the library is there");
+    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "loom")).collect();
+    files.sort();
+    files
+}
+
+/// The messages of a file, each with the contexts in which it is read.
+fn messages(t: &Twins) -> Vec<(UnitId, Vec<u64>)> {
+    let all = (0..t.module.units.len() as u32).map(UnitId).map(|u| (u, contexts(&t.module, u)));
+    all.filter(|(_, c)| !c.is_empty()).collect()
+}
+
+#[test]
+fn any_fragmentation_by_interpreter_and_compiled_code() {
+    for file in library() {
+        let t = twins(&file);
+        let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
+        for (unit, contexts) in messages(&t) {
+            let name = &t.module.unit(unit).name;
+            let mut sum = Summary::default();
+            for seed in seeds(3) {
+                for &ctx in &contexts {
+                    let pair = Pair { module: &t.module, a: t.interpreted.table(), b: compiled.table(), unit, ctx };
+                    // SAFETY: both tables live as long as the process.
+                    sum.add(&unsafe { pair.compare_random(seed, 60) }.unwrap_or_else(|e| panic!("{}: {name}: {e}", file.display())));
+                }
+            }
+            eprintln!("{name}: {sum:?}");
+            assert!(sum.messages > 100 && sum.bad > 10, "{name}: the streams are worth little: {sum:?}");
+        }
+    }
+    no_internal_errors();
+}
+
+/// A message's fields do not depend on what follows it, and it ends where it ends.
+#[test]
+fn messages_end_where_they_end() {
+    for file in library() {
+        let t = twins(&file);
+        for (unit, contexts) in messages(&t) {
+            let name = &t.module.unit(unit).name;
+            let grammar = Grammar::new(t.module.clone());
+            for seed in seeds(20) {
+                let ctx = contexts[seed as usize % contexts.len()];
+                let mut g = Generator::new(&t.module, seed);
+                let Some(message) = g.message(unit, &grammar.args(unit, ctx)) else { continue };
+                let Parsed::Message { used, dump, .. } = parse_message(&t.module, unit, &message, ctx, true) else {
+                    panic!("{name}: seed {seed}: a made message is not read: {}", message.escape_ascii())
+                };
+                assert_eq!(used, message.len(), "{name}: seed {seed}");
+                let next = [&message[..], &message[..]].concat();
+                if let Parsed::Message { used: first, dump: again, .. } = parse_message(&t.module, unit, &next, ctx, true) {
+                    // Bytes until the connection ends take what follows, too.
+                    assert!(first == used && again == dump || first == next.len(), "{name}: seed {seed}: {}", message.escape_ascii());
+                }
+                for cut in 0..message.len() {
+                    let part = parse_message(&t.module, unit, &message[..cut], ctx, false);
+                    assert!(!matches!(part, Parsed::Bad { .. }), "{name}: seed {seed}: refused after {cut} bytes: {}", message.escape_ascii());
+                }
+            }
+        }
+    }
+    no_internal_errors();
+}
