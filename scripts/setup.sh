@@ -20,6 +20,8 @@ if [ "${1:-demo}" = test ]; then
     need wrk wrk
     need ab apache2-utils
     need python3 python3
+    # The tests take whichever python3 has it; Debian's package belongs to /usr/bin/python3.
+    python3 -c 'import pymemcache' 2>/dev/null || /usr/bin/python3 -c 'import pymemcache' 2>/dev/null || missing+=(python3-pymemcache)
 fi
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: Rust is missing; install it from your distribution or with rustup, then run this again" >&2

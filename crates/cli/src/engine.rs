@@ -12,7 +12,7 @@ use wireloom_ir::Module;
 use wireloom_runtime::Program;
 
 pub enum How {
-    Compiled(PathBuf),
+    Compiled,
     Interpreted,
 }
 
@@ -27,7 +27,7 @@ pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
         return interpret(module);
     }
     match library(module, &CompileOptions { sanitize: compile.sanitize, ..CompileOptions::default() }) {
-        Ok(path) => Ok(Made { program: Program::open(&path)?, how: How::Compiled(path) }),
+        Ok(path) => Ok(Made { program: Program::open(&path)?, how: How::Compiled }),
         Err(CompileError::NoCompiler { .. }) => {
             eprintln!("wireloom: no C compiler found (clang or gcc): running by the interpreter, which is many times slower");
             interpret(module)

@@ -48,7 +48,7 @@ fn inner(args: Fuzz) -> Outcome {
     }
     let reference = engine::interpret(&module)?;
     let made = engine::make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
-    let whom = if matches!(made.how, How::Compiled(_)) { "interpreter and compiled code" } else { "the interpreter, cut differently" };
+    let whom = if matches!(made.how, How::Compiled) { "interpreter and compiled code" } else { "the interpreter, cut differently" };
     let mut seed = args.seed.unwrap_or(1);
     eprintln!("wireloom: fuzzing {} for {} s: {whom}, first seed {seed}", module.unit(unit).name, args.seconds);
     let note = std::env::var_os(NOTE);

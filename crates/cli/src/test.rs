@@ -30,7 +30,7 @@ pub fn test(args: Test) -> Outcome {
         if !args.compile.interpret {
             let made = engine::make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
             match made.how {
-                How::Compiled(_) => programs.push(("compiled", made.program)),
+                How::Compiled => programs.push(("compiled", made.program)),
                 How::Interpreted if !told => told = true,
                 How::Interpreted => {}
             }
