@@ -218,6 +218,39 @@ typedef struct wl_program {
 /* The one symbol a compiled program exports. */
 const wl_program *wireloom_program(void);
 
+/* ---- frames ----------------------------------------------------------------------------------- */
+
+/* Room that the runtime keeps before and behind every frame, for headers that are put in front and payloads that grow. */
+#define WL_HEADROOM 256u
+#define WL_TAILROOM 256u
+
+/* A whole frame in a buffer of the runtime. A handler may change bytes, move p within the headroom and change n. */
+typedef struct wl_frame {
+    uint8_t *p;              /* first byte */
+    uint32_t n;              /* bytes from p */
+    uint32_t head, tail;     /* free bytes before p and behind p + n */
+    uint16_t port, instance; /* where it came from */
+    uint64_t time;           /* ns since 1970: when it came (a capture's own time) */
+    uint32_t wire;           /* length on the wire; more than n if the capture cut it */
+    uint32_t out;            /* set by batch(): WL_GONE, or the port and instance it leaves through: port << 16 | instance */
+} wl_frame;
+
+#define WL_GONE UINT32_MAX
+
+/* What a program with frame ports supplies beside wl_program. */
+typedef struct wl_packets {
+    /* Runs a handler (of HandlerOn::Frame) for each of n frames, in order, on this core. On entry out is WL_GONE. Faults are counted
+     * through host->fault; they end the handling of their frame, no more. wl_core.now and .wall are set by the runtime before. */
+    void (*batch)(void *self, wl_core *, uint32_t handler, wl_frame *f, uint32_t n);
+    /* The steering hash of a frame that comes in on a port: frames of one flow key have one hash. NULL: no key. */
+    uint32_t (*steer)(void *self, uint32_t port, const uint8_t *p, uint32_t n);
+    /* Set by the runtime, called by batch(): a copy of a frame, or one that the program built, leaves. The bytes are copied. */
+    void (*transmit)(wl_core *, uint32_t port, uint32_t instance, const uint8_t *p, uint32_t n);
+} wl_packets;
+
+/* Exported beside wireloom_program by programs that have frame ports. */
+wl_packets *wireloom_packets(void);
+
 /* ---- merge nodes ---------------------------------------------------------------------------- */
 
 /* A merge combines sorted streams of messages into one (FLICK's foldt). It is a plain function over byte windows, so a merge of

@@ -235,6 +235,7 @@ impl Gen<'_> {
 
     pub fn expr(&mut self, s: &Scope, e: &Expr) -> String {
         match &*e.kind {
+            ExprKind::FrameLen(_) | ExprKind::FrameInstance(_) | ExprKind::FrameTime(_) | ExprKind::Payload(..) | ExprKind::ChecksumOk(..) => todo!("frames"),
             ExprKind::Int(v) => self.int(*v, e.ty),
             ExprKind::Bool(b) => b.to_string(),
             ExprKind::Bytes(b) => format!("wl_b({}, {})", names::literal(b), b.len()),

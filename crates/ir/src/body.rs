@@ -79,6 +79,38 @@ pub enum StmtKind {
     Parse { unit: UnitId, bytes: Expr, dst: LocalId, ok: LocalId },
     /// Renders a built message to bytes in the core's scratch (tests, `bytes_of`).
     Render { msg: Outgoing, dst: LocalId },
+
+    /// Frames (a message local whose unit has [`Unit::frame`]). Layers are indices into `Frame::layers`; the header is known to be there.
+    Frame { frame: LocalId, act: FrameAct },
+    /// Walks a table's entries, in no order, a step at a time: `cursor` (u64, 0 at first) moves on; `more` (bool) tells whether
+    /// `key` and `value` were set. Entries added or removed meanwhile may or may not be seen; none is seen twice.
+    TableNext { table: TableId, cursor: LocalId, key: LocalId, value: LocalId, more: LocalId },
+    /// Adds or replaces the entry of a wildcard or LPM table with this key, mask and (wildcard) priority. `mask` has the key's type: the
+    /// bits that must agree; of an LPM table, ones followed by zeros.
+    TableInsert { table: TableId, key: Expr, mask: Expr, priority: Expr, value: Expr, place: PlaceId },
+    /// Removes it; `dst` (bool): whether it was there.
+    TableDelete { table: TableId, key: Expr, mask: Expr, priority: Expr, dst: Option<LocalId> },
+}
+
+/// What is done to a frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FrameAct {
+    /// Changes a header's fixed-width field in place. Checksums that cover it are updated incrementally (RFC 1624); a checksum
+    /// field itself is just set.
+    Set { layer: u32, field: FieldId, value: Expr },
+    /// Puts the bytes that the body emits (at most `max`) before a header (None: behind the last one that is there). Lengths that cover
+    /// the place follow, and their checksums. Taken from the headroom; too little: fault `overload`.
+    Insert { before: Option<u32>, body: Block, max: u32, place: PlaceId },
+    /// Takes a header out.
+    Remove { layer: u32 },
+    /// Replaces the payload behind a header (None: behind the last one) by what the body emits, at most `max` bytes; lengths and
+    /// checksums follow.
+    Payload { layer: Option<u32>, body: Block, max: u32, place: PlaceId },
+    /// Computes a header's checksum anew.
+    Checksum { layer: u32 },
+    /// The frame as it is now leaves through an instance of a port. `last`: the handler does not use it again (set by the `last` pass),
+    /// so it is moved, else copied.
+    Send { port: PortId, index: Expr, last: bool },
 }
 
 /// A message to send.
@@ -214,6 +246,15 @@ pub enum ExprKind {
     /// Instance by ketama of the key / by Maglev of the hash, u32.
     Ketama(PortId, Expr),
     Maglev(PortId, Expr),
+
+    /// The frame's length in bytes, u32; the port instance it came from, u32; its time, u64 ns since 1970.
+    FrameLen(LocalId),
+    FrameInstance(LocalId),
+    FrameTime(LocalId),
+    /// The bytes behind a header (None: behind the last one that is there), up to the end that the lengths around it give.
+    Payload(LocalId, Option<u32>),
+    /// Whether a header's checksum is right (absent optional ones are), bool.
+    ChecksumOk(LocalId, u32),
 
     /// Of the task's connection.
     ConnPeer,

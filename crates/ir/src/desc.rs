@@ -94,6 +94,24 @@ pub enum PortKind {
     Listen(Value),
     /// `connect tcp(x)`: an endpoint or a list of endpoints.
     Connect(Value),
+    /// `nic(x)`, `pcap(x)`, …: whole frames. `names` is a name or a list of names, one per instance; `--bind` replaces both.
+    Frames { engine: FrameEngine, names: Value },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FrameEngine {
+    /// An interface of the host: AF_XDP, or AF_PACKET where that is not to be had.
+    Nic,
+    /// A capture file, pcap or pcapng.
+    Pcap,
+    Tun,
+    Tap,
+    /// The host's own stack: frames are handed to it (through a TAP).
+    Kernel,
+    /// Frames in memory, for tests and benches.
+    Memory,
+    /// Datagrams: the frame is the payload.
+    Udp,
 }
 
 /// A constant, or the value of a parameter.
@@ -181,6 +199,8 @@ pub struct HandlerDesc {
 pub enum HandlerOn {
     /// A message on listen port `port`, in its protocol alternative `alternative`.
     Message { port: u32, alternative: u32 },
+    /// A frame on a frame port.
+    Frame { port: u32 },
     /// A message on a connect port that answers no request (a one-way protocol).
     Opened { port: u32 },
     Closed { port: u32 },
@@ -305,6 +325,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
             let alternatives = m.ports.get(port.index()).map_or(&[][..], |p| &p.protocols);
             HandlerOn::Message { port: port.0, alternative: alternatives.iter().position(|p| *p == protocol).unwrap_or(0) as u32 }
         }
+        crate::On::Frame { port, .. } => HandlerOn::Frame { port: port.0 },
         crate::On::Opened(port) => HandlerOn::Opened { port: port.0 },
         crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
         crate::On::Fault => HandlerOn::Fault,

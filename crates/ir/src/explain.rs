@@ -99,6 +99,7 @@ fn ports(m: &Module, out: &mut String) {
         let protocols = names(p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| &q.name));
         let o = &p.options;
         let (what, limits) = match &p.kind {
+            PortKind::Frames { engine, names } => (format!("{}({})", text::engine_name(*engine), value(m, names)), "whole frames".into()),
             PortKind::Listen(v) => (format!("listen tcp({})", value(m, v)), format!("at most {} connections with {} requests under way each; idle {}, read {}",
                 count(o.max_connections as u64), o.max_outstanding, duration(o.idle_timeout), duration(o.read_timeout))),
             PortKind::Connect(v) => (format!("connect tcp({})", value(m, v)), format!("answers within {}, connects within {}; ejected after {} failures for {}",

@@ -94,7 +94,11 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
     let mut add = |key, column: i64, title: &str, sub: String, look| nodes.push(Node { key, column, y: 0, title: title.into(), sub, look });
     for (n, p) in m.ports.iter().enumerate() {
         let protocols: Vec<&str> = p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| q.name.as_str()).collect();
-        let (column, word, value) = match &p.kind { PortKind::Listen(v) => (0, "listen", v), PortKind::Connect(v) => (2, "connect", v) };
+        let (column, word, value) = match &p.kind {
+            PortKind::Listen(v) => (0, "listen", v),
+            PortKind::Connect(v) => (2, "connect", v),
+            PortKind::Frames { engine, names } => (0, text::engine_name(*engine), names),
+        };
         let at = match value { Value::Param(n) => m.params.get(*n as usize).map_or(String::new(), |p| format!(" {}", p.name)), Value::Const(_) => String::new() };
         add(Key::Port(n as u32), column, &p.name, format!("{word}{at} as {}", protocols.join(" | ")), Look::Port);
     }
@@ -127,7 +131,7 @@ fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
     let mut add = |from, to, line| if !edges.iter().any(|e| e.from == from && e.to == to && e.line == line) { edges.push(Edge { from, to, line }) };
     let this = Key::Handler(n);
     match h.on {
-        On::Message { port, .. } | On::Opened(port) | On::Closed(port) => add(Key::Port(port.0), this, Line::Message),
+        On::Message { port, .. } | On::Frame { port, .. } | On::Opened(port) | On::Closed(port) => add(Key::Port(port.0), this, Line::Message),
         On::Fault | On::Start | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, Line::Message),
         On::Test(_) => {}
     }

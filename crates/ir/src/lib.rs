@@ -161,11 +161,14 @@ pub struct Session { pub name: String, pub ty: TyId }
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counter { pub name: String, pub doc: String }
 
-/// An exact-match table shared by the cores.
+/// A keyed table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     pub name: String,
     pub span: Span,
+    pub kind: TableKind,
+    /// Every core has its own part (the steering key is part of, or is, the key: set by the `steer` pass), else shared by the cores.
+    pub local: bool,
     pub key: TyId,
     pub value: TyId,
     pub capacity: u64,
@@ -175,6 +178,23 @@ pub struct Table {
     pub evict_lru: bool,
     /// Bytes for the variable-size parts of keys and values; 0 = worst case reserved inline.
     pub memory: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TableKind {
+    #[default]
+    Exact,
+    /// Keys are tuples of integers and addresses; an entry has a mask per component and a priority: the entry of the highest
+    /// priority that matches is found. Filled from outside (`--load`, `wireloom table`) or by `insert`.
+    Wildcard,
+    /// Key: an address (`ip4`, `ip`); entries are prefixes of which the longest that matches is found.
+    Lpm,
+    /// Key: an integer below the capacity; every entry is there from the start, zero.
+    Array,
+    /// Value bool: true may be wrong, at most 1 in 100 at capacity.
+    Bloom,
+    /// Value u64: a count-min sketch; `update` adds; reads are never below the truth.
+    CountMin,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -229,6 +249,8 @@ pub struct Handler {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum On {
     Message { port: PortId, protocol: ProtocolId },
+    /// A frame on a frame port; local 0 is the frame (a `Msg` of this unit).
+    Frame { port: PortId, unit: UnitId },
     Opened(PortId),
     Closed(PortId),
     Fault,

@@ -50,7 +50,61 @@ pub struct Unit {
     pub head_max: u64,
     /// Bytes it can begin with (ALL if it can be empty or begins with anything).
     pub first: ByteSet,
+    /// Set: the unit describes whole frames (`packet`); its body is one switch per layer, in the order of `layers`.
+    pub frame: Option<Frame>,
+    /// What a header unit says of itself, for edits in place.
+    pub header: Header,
 }
+
+/// A frame as a graph of headers. A header follows another one where a condition over that one holds; each is there at most
+/// once. A header that is cut off or breaks one of its rules is absent, and so is all behind it: no read goes past the frame.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Frame { pub layers: Vec<Layer> }
+
+/// One header of a frame. `switch` is a field of the frame unit, a switch of two cases: 0, named like the header, holds the
+/// field `header` (a nested unit); 1 is `else`, empty. So `Case(p.switch, 0)` is "the header is there".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Layer {
+    pub switch: FieldId,
+    pub header: FieldId,
+    pub unit: UnitId,
+    /// Tried in order. All layers named are earlier ones.
+    pub after: Vec<After>,
+}
+
+/// `layer`: the header before it (index into `layers`; None: the frame's beginning). `cond`: over the frame unit (`Root::This`), of
+/// which it may read that header.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct After { pub layer: Option<u32>, pub cond: Option<Expr> }
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub checksum: Option<Checksum>,
+    /// Fields of the source and destination address, if it is a network header: they, the protocol and the length are in the
+    /// pseudo header of a transport's checksum (RFC 768, 9293 3.1, 8200 8.1).
+    pub addresses: Option<(FieldId, FieldId)>,
+    /// A length that follows what is inserted, removed or resized, and ends the payload (what comes after it is padding).
+    pub covers: Option<Covers>,
+}
+
+/// An Internet checksum (RFC 1071), in a field of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checksum { pub field: FieldId, pub over: Over }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Over {
+    /// The header itself.
+    Header,
+    /// The header and all behind it (ICMP).
+    Message,
+    /// The pseudo header of the network header before it, the header and all behind it. `optional`: 0 says that there is none (UDP).
+    Transport { optional: bool },
+}
+
+/// The value of `field` is the number of bytes from the header's first byte (`own`), or from the one behind the
+/// header, to the end of its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Covers { pub field: FieldId, pub own: bool }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnitParam { pub name: String, pub ty: TyId, pub shift: u8, pub bits: u8 }

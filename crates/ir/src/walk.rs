@@ -20,7 +20,7 @@ macro_rules! direct {
             use ExprKind::*;
             match & $($m)? *e.kind {
                 Int(_) | Bool(_) | Bytes(_) | Local(_) | Param(_) | State(_) | Session(_) | Counter(_) | UnitParam(..) | Acc
-                | HasMsg(_) | Parts | None | PortLen(_) | ConnPeer | ConnLocal | ConnId | ConnFlow | Now => {}
+                | HasMsg(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnFlow | Now => {}
                 Read(p) | Count(p) | Raw(p) | Case(p, _) => $path(p, f),
                 PartStatus(a) | Unary(_, a) | Cast(a) | InRanges(a, _) | Some(a) | IsSome(a) | Unwrap(a) | Get(a, _) | ListLen(a)
                 | PortUp(_, a) | PortLoad(_, a) | Ketama(_, a) | Maglev(_, a) | Random(a) => f(a),
@@ -59,6 +59,13 @@ macro_rules! direct {
                     crate::Emit::Bytes(e) | crate::Emit::Varint(e) | crate::Emit::UInt { value: e, .. } | crate::Emit::Number { value: e, .. } => f(e),
                 },
                 Parse { bytes, .. } => f(bytes),
+                TableNext { .. } => {}
+                TableInsert { key, mask, priority, value, .. } => { f(key); f(mask); f(priority); f(value) }
+                TableDelete { key, mask, priority, .. } => { f(key); f(mask); f(priority) }
+                Frame { act, .. } => match act {
+                    FrameAct::Set { value: e, .. } | FrameAct::Send { index: e, .. } => f(e),
+                    FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. } | FrameAct::Checksum { .. } => {}
+                },
             }
         }
 
@@ -70,6 +77,7 @@ macro_rules! direct {
                 Switch { cases, default, .. } => { for (_, b) in cases { f(b) } f(default) }
                 For { body, .. } | Loop { body, .. } | TableUpdate { body, .. } => f(body),
                 Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Render { msg, .. } => $out_blocks(msg, f),
+                Frame { act: FrameAct::Insert { body, .. } | FrameAct::Payload { body, .. }, .. } => f(body),
                 _ => {}
             }
         }
@@ -203,7 +211,8 @@ pub fn defined(s: &StmtKind) -> [Option<LocalId>; 2] {
     use StmtKind::*;
     match s {
         Set(l, _) | TableGet { dst: l, .. } | TableLen { dst: l, .. } | BindPart { dst: l, .. } | Render { dst: l, .. } => [Some(*l), None],
-        TableRemove { dst, .. } => [*dst, None],
+        TableRemove { dst, .. } | TableDelete { dst, .. } => [*dst, None],
+        TableNext { key, value, .. } => [Some(*key), Some(*value)],
         For { var, .. } => [Some(*var), None],
         TableUpdate { entry, .. } => [Some(*entry), None],
         Parse { dst, ok, .. } => [Some(*dst), Some(*ok)],
@@ -214,7 +223,8 @@ pub fn defined(s: &StmtKind) -> [Option<LocalId>; 2] {
 /// Locals an expression reads, message locals included.
 pub fn locals_read(e: &Expr, f: &mut dyn FnMut(LocalId)) {
     expr(e, &mut |e| match &*e.kind {
-        ExprKind::Local(l) | ExprKind::HasMsg(l) | ExprKind::UnitParam(Root::Local(l), _) => f(*l),
+        ExprKind::Local(l) | ExprKind::HasMsg(l) | ExprKind::UnitParam(Root::Local(l), _) | ExprKind::FrameLen(l) | ExprKind::FrameInstance(l)
+        | ExprKind::FrameTime(l) | ExprKind::Payload(l, _) | ExprKind::ChecksumOk(l, _) => f(*l),
         _ => if let Some(Path { root: Root::Local(l), .. }) = path_of(e) { f(*l) },
     });
 }
@@ -223,7 +233,7 @@ pub fn locals_read(e: &Expr, f: &mut dyn FnMut(LocalId)) {
 pub fn stmt_locals_read(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
     stmt_exprs(s, &mut |e| locals_read(e, f));
     match s {
-        StmtKind::SetField(l, ..) | StmtKind::Push(l, _) => f(*l),
+        StmtKind::SetField(l, ..) | StmtKind::Push(l, _) | StmtKind::Frame { frame: l, .. } | StmtKind::TableNext { cursor: l, .. } => f(*l),
         _ => if let Some(Outgoing::Pass { msg, .. }) = outgoing(s) { f(*msg) },
     }
 }

@@ -98,6 +98,7 @@ fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) ->
     let (value, listen) = match &port.kind {
         PortKind::Listen(v) => (v, true),
         PortKind::Connect(v) => (v, false),
+        PortKind::Frames { .. } => todo!("frame ports"),
     };
     let value = match value {
         Value::Const(v) => v,

@@ -37,7 +37,7 @@ impl Build {
             b: self,
             unit: Unit {
                 name: name.into(), doc: String::new(), span: Span::default(), params: vec![], fields: vec![], body: vec![], tail: 0,
-                streams: false, limit: None, min: 1, max: 1 << 20, head_max: 1 << 16, first: ByteSet::ALL,
+                streams: false, limit: None, min: 1, max: 1 << 20, head_max: 1 << 16, first: ByteSet::ALL, frame: None, header: Header::default(),
             },
         }
     }

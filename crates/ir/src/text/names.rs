@@ -1,6 +1,7 @@
 //! Words of the text form for operators and builtins.
 
-use crate::{BinOp, Builtin, UnOp};
+use crate::desc::FrameEngine;
+use crate::{BinOp, Builtin, TableKind, UnOp};
 
 pub const UNARY: &[(UnOp, &str)] = &[(UnOp::Neg, "neg"), (UnOp::Not, "not"), (UnOp::BitNot, "bit_not")];
 
@@ -20,6 +21,16 @@ pub const BUILTINS: &[(Builtin, &str)] = &[
     (Builtin::ParseU64, "parse_u64"), (Builtin::TextU64, "text_u64"), (Builtin::TextIp, "text_ip"),
     (Builtin::EndpointIp, "endpoint_ip"), (Builtin::EndpointPort, "endpoint_port"), (Builtin::HasToken, "has_token"),
     (Builtin::AllIn, "all_in"), (Builtin::Be32, "be32"), (Builtin::FromBe32, "from_be32"), (Builtin::UnixTime, "unix_time"),
+];
+
+pub const TABLE_KINDS: &[(TableKind, &str)] = &[
+    (TableKind::Exact, "exact"), (TableKind::Wildcard, "wildcard"), (TableKind::Lpm, "lpm"), (TableKind::Array, "array"), (TableKind::Bloom, "bloom"),
+    (TableKind::CountMin, "count_min"),
+];
+
+pub const ENGINES: &[(FrameEngine, &str)] = &[
+    (FrameEngine::Nic, "nic"), (FrameEngine::Pcap, "pcap"), (FrameEngine::Tun, "tun"), (FrameEngine::Tap, "tap"), (FrameEngine::Kernel, "kernel"),
+    (FrameEngine::Memory, "memory"), (FrameEngine::Udp, "udp"),
 ];
 
 pub fn name_of<T: PartialEq + Copy>(table: &[(T, &'static str)], value: T) -> &'static str {

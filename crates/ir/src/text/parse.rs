@@ -1,6 +1,7 @@
 //! Parsing: declarations, types and units. Recursive descent; nesting is limited, so no input can exhaust the stack.
 
 use super::lex::{tokens, Token, ARROW, DOTS, FAT_ARROW};
+use super::names::{value_of, ENGINES, TABLE_KINDS};
 use super::TextError;
 use crate::*;
 use desc::{ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
@@ -251,7 +252,7 @@ impl Parser {
 
     fn port(&mut self) -> Res<Port> {
         let name = self.str()?;
-        let listen = match self.any_word()?.as_str() { "listen" => true, "connect" => false, _ => return self.error("expected listen or connect") };
+        let word = self.any_word()?;
         let value = if self.eat_word("param") { Value::Param(self.index()?) } else { Value::Const(self.param_value()?) };
         self.word("as")?;
         let protocols = self.list(|p| p.index().map(ProtocolId))?;
@@ -263,7 +264,12 @@ impl Parser {
             self.bump();
             self.option(&mut options, &w)?;
         }
-        let kind = if listen { PortKind::Listen(value) } else { PortKind::Connect(value) };
+        let kind = match (word.as_str(), value_of(ENGINES, &word)) {
+            ("listen", _) => PortKind::Listen(value),
+            ("connect", _) => PortKind::Connect(value),
+            (_, Some(engine)) => PortKind::Frames { engine, names: value },
+            _ => return self.error("expected listen, connect or an engine"),
+        };
         Ok(Port { name, kind, protocols, options, ketama, maglev, span: self.span()? })
     }
 
@@ -315,6 +321,9 @@ impl Parser {
     fn table_declaration(&mut self) -> Res<Table> {
         let name = self.str()?;
         self.sign(':')?;
+        let word = self.any_word()?;
+        let Some(kind) = value_of(TABLE_KINDS, &word) else { return self.error(format!("unknown kind of table `{word}`")) };
+        let local = self.eat_word("local");
         let key = self.ty()?;
         self.sign(ARROW)?;
         let value = self.ty()?;
@@ -324,7 +333,7 @@ impl Parser {
         let idle = self.num()?;
         let evict_lru = if self.eat_word("evict_lru") { true } else { self.word("reject")?; false };
         self.word("memory")?;
-        Ok(Table { name, key, value, capacity, idle, evict_lru, memory: self.num()?, span: self.span()? })
+        Ok(Table { name, kind, local, key, value, capacity, idle, evict_lru, memory: self.num()?, span: self.span()? })
     }
 
     fn func(&mut self) -> Res<Func> {
@@ -378,6 +387,7 @@ impl Parser {
         self.word("on")?;
         let on = match self.any_word()?.as_str() {
             "message" => On::Message { port: PortId(self.index()?), protocol: ProtocolId(self.index()?) },
+            "frame" => On::Frame { port: PortId(self.index()?), unit: UnitId(self.index()?) },
             "opened" => On::Opened(PortId(self.index()?)),
             "closed" => On::Closed(PortId(self.index()?)),
             "fault" => On::Fault,
@@ -444,7 +454,7 @@ impl Parser {
     fn unit(&mut self) -> Res<Unit> {
         let mut u = Unit {
             name: self.str()?, doc: String::new(), span: Span::default(), params: Vec::new(), fields: Vec::new(), body: Vec::new(), tail: 0,
-            streams: false, limit: None, min: 0, max: 0, head_max: 0, first: ByteSet::EMPTY,
+            streams: false, limit: None, min: 0, max: 0, head_max: 0, first: ByteSet::EMPTY, frame: None, header: Header::default(),
         };
         self.braces(|p| {
             let word = p.any_word()?;
@@ -461,6 +471,15 @@ impl Parser {
                     u.params.push(UnitParam { name, ty, shift, bits: p.num()? });
                 }
                 "limit" => u.limit = Some(p.num()?),
+                "checksum" => u.header.checksum = Some(p.checksum()?),
+                "addresses" => {
+                    let a = FieldId(p.index()?);
+                    p.sign(',')?;
+                    u.header.addresses = Some((a, FieldId(p.index()?)));
+                }
+                "covers" => u.header.covers = Some(Covers { field: FieldId(p.index()?), own: p.eat_word("own") }),
+                "layer" => { let l = p.layer()?; u.frame.get_or_insert_default().layers.push(l) }
+                "no_layers" => u.frame = Some(Frame::default()),
                 "measure" => {
                     p.word("tail")?;
                     u.tail = p.num()?;
@@ -481,6 +500,30 @@ impl Parser {
         })?;
         u.span = self.span()?;
         Ok(u)
+    }
+
+    fn checksum(&mut self) -> Res<Checksum> {
+        let field = FieldId(self.index()?);
+        self.word("over")?;
+        let over = match self.any_word()?.as_str() {
+            "header" => Over::Header,
+            "message" => Over::Message,
+            "transport" => Over::Transport { optional: self.eat_word("optional") },
+            w => return self.error(format!("unknown extent of a checksum `{w}`")),
+        };
+        Ok(Checksum { field, over })
+    }
+
+    fn layer(&mut self) -> Res<Layer> {
+        let (switch, header) = (FieldId(self.index()?), FieldId(self.index()?));
+        self.word("of")?;
+        let unit = UnitId(self.index()?);
+        self.word("after")?;
+        let after = self.list(|p| {
+            let layer = if p.eat_word("start") { None } else { Some(p.num()?) };
+            Ok(After { layer, cond: if p.eat_word("if") { Some(p.expr()?) } else { None } })
+        })?;
+        Ok(Layer { switch, header, unit, after })
     }
 
     fn field(&mut self, n: usize) -> Res<Field> {

@@ -92,7 +92,12 @@ impl Parser {
                 let (msg, span) = self.message()?;
                 Ok(Stmt { kind: StmtKind::Render { msg, dst }, span })
             }
-            _ => { let kind = self.simple(&word)?; Ok(Stmt { kind, span: self.end()? }) }
+            _ => {
+                let kind = self.simple(&word)?;
+                // What has a block ends with it.
+                let braced = matches!(kind, StmtKind::Frame { act: FrameAct::Insert { .. } | FrameAct::Payload { .. }, .. });
+                Ok(Stmt { kind, span: if braced { self.span()? } else { self.end()? } })
+            }
         }
     }
 
@@ -140,6 +145,21 @@ impl Parser {
             "table_get" => StmtKind::TableGet { table: self.table()?, key: self.key()?, dst: self.target()? },
             "table_put" => { let (table, key) = (self.table()?, self.key()?); StmtKind::TablePut { table, key, value: equals(self)?, place: self.place()? } }
             "table_remove" => StmtKind::TableRemove { table: self.table()?, key: self.key()?, dst: if self.is(ARROW) { Some(self.target()?) } else { None } },
+            "table_next" => {
+                let table = self.table()?;
+                let named = |p: &mut Self, w| { p.word(w)?; p.local() };
+                let (cursor, key) = (named(self, "cursor")?, named(self, "key")?);
+                StmtKind::TableNext { table, cursor, key, value: named(self, "value")?, more: named(self, "more")? }
+            }
+            "table_insert" => {
+                let (table, key, mask, priority) = self.masked()?;
+                StmtKind::TableInsert { table, key, mask, priority, value: equals(self)?, place: self.place()? }
+            }
+            "table_delete" => {
+                let (table, key, mask, priority) = self.masked()?;
+                StmtKind::TableDelete { table, key, mask, priority, dst: if self.is(ARROW) { Some(self.target()?) } else { None } }
+            }
+            "frame" => { let frame = self.local()?; StmtKind::Frame { frame, act: self.frame_act()? } }
             "table_len" => StmtKind::TableLen { table: self.table()?, dst: self.target()? },
             "await" => {
                 let (hold, hold_req) = (self.eat_word("hold"), self.eat_word("hold_req"));
@@ -161,6 +181,37 @@ impl Parser {
                 StmtKind::Parse { unit, bytes, dst, ok: self.local()? }
             }
             _ => return self.error(format!("unknown statement `{word}`")),
+        })
+    }
+
+    fn masked(&mut self) -> Res<(TableId, Expr, Expr, Expr)> {
+        let (table, key) = (self.table()?, self.key()?);
+        self.word("mask")?;
+        let mask = self.expr()?;
+        self.word("priority")?;
+        Ok((table, key, mask, self.expr()?))
+    }
+
+    fn layer_or_end(&mut self) -> Res<Option<u32>> { if self.eat_word("end") { Ok(None) } else { self.num().map(Some) } }
+
+    fn frame_act(&mut self) -> Res<FrameAct> {
+        Ok(match self.any_word()?.as_str() {
+            "set" => {
+                let (layer, field) = (self.num()?, FieldId(self.index()?));
+                self.sign('=')?;
+                FrameAct::Set { layer, field, value: self.expr()? }
+            }
+            "remove" => FrameAct::Remove { layer: self.num()? },
+            "checksum" => FrameAct::Checksum { layer: self.num()? },
+            "send" => { let last = self.eat_word("last"); FrameAct::Send { port: PortId(self.index()?), index: self.key()?, last } }
+            word @ ("insert" | "payload") => {
+                let at = self.layer_or_end()?;
+                self.word("max")?;
+                let (max, place) = (self.num()?, self.place()?);
+                let body = self.block()?;
+                if word == "insert" { FrameAct::Insert { before: at, body, max, place } } else { FrameAct::Payload { layer: at, body, max, place } }
+            }
+            w => return self.error(format!("unknown act on a frame `{w}`")),
         })
     }
 
@@ -279,6 +330,11 @@ impl Parser {
             "raw" => K::Raw(self.path()?),
             "case" => { let p = self.path()?; self.sign(',')?; K::Case(p, self.num()?) }
             "has_msg" => K::HasMsg(self.local()?),
+            "frame_len" => K::FrameLen(self.local()?),
+            "frame_instance" => K::FrameInstance(self.local()?),
+            "frame_time" => K::FrameTime(self.local()?),
+            "payload" => { let l = self.local()?; K::Payload(l, if self.eat(',') { Some(self.num()?) } else { None }) }
+            "checksum_ok" => { let l = self.local()?; self.sign(',')?; K::ChecksumOk(l, self.num()?) }
             "part_status" => K::PartStatus(self.expr()?),
             "cast" => K::Cast(self.expr()?),
             "if" => K::If(self.expr()?, self.next_expr()?, self.next_expr()?),

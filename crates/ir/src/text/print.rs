@@ -1,5 +1,6 @@
 //! Printing: declarations, types and units.
 
+use super::names::{name_of, ENGINES, TABLE_KINDS};
 use crate::*;
 use desc::{ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
 use std::fmt::Write;
@@ -188,8 +189,10 @@ impl Printer<'_> {
         for s in &m.sessions { self.line(&format!("session {}: {}", string(&s.name), self.ty(s.ty))) }
         for c in &m.counters { self.line(&format!("counter {} doc {}", string(&c.name), string(&c.doc))) }
         for t in &m.tables {
-            self.line(&format!("table {}: {} -> {} capacity {} idle {} {} memory {}{}", string(&t.name), self.ty(t.key), self.ty(t.value), t.capacity, t.idle,
-                if t.evict_lru { "evict_lru" } else { "reject" }, t.memory, span(&t.span)));
+            let kind = name_of(TABLE_KINDS, t.kind);
+            let local = if t.local { " local" } else { "" };
+            self.line(&format!("table {}: {kind}{local} {} -> {} capacity {} idle {} {} memory {}{}", string(&t.name), self.ty(t.key), self.ty(t.value), t.capacity,
+                t.idle, if t.evict_lru { "evict_lru" } else { "reject" }, t.memory, span(&t.span)));
         }
         for s in &m.signals {
             let args: Vec<String> = s.args.iter().map(|(n, t)| format!("{}: {}", string(n), param_type(t))).collect();
@@ -207,6 +210,7 @@ impl Printer<'_> {
     fn on(&self, on: &On) -> String {
         match on {
             On::Message { port, protocol } => format!("message {} {}", self.port_ref(*port), reference(self.m.protocols.get(protocol.index()).map(|p| p.name.as_str()), protocol.0)),
+            On::Frame { port, unit } => format!("frame {} {}", self.port_ref(*port), self.unit_ref(*unit)),
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
             On::Fault => "fault".into(),
@@ -222,7 +226,11 @@ impl Printer<'_> {
     }
 
     fn port(&mut self, port: &Port) {
-        let (word, value) = match &port.kind { PortKind::Listen(v) => ("listen", v), PortKind::Connect(v) => ("connect", v) };
+        let (word, value) = match &port.kind {
+            PortKind::Listen(v) => ("listen", v),
+            PortKind::Connect(v) => ("connect", v),
+            PortKind::Frames { engine, names } => (name_of(ENGINES, *engine), names),
+        };
         let protocols: Vec<String> = port.protocols.iter().map(|p| reference(self.m.protocols.get(p.index()).map(|p| p.name.as_str()), p.0)).collect();
         let mut text = format!("port {} {word} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
         if port.ketama { text.push_str(" ketama") }
@@ -304,11 +312,44 @@ impl Printer<'_> {
             if !u.doc.is_empty() { p.line(&format!("doc {};", string(&u.doc))) }
             for q in &u.params { let line = format!("param {}: {} shift {} bits {};", string(&q.name), p.ty(q.ty), q.shift, q.bits); p.line(&line) }
             if let Some(n) = u.limit { p.line(&format!("limit {n};")) }
+            p.header(id, &u.header);
+            for l in u.frame.iter().flat_map(|f| &f.layers) { p.layer(id, l) }
+            if u.frame.as_ref().is_some_and(|f| f.layers.is_empty()) { p.line("no_layers;") }
             p.line(&format!("measure tail {}{} min {} max {} head_max {} first {};", u.tail, if u.streams { " streams" } else { "" }, u.min, u.max, u.head_max, set(&u.first)));
             for (n, f) in u.fields.iter().enumerate() { p.field(id, n, f) }
             let body: Vec<String> = u.body.iter().map(|f| p.field_ref(Some(id), *f)).collect();
             p.line(&format!("body ({});", body.join(", ")));
         });
+    }
+
+    fn header(&mut self, id: UnitId, h: &Header) {
+        if let Some(c) = h.checksum {
+            let over = match c.over {
+                Over::Header => "header",
+                Over::Message => "message",
+                Over::Transport { optional: false } => "transport",
+                Over::Transport { optional: true } => "transport optional",
+            };
+            let line = format!("checksum {} over {over};", self.field_ref(Some(id), c.field));
+            self.line(&line);
+        }
+        if let Some((a, b)) = h.addresses {
+            let line = format!("addresses {}, {};", self.field_ref(Some(id), a), self.field_ref(Some(id), b));
+            self.line(&line);
+        }
+        if let Some(c) = h.covers {
+            let line = format!("covers {}{};", self.field_ref(Some(id), c.field), if c.own { " own" } else { "" });
+            self.line(&line);
+        }
+    }
+
+    fn layer(&mut self, id: UnitId, l: &Layer) {
+        let after: Vec<String> = l.after.iter().map(|a| {
+            let from = a.layer.map_or("start".into(), |n| n.to_string());
+            a.cond.as_ref().map_or(from.clone(), |c| format!("{from} if {}", self.expr_in(c, Some(id))))
+        }).collect();
+        let line = format!("layer {} {} of {} after ({});", self.field_ref(Some(id), l.switch), self.field_ref(Some(id), l.header), self.unit_ref(l.unit), after.join(", "));
+        self.line(&line);
     }
 
     fn field(&mut self, unit: UnitId, n: usize, f: &Field) {

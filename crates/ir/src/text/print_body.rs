@@ -73,6 +73,16 @@ impl Printer<'_> {
                 let head = format!("render -> {}", self.local(*dst, locals));
                 self.message(&head, msg, &end, locals);
             }
+            StmtKind::Frame { frame, act: FrameAct::Insert { before, body, max, place } } => {
+                let before = before.map_or("end".into(), |n| n.to_string());
+                let head = format!("frame {} insert {before} max {max} at {}", self.local(*frame, locals), place.0);
+                self.braces(&head, &end, &mut |p| p.block(body, locals));
+            }
+            StmtKind::Frame { frame, act: FrameAct::Payload { layer, body, max, place } } => {
+                let layer = layer.map_or("end".into(), |n| n.to_string());
+                let head = format!("frame {} payload {layer} max {max} at {}", self.local(*frame, locals), place.0);
+                self.braces(&head, &end, &mut |p| p.block(body, locals));
+            }
             other => { let line = format!("{};{end}", self.simple(other, locals)); self.line(&line) }
         }
     }
@@ -114,6 +124,19 @@ impl Printer<'_> {
                 Emit::Varint(v) => format!("emit varint {}", e(v)),
             },
             StmtKind::Parse { unit, bytes, dst, ok } => format!("parse {} {} -> {} ok {}", self.unit_ref(*unit), e(bytes), l(dst), l(ok)),
+            StmtKind::TableNext { table, cursor, key, value, more } =>
+                format!("table_next {} cursor {} key {} value {} more {}", self.table(*table), l(cursor), l(key), l(value), l(more)),
+            StmtKind::TableInsert { table, key, mask, priority, value, place } =>
+                format!("table_insert {} [{}] mask {} priority {} = {} at {}", self.table(*table), e(key), e(mask), e(priority), e(value), place.0),
+            StmtKind::TableDelete { table, key, mask, priority, dst } => format!("table_delete {} [{}] mask {} priority {}{}", self.table(*table), e(key), e(mask),
+                e(priority), dst.as_ref().map_or(String::new(), |d| format!(" -> {}", l(d)))),
+            StmtKind::Frame { frame, act } => format!("frame {} {}", l(frame), match act {
+                FrameAct::Set { layer, field, value } => format!("set {layer} #{} = {}", field.0, e(value)),
+                FrameAct::Remove { layer } => format!("remove {layer}"),
+                FrameAct::Checksum { layer } => format!("checksum {layer}"),
+                FrameAct::Send { port, index, last } => format!("send{} {} [{}]", if *last { " last" } else { "" }, self.port_ref(*port), e(index)),
+                FrameAct::Insert { .. } | FrameAct::Payload { .. } => String::new(),
+            }),
             StmtKind::If { .. } | StmtKind::Switch { .. } | StmtKind::For { .. } | StmtKind::Loop { .. } | StmtKind::TableUpdate { .. }
             | StmtKind::Call { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Render { .. } => String::new(),
         }
@@ -184,6 +207,11 @@ impl Printer<'_> {
             K::Case(p, n) => format!("case({}, {n})", path(p)),
             K::Acc => "acc".into(),
             K::HasMsg(l) => format!("has_msg({})", self.local(*l, scope.locals)),
+            K::FrameLen(l) => format!("frame_len({})", self.local(*l, scope.locals)),
+            K::FrameInstance(l) => format!("frame_instance({})", self.local(*l, scope.locals)),
+            K::FrameTime(l) => format!("frame_time({})", self.local(*l, scope.locals)),
+            K::Payload(l, n) => format!("payload({}{})", self.local(*l, scope.locals), n.map_or(String::new(), |n| format!(", {n}"))),
+            K::ChecksumOk(l, n) => format!("checksum_ok({}, {n})", self.local(*l, scope.locals)),
             K::PartStatus(a) => format!("part_status({})", e(a)),
             K::Parts => "parts".into(),
             K::Unary(op, a) => format!("{}({})", name_of(UNARY, *op), e(a)),

@@ -251,6 +251,25 @@ impl<'a> Flow<'a, '_, '_> {
                 Some(u) => self.message(name, path, at, msg, u, state),
                 None => self.c.need(*msg == Outgoing::Nothing, path, "an answer where none is due"),
             },
+            StmtKind::TableNext { table, cursor, key, value, more } => {
+                let t = self.c.m.tables.get(table.index()).cloned();
+                self.c.need(t.is_some(), path, "a table does not exist");
+                self.sets(path, *cursor, &Ty::UInt(64), state);
+                self.sets(path, *more, &Ty::Bool, state);
+                for (l, want) in [(key, t.as_ref().map(|t| t.key)), (value, t.as_ref().map(|t| t.value))] {
+                    self.c.need(self.ty_of(*l).zip(want).is_some_and(|(a, b)| self.c.same(a, b)), path, "a local is not of the table's type");
+                    if let Some(set) = state.set.get_mut(l.index()) { *set = true }
+                }
+            }
+            StmtKind::TableInsert { table, key, mask, priority, value, place } => if let Some(t) = self.masked(path, *table, key, mask, priority) {
+                self.c.need(self.c.fits(value.ty, t.value), path, "the value is not of the table's type");
+                self.c.fault(path, FaultKind::FULL, *place);
+            },
+            StmtKind::TableDelete { table, key, mask, priority, dst } => {
+                self.masked(path, *table, key, mask, priority);
+                if let Some(d) = dst { self.sets(path, *d, &Ty::Bool, state) }
+            }
+            StmtKind::Frame { frame, act } => self.frame_act(name, path, at, *frame, act, state),
             StmtKind::Parse { unit, bytes, dst, ok } => {
                 self.c.need(self.c.is_bytes(bytes.ty), path, "what is parsed is not bytes");
                 self.sets(path, *dst, &Ty::Msg(*unit), state);
@@ -283,7 +302,8 @@ impl<'a> Flow<'a, '_, '_> {
         match self.code.kind {
             Kind::Function => {
                 let touches = sends || suspends || matches!(s, StmtKind::SetState(..) | StmtKind::SetSession(..) | StmtKind::Count(..) | StmtKind::Close
-                    | StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. });
+                    | StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }
+                    | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::Frame { .. });
                 self.c.need(!touches, path, "a function may not do this");
             }
             Kind::OnFault => self.c.need(!suspends && !matches!(s, StmtKind::Send { .. }), path, "`on fault` may not do this"),
@@ -313,6 +333,45 @@ impl<'a> Flow<'a, '_, '_> {
             None => self.error(path, "a table does not exist"),
         }
         table
+    }
+
+    fn masked(&mut self, path: &str, t: TableId, key: &Expr, mask: &Expr, priority: &Expr) -> Option<Table> {
+        let table = self.table(path, t, key)?;
+        self.c.need(matches!(table.kind, TableKind::Wildcard | TableKind::Lpm), path, "a mask in a table without masks");
+        self.c.need(self.c.fits(mask.ty, table.key), path, "the mask is not of the key's type");
+        self.c.need(self.c.is_uint_of(priority.ty, 32), path, "a priority is not a u32");
+        Some(table)
+    }
+
+    fn frame_act(&mut self, name: &str, path: &str, at: &str, frame: LocalId, act: &FrameAct, state: &State) {
+        let unit = self.unit_of(frame).and_then(|u| self.c.m.units.get(u.index()));
+        let Some(layers) = unit.and_then(|u| u.frame.as_ref()).map(|f| f.layers.clone()) else { return self.error(path, "what is acted on is no frame") };
+        let (layer, body) = match act {
+            FrameAct::Set { layer, .. } | FrameAct::Remove { layer } | FrameAct::Checksum { layer } => (Some(*layer), None),
+            FrameAct::Insert { before: layer, body, place, .. } | FrameAct::Payload { layer, body, place, .. } => {
+                self.c.fault(path, FaultKind::OVERLOAD, *place);
+                (*layer, Some(body))
+            }
+            FrameAct::Send { port, index, .. } => {
+                let frames = self.c.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. }));
+                self.c.need(frames, path, "a frame is sent to a port that takes none");
+                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                (None, None)
+            }
+        };
+        let header = layer.map(|n| layers.get(n as usize).map(|l| l.unit));
+        if header == Some(None) { return self.error(path, "a header does not exist") }
+        let unit = header.flatten().and_then(|u| self.c.m.units.get(u.index()));
+        if let (FrameAct::Set { field, value, .. }, Some(u)) = (act, unit) {
+            match u.fields.get(field.index()) {
+                Some(Field { kind: FieldKind::UInt { .. }, ty, .. }) => self.c.need(self.c.same(value.ty, *ty), path, "the value is not of the field's type"),
+                Some(Field { kind: FieldKind::Bytes { extent: Extent::Length(n), .. }, .. }) =>
+                    self.c.need(matches!(*n.kind, ExprKind::Int(_)) && self.c.is_bytes(value.ty), path, "only fields of a fixed size are set in place"),
+                _ => self.error(path, "only fields of a fixed size are set in place"),
+            }
+        }
+        if let (FrameAct::Checksum { .. }, Some(u)) = (act, unit) { self.c.need(u.header.checksum.is_some(), path, "the header has no checksum") }
+        if let Some(body) = body { self.within(Inside::Message, |f| f.block(name, at, &mut 0, body, Some(state.clone()))); }
     }
 
     fn connected(&mut self, path: &str, p: PortId) -> Option<Protocol> {

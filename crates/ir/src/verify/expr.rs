@@ -49,6 +49,14 @@ impl Checker<'_> {
         at.scope.locals.get(l.index()).map(|l| l.ty).ok_or_else(|| "a local does not exist".into())
     }
 
+    /// How many headers a frame local has.
+    fn frame_of(&self, l: LocalId, at: Place) -> Result<usize, String> {
+        match self.ty(self.local_ty(l, at)?) {
+            Ty::Msg(u) => self.m.units.get(u.index()).and_then(|u| u.frame.as_ref()).map(|f| f.layers.len()).ok_or_else(|| "a message that is no frame".into()),
+            _ => Err("a local that is no frame".into()),
+        }
+    }
+
     fn rule(&self, e: &Expr, at: Place) -> Result<(), String> {
         use ExprKind as K;
         let m = self.m;
@@ -72,6 +80,14 @@ impl Checker<'_> {
             K::Read(_) | K::Count(_) | K::Raw(_) | K::Case(..) | K::Find { .. } | K::CountOf { .. } | K::AnyToken { .. } => self.path_rule(e, at),
             K::Acc => { ok(at.acc, "an accumulator outside a fold")?; self.bits(ty, 64) }
             K::HasMsg(l) => { ok(matches!(self.ty(self.local_ty(*l, at)?), Ty::Msg(_)), "has_msg of a local that is no message")?; self.boolean(ty) }
+            K::FrameLen(l) | K::FrameInstance(l) => { self.frame_of(*l, at)?; self.bits(ty, 32) }
+            K::FrameTime(l) => { self.frame_of(*l, at)?; self.bits(ty, 64) }
+            K::Payload(l, n) => {
+                let layers = self.frame_of(*l, at)?;
+                ok(n.is_none_or(|n| (n as usize) < layers), "a header does not exist")?;
+                ok(self.is_bytes(e.ty), "a payload's type is not bytes")
+            }
+            K::ChecksumOk(l, n) => { ok((*n as usize) < self.frame_of(*l, at)?, "a header does not exist")?; self.boolean(ty) }
             K::PartStatus(n) => { ok(self.is_uint(n.ty), "a part's index is not an unsigned integer")?; self.bits(ty, 16) }
             K::Parts => self.bits(ty, 32),
             K::Unary(UnOp::Not, a) => { ok(self.is_bool(a.ty), "`not` of what is no bool")?; self.boolean(ty) }

@@ -19,6 +19,8 @@
 //! - **Connections**: `ConnPeer` and the like only where there is one.
 //! - **Edits** name fields of the message; removals and additions name lists; after the passes they are in wire order.
 //! - **Tables**: keys and values are storable (no messages, no `Unit`); capacity > 0; locals have the entry's type.
+//! - **Frames**: acts name a local that is a frame and headers that its unit has; what is set is a field of a fixed size; frames are sent to
+//!   frame ports. A layer of a frame unit comes after earlier ones only; its switch and header are fields as [`Layer`] says.
 //! - **Units**: every field stands in exactly one place; integers fit their containers; grammar expressions read only what
 //!   comes before them; lengths are integers, guards bool; delimiters are not empty; arguments match parameters.
 //! - **Events**: the first locals of a handler and of `on_fault` have the types of what is given to them; handlers of

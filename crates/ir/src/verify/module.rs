@@ -47,8 +47,9 @@ impl Checker<'_> {
 
     fn port_declaration(&mut self, p: &Port) {
         let path = format!("port {}", p.name);
+        if let PortKind::Frames { names: Value::Param(n), .. } = &p.kind { self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist") }
+        let (PortKind::Listen(v) | PortKind::Connect(v)) = &p.kind else { return self.need(p.protocols.is_empty(), &path, "a frame port with a protocol") };
         self.need(!p.protocols.is_empty() && p.protocols.iter().all(|q| q.index() < self.m.protocols.len()), &path, "no protocol, or one that does not exist");
-        let (PortKind::Listen(v) | PortKind::Connect(v)) = &p.kind;
         if let Value::Param(n) = v { self.need((*n as usize) < self.m.params.len(), &path, "its parameter does not exist") }
         if let PortKind::Connect(_) = p.kind { self.need(p.protocols.len() == 1, &path, "a connect port has exactly one protocol") }
     }
@@ -117,6 +118,12 @@ impl Checker<'_> {
                     let listens = m.ports.get(port.index()).is_some_and(|p| p.protocols.contains(&protocol) && matches!(p.kind, PortKind::Listen(_)));
                     if !listens { self.error(&path, "its port does not listen with its protocol"); continue }
                     vec![Ty::Msg(m.protocols[protocol.index()].request)]
+                }
+                On::Frame { port, unit } => {
+                    let frames = m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. }));
+                    let known = m.units.get(unit.index()).is_some_and(|u| u.frame.is_some());
+                    if !frames || !known { self.error(&path, "its port gives no frames, or its unit describes none"); continue }
+                    vec![Ty::Msg(unit)]
                 }
                 On::Opened(p) | On::Closed(p) => { self.need(p.index() < m.ports.len(), &path, "its port does not exist"); vec![Ty::UInt(32)] }
                 On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],

@@ -41,7 +41,28 @@ impl Checker<'_> {
         ok && once
     }
 
+    fn frame(&mut self, id: UnitId) {
+        let u = self.m.unit(id);
+        let path = format!("unit {}", u.name);
+        let exists = |f: FieldId| f.index() < u.fields.len();
+        let h = &u.header;
+        let named = [h.checksum.map(|c| c.field), h.addresses.map(|a| a.0), h.addresses.map(|a| a.1), h.covers.map(|c| c.field)];
+        self.need(named.into_iter().flatten().all(exists), &path, "the header's checksum, address or length does not exist");
+        let Some(frame) = &u.frame else { return };
+        self.need(u.body.iter().eq(frame.layers.iter().map(|l| &l.switch)), &path, "the body of a frame is not the switches of its layers, in order");
+        for (n, l) in frame.layers.iter().enumerate() {
+            let switch = u.fields.get(l.switch.index()).map(|f| &f.kind);
+            let two = matches!(switch, Some(FieldKind::Switch { cases }) if matches!(cases.as_slice(), [a, b] if a.fields == [l.header] && b.fields.is_empty()));
+            self.need(two, &path, "a layer's switch has other cases than its header and none");
+            let header = u.fields.get(l.header.index()).map(|f| &f.kind);
+            self.need(matches!(header, Some(FieldKind::Unit { unit, .. }) if *unit == l.unit), &path, "a layer's header is of another unit");
+            self.need(!l.after.is_empty() && l.after.iter().all(|a| a.layer.is_none_or(|a| (a as usize) < n)), &path, "a layer does not come after earlier ones");
+            for c in l.after.iter().filter_map(|a| a.cond.as_ref()) { self.condition(&path, c, Place::scope(Scope::this(id))) }
+        }
+    }
+
     fn unit(&mut self, id: UnitId) {
+        self.frame(id);
         let u = self.m.unit(id);
         let mut rank = vec![0; u.fields.len()];
         for (n, f) in walk::wire_order(u).into_iter().enumerate() { rank[f.index()] = n }

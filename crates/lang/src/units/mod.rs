@@ -68,6 +68,7 @@ impl Compiler<'_> {
         self.m.units.push(ir::Unit {
             name: format!("{owner}.{}", u.name.name), doc: doc.to_string(), span: self.span(u.name.span), params: vec![], fields: vec![],
             body: vec![], tail: 0, streams: false, limit: None, min: 0, max: 0, head_max: 0, first: ir::ByteSet::ALL,
+            frame: None, header: ir::Header::default(),
         });
         self.units.push(UnitInfo { params: vec![], members: vec![], defaults: vec![], texts: vec![], enclosed: vec![], of: None, ok: false });
         self.unit_params(module, id, u);

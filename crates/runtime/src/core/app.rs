@@ -110,6 +110,8 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
         }
     }
     for p in &desc.ports {
+        let frames = matches!(p.kind, PortKind::Frames { .. });
+        if frames { continue }
         if p.protocols.is_empty() || p.protocols.iter().any(|i| *i as usize >= desc.protocols.len()) {
             return bad(format!("port `{}` has no protocol", p.name));
         }
@@ -123,7 +125,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     }
     for (i, h) in desc.handlers.iter().enumerate() {
         let port = match h.on {
-            HandlerOn::Message { port, .. } | HandlerOn::Opened { port } | HandlerOn::Closed { port } => port,
+            HandlerOn::Message { port, .. } | HandlerOn::Frame { port } | HandlerOn::Opened { port } | HandlerOn::Closed { port } => port,
             HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start | HandlerOn::Signal => 0,
         };
         if i as u32 >= t.handlers || (port as usize >= desc.ports.len() && port != 0) {
