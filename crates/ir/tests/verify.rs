@@ -125,7 +125,7 @@ fn edits() {
 
 #[test]
 fn tables() {
-    wrong("table \"stats\": bytes<250> ->", "table \"stats\": msg<#0> ->", "table stats", "cannot be stored");
+    wrong("table \"stats\": exact bytes<250> ->", "table \"stats\": exact msg<#0> ->", "table stats", "cannot be stored");
     wrong("capacity 1000", "capacity 0", "table stats", "capacity of 0");
     wrong("table_get stats#0 [%key#1:bytes<250>]", "table_get stats#0 [1:u8]", "handler on client: stmt 9", "key is not");
     wrong("local %4: option<record<Stat#0>>", "local %4: option<u8>", "handler on client: stmt 9", "option of the table's value");
