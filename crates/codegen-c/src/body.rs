@@ -115,7 +115,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             if let Some(file) = self.g.m.files.get(s.span.file as usize) { line!(self, "#line {} {}", s.span.line, names::literal(file.as_bytes())) }
         }
         match &s.kind {
-            StmtKind::Frame { .. } | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } => todo!("frames"),
+            StmtKind::Frame { .. } | StmtKind::SendFrame { .. } | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } => todo!("frames"),
             StmtKind::Set(l, e) => {
                 let (name, text) = (self.name(*l), self.expr(e));
                 line!(self, "{name} = {text};");

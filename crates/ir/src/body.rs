@@ -80,6 +80,8 @@ pub enum StmtKind {
     /// Renders a built message to bytes in the core's scratch (tests, `bytes_of`).
     Render { msg: Outgoing, dst: LocalId },
 
+    /// A new frame, its parts one behind the other, leaves through an instance of a frame port.
+    SendFrame { port: PortId, index: Expr, parts: Vec<Part>, place: PlaceId },
     /// Frames (a message local whose unit has [`Unit::frame`]). Layers are indices into `Frame::layers`; the header is known to be there.
     Frame { frame: LocalId, act: FrameAct },
     /// Walks a table's entries, in no order, a step at a time: `cursor` (u64, 0 at first) moves on; `more` (bool) tells whether
@@ -92,15 +94,20 @@ pub enum StmtKind {
     TableDelete { table: TableId, key: Expr, mask: Expr, priority: Expr, dst: Option<LocalId> },
 }
 
+/// Part of a new frame, or of what is inserted: a header (lengths and checksums that its unit declares are filled in once all parts
+/// are there) or plain bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part { pub unit: Option<UnitId>, pub body: Block }
+
 /// What is done to a frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FrameAct {
     /// Changes a header's fixed-width field in place. Checksums that cover it are updated incrementally (RFC 1624); a checksum
     /// field itself is just set.
     Set { layer: u32, field: FieldId, value: Expr },
-    /// Puts the bytes that the body emits (at most `max`) before a header (None: behind the last one that is there). Lengths that cover
-    /// the place follow, and their checksums. Taken from the headroom; too little: fault `overload`.
-    Insert { before: Option<u32>, body: Block, max: u32, place: PlaceId },
+    /// Puts headers and bytes, one behind the other (at most `max` bytes), before a header (None: behind the last one that is there).
+    /// Lengths that cover the place follow, and their checksums. Taken from the headroom; too little: fault `overload`.
+    Insert { before: Option<u32>, parts: Vec<Part>, max: u32, place: PlaceId },
     /// Takes a header out.
     Remove { layer: u32 },
     /// Replaces the payload behind a header (None: behind the last one) by what the body emits, at most `max` bytes; lengths and

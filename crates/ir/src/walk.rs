@@ -60,6 +60,7 @@ macro_rules! direct {
                 },
                 Parse { bytes, .. } => f(bytes),
                 TableNext { .. } => {}
+                SendFrame { index, .. } => f(index),
                 TableInsert { key, mask, priority, value, .. } => { f(key); f(mask); f(priority); f(value) }
                 TableDelete { key, mask, priority, .. } => { f(key); f(mask); f(priority) }
                 Frame { act, .. } => match act {
@@ -77,7 +78,8 @@ macro_rules! direct {
                 Switch { cases, default, .. } => { for (_, b) in cases { f(b) } f(default) }
                 For { body, .. } | Loop { body, .. } | TableUpdate { body, .. } => f(body),
                 Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Render { msg, .. } => $out_blocks(msg, f),
-                Frame { act: FrameAct::Insert { body, .. } | FrameAct::Payload { body, .. }, .. } => f(body),
+                Frame { act: FrameAct::Insert { parts, .. }, .. } | SendFrame { parts, .. } => for p in parts { f(& $($m)? p.body) },
+                Frame { act: FrameAct::Payload { body, .. }, .. } => f(body),
                 _ => {}
             }
         }

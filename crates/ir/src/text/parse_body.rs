@@ -87,6 +87,11 @@ impl Parser {
                 let (msg, span) = self.message()?;
                 Ok(Stmt { kind: StmtKind::Send { port, index, msg }, span })
             }
+            "send_frame" => {
+                let (port, index, place) = (PortId(self.index()?), self.key()?, self.place()?);
+                let parts = self.parts()?;
+                block(StmtKind::SendFrame { port, index, parts, place }, self)
+            }
             "render" => {
                 let dst = self.target()?;
                 let (msg, span) = self.message()?;
@@ -192,6 +197,16 @@ impl Parser {
         Ok((table, key, mask, self.expr()?))
     }
 
+    fn parts(&mut self) -> Res<Vec<Part>> {
+        let mut parts = Vec::new();
+        self.braces(|p| {
+            let unit = if p.eat_word("bytes") { None } else { p.word("header")?; Some(UnitId(p.index()?)) };
+            parts.push(Part { unit, body: p.block()? });
+            Ok(())
+        })?;
+        Ok(parts)
+    }
+
     fn layer_or_end(&mut self) -> Res<Option<u32>> { if self.eat_word("end") { Ok(None) } else { self.num().map(Some) } }
 
     fn frame_act(&mut self) -> Res<FrameAct> {
@@ -208,8 +223,8 @@ impl Parser {
                 let at = self.layer_or_end()?;
                 self.word("max")?;
                 let (max, place) = (self.num()?, self.place()?);
-                let body = self.block()?;
-                if word == "insert" { FrameAct::Insert { before: at, body, max, place } } else { FrameAct::Payload { layer: at, body, max, place } }
+                if word == "payload" { return Ok(FrameAct::Payload { layer: at, body: self.block()?, max, place }) }
+                FrameAct::Insert { before: at, parts: self.parts()?, max, place }
             }
             w => return self.error(format!("unknown act on a frame `{w}`")),
         })

@@ -73,10 +73,14 @@ impl Printer<'_> {
                 let head = format!("render -> {}", self.local(*dst, locals));
                 self.message(&head, msg, &end, locals);
             }
-            StmtKind::Frame { frame, act: FrameAct::Insert { before, body, max, place } } => {
+            StmtKind::Frame { frame, act: FrameAct::Insert { before, parts, max, place } } => {
                 let before = before.map_or("end".into(), |n| n.to_string());
                 let head = format!("frame {} insert {before} max {max} at {}", self.local(*frame, locals), place.0);
-                self.braces(&head, &end, &mut |p| p.block(body, locals));
+                self.braces(&head, &end, &mut |p| p.parts(parts, locals));
+            }
+            StmtKind::SendFrame { port, index, parts, place } => {
+                let head = format!("send_frame {} [{}] at {}", self.port_ref(*port), self.expr_of(index, locals), place.0);
+                self.braces(&head, &end, &mut |p| p.parts(parts, locals));
             }
             StmtKind::Frame { frame, act: FrameAct::Payload { layer, body, max, place } } => {
                 let layer = layer.map_or("end".into(), |n| n.to_string());
@@ -84,6 +88,13 @@ impl Printer<'_> {
                 self.braces(&head, &end, &mut |p| p.block(body, locals));
             }
             other => { let line = format!("{};{end}", self.simple(other, locals)); self.line(&line) }
+        }
+    }
+
+    fn parts(&mut self, parts: &[Part], locals: &[Local]) {
+        for part in parts {
+            let head = part.unit.map_or("bytes".into(), |u| format!("header {}", self.unit_ref(u)));
+            self.braces(&head, "", &mut |p| p.block(&part.body, locals));
         }
     }
 
@@ -138,7 +149,7 @@ impl Printer<'_> {
                 FrameAct::Insert { .. } | FrameAct::Payload { .. } => String::new(),
             }),
             StmtKind::If { .. } | StmtKind::Switch { .. } | StmtKind::For { .. } | StmtKind::Loop { .. } | StmtKind::TableUpdate { .. }
-            | StmtKind::Call { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Render { .. } => String::new(),
+            | StmtKind::SendFrame { .. } | StmtKind::Call { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Render { .. } => String::new(),
         }
     }
 

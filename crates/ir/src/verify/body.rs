@@ -269,6 +269,11 @@ impl<'a> Flow<'a, '_, '_> {
                 self.masked(path, *table, key, mask, priority);
                 if let Some(d) = dst { self.sets(path, *d, &Ty::Bool, state) }
             }
+            StmtKind::SendFrame { port, index, parts, place: fault } => {
+                self.c.fault(path, FaultKind::OVERLOAD, *fault);
+                self.frame_port(path, *port, index);
+                self.parts(name, path, at, parts, state);
+            }
             StmtKind::Frame { frame, act } => self.frame_act(name, path, at, *frame, act, state),
             StmtKind::Parse { unit, bytes, dst, ok } => {
                 self.c.need(self.c.is_bytes(bytes.ty), path, "what is parsed is not bytes");
@@ -303,7 +308,7 @@ impl<'a> Flow<'a, '_, '_> {
             Kind::Function => {
                 let touches = sends || suspends || matches!(s, StmtKind::SetState(..) | StmtKind::SetSession(..) | StmtKind::Count(..) | StmtKind::Close
                     | StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }
-                    | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::Frame { .. });
+                    | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::Frame { .. } | StmtKind::SendFrame { .. });
                 self.c.need(!touches, path, "a function may not do this");
             }
             Kind::OnFault => self.c.need(!suspends && !matches!(s, StmtKind::Send { .. }), path, "`on fault` may not do this"),
@@ -343,19 +348,36 @@ impl<'a> Flow<'a, '_, '_> {
         Some(table)
     }
 
+    fn frame_port(&mut self, path: &str, port: PortId, index: &Expr) {
+        let frames = self.c.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. }));
+        self.c.need(frames, path, "a frame is sent to a port that takes none");
+        self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+    }
+
+    fn parts(&mut self, name: &str, path: &str, at: &str, parts: &[Part], state: &State) {
+        let mut number = 0;
+        for p in parts {
+            self.c.need(p.unit.is_none_or(|u| u.index() < self.c.m.units.len()), path, "a part's unit does not exist");
+            self.within(Inside::Message, |f| f.block(name, at, &mut number, &p.body, Some(state.clone())));
+        }
+    }
+
     fn frame_act(&mut self, name: &str, path: &str, at: &str, frame: LocalId, act: &FrameAct, state: &State) {
         let unit = self.unit_of(frame).and_then(|u| self.c.m.units.get(u.index()));
         let Some(layers) = unit.and_then(|u| u.frame.as_ref()).map(|f| f.layers.clone()) else { return self.error(path, "what is acted on is no frame") };
         let (layer, body) = match act {
             FrameAct::Set { layer, .. } | FrameAct::Remove { layer } | FrameAct::Checksum { layer } => (Some(*layer), None),
-            FrameAct::Insert { before: layer, body, place, .. } | FrameAct::Payload { layer, body, place, .. } => {
+            FrameAct::Insert { before: layer, parts, place, .. } => {
+                self.c.fault(path, FaultKind::OVERLOAD, *place);
+                self.parts(name, path, at, parts, state);
+                (*layer, None)
+            }
+            FrameAct::Payload { layer, body, place, .. } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *place);
                 (*layer, Some(body))
             }
             FrameAct::Send { port, index, .. } => {
-                let frames = self.c.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. }));
-                self.c.need(frames, path, "a frame is sent to a port that takes none");
-                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                self.frame_port(path, *port, index);
                 (None, None)
             }
         };
