@@ -97,8 +97,9 @@ pub enum Over {
     Header,
     /// The header and all behind it (ICMP).
     Message,
-    /// The pseudo header of the network header before it, the header and all behind it. `optional`: 0 says that there is none (UDP).
-    Transport { optional: bool },
+    /// The pseudo header of the network header before it (with this protocol number), the header and all behind it. `optional`: 0 says
+    /// that there is none (UDP over IPv4).
+    Transport { protocol: u8, optional: bool },
 }
 
 /// The value of `field` is the number of bytes from the header's first byte (`own`), or from the one behind the

@@ -508,7 +508,7 @@ impl Parser {
         let over = match self.any_word()?.as_str() {
             "header" => Over::Header,
             "message" => Over::Message,
-            "transport" => Over::Transport { optional: self.eat_word("optional") },
+            "transport" => Over::Transport { protocol: self.num()?, optional: self.eat_word("optional") },
             w => return self.error(format!("unknown extent of a checksum `{w}`")),
         };
         Ok(Checksum { field, over })

@@ -325,10 +325,9 @@ impl Printer<'_> {
     fn header(&mut self, id: UnitId, h: &Header) {
         if let Some(c) = h.checksum {
             let over = match c.over {
-                Over::Header => "header",
-                Over::Message => "message",
-                Over::Transport { optional: false } => "transport",
-                Over::Transport { optional: true } => "transport optional",
+                Over::Header => "header".into(),
+                Over::Message => "message".into(),
+                Over::Transport { protocol, optional } => format!("transport {protocol}{}", if optional { " optional" } else { "" }),
             };
             let line = format!("checksum {} over {over};", self.field_ref(Some(id), c.field));
             self.line(&line);
