@@ -13,6 +13,8 @@ use wireloom_ir::*;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Handler { on: On },
+    /// A handler of frames.
+    Frame,
     Func { ret: TyId },
     FaultReply,
 }
@@ -40,6 +42,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     call_flags: Vec<&'static str>,
     next_call: usize,
     pub views: Vec<(LocalId, UnitId)>,
+    /// The key that was computed for the whole batch before the handler runs.
+    pub ahead: Option<&'m Expr>,
 }
 
 impl<'g, 'm> BodyGen<'g, 'm> {
@@ -47,7 +51,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let scope = Scope::of_locals(g, &body.locals);
         BodyGen {
             g, owner, out: String::new(), scope, locals: &body.locals, resumes: 0, frame: Vec::new(), loops: Vec::new(), decls: String::new(),
-            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(),
+            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), ahead: None,
         }
     }
 
@@ -67,6 +71,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             let (c, name) = (self.g.cty(l.ty), names::local(l, i));
             text.push_str(&match self.g.m.ty(l.ty) {
                 Ty::List(..) => format!("{c} {name};\n{name}.n = 0;\n"),
+                Ty::Msg(u) if self.g.is_frame(*u) => format!("{c} {name} = NULL;\n"),
                 Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) => format!("{c} {name} = 0;\n"),
                 _ => format!("{c} {name} = {{0}};\n"),
             });
@@ -115,7 +120,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             if let Some(file) = self.g.m.files.get(s.span.file as usize) { line!(self, "#line {} {}", s.span.line, names::literal(file.as_bytes())) }
         }
         match &s.kind {
-            StmtKind::Frame { .. } | StmtKind::SendFrame { .. } | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } => todo!("frames"),
+            StmtKind::Frame { frame, act } => self.frame_act(*frame, act),
+            StmtKind::SendFrame { port, index, parts, .. } => self.send_frame(*port, index, parts),
             StmtKind::Set(l, e) => {
                 let (name, text) = (self.name(*l), self.expr(e));
                 line!(self, "{name} = {text};");
@@ -187,7 +193,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 let leave = self.leave_fault();
                 line!(self, "wl_fail(x, {}, {}); {leave}", kind.0, place.0);
             }
-            StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. } => {
+            StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }
+            | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } => {
                 self.table(&s.kind)
             }
             StmtKind::Call { port, index, msg, within, response_args } => self.call(*port, index, msg, within.as_ref(), response_args),
@@ -287,7 +294,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 self.check(may_fault(e));
                 line!(self, "t->core->host->reply(t, {result}, WL_TAIL_NONE, 0);\n{unlock}return WL_T_DONE;");
             }
-            (Owner::Handler { .. }, _) => line!(self, "{unlock}return WL_T_DONE;"),
+            (Owner::Handler { .. } | Owner::Frame, _) => line!(self, "{unlock}return WL_T_DONE;"),
             (Owner::FaultReply, _) => line!(self, "{unlock}goto done;"),
         }
     }

@@ -1,5 +1,6 @@
 //! Expressions: pure, so each becomes one C expression.
 
+use crate::frame::Head;
 use crate::gen::Gen;
 use crate::names;
 use crate::types::{int_of, int_width};
@@ -11,6 +12,8 @@ pub(crate) struct Inst {
     pub unit: UnitId,
     pub at: String,
     pub base: String,
+    /// Of a frame: what is where is told by its view.
+    pub head: Option<Head>,
 }
 
 /// What an expression can name.
@@ -51,12 +54,13 @@ impl Gen<'_> {
     pub fn msg_inst(&self, s: &Scope, l: LocalId) -> Option<Inst> {
         let (name, ty) = s.locals.get(l.index())?;
         let Ty::Msg(u) = self.m.ty(*ty) else { return None };
+        if self.is_frame(*u) { return Some(Inst { unit: *u, at: name.clone(), base: format!("{name}->p"), head: Some(Head::Frame) }) }
         let view = names::unit(self.m, *u);
-        Some(Inst { unit: *u, at: format!("((const {view}_view *)(const void *){name}.view)->f"), base: format!("{name}.base") })
+        Some(Inst { head: None, unit: *u, at: format!("((const {view}_view *)(const void *){name}.view)->f"), base: format!("{name}.base") })
     }
 
     fn root(&mut self, s: &Scope, root: Root) -> At {
-        let none = || At::Unit(Inst { unit: UnitId(0), at: "(*v)".into(), base: "p".into() });
+        let none = || At::Unit(Inst { unit: UnitId(0), at: "(*v)".into(), base: "p".into(), head: None });
         match root {
             Root::Local(l) => self.msg_inst(s, l).map_or_else(none, At::Unit),
             Root::This => s.this.clone().map_or_else(none, At::Unit),
@@ -94,15 +98,20 @@ impl Gen<'_> {
     fn inside(&self, at: &At) -> Option<Inst> {
         match at {
             At::Unit(i) => Some(i.clone()),
+            At::Field(i, f) if i.head == Some(Head::Frame) => match self.layers(i.unit).iter().position(|l| l.header == *f) {
+                Some(n) => Some(self.header_inst(i.unit, n as u32, self.layers(i.unit)[n].unit, &i.at, &format!("{0}->p + {0}->at[{n}]", i.at))),
+                None => Some(i.clone()),
+            },
+            At::Field(Inst { head: Some(_), .. }, _) => self.inside_header(at),
             At::Field(i, f) => match &self.m.unit(i.unit).fields[f.index()].kind {
                 FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => {
-                    Some(Inst { unit: *unit, at: format!("{}.{}", i.at, names::field(self.m, i.unit, *f)), base: i.base.clone() })
+                    Some(Inst { unit: *unit, at: format!("{}.{}", i.at, names::field(self.m, i.unit, *f)), base: i.base.clone(), head: None })
                 }
                 FieldKind::Switch { .. } => Some(i.clone()),
                 _ => None,
             },
             At::Item(i, element, item) => match &self.m.unit(i.unit).fields[element.index()].kind {
-                FieldKind::Unit { unit, .. } => Some(Inst { unit: *unit, at: format!("{item}.v"), base: i.base.clone() }),
+                FieldKind::Unit { unit, .. } => Some(Inst { unit: *unit, at: format!("{item}.v"), base: i.base.clone(), head: None }),
                 _ => None,
             },
         }
@@ -115,6 +124,11 @@ impl Gen<'_> {
                 FieldKind::Bytes { .. } => format!("wl_at({}, {item}.v)", i.base),
                 _ => format!("{item}.v"),
             },
+            At::Field(Inst { head: Some(Head::Header { view, frame, layer }), unit, at, base }, f) => {
+                let i = self.header_inst(frame, layer, unit, &view, &base);
+                let _ = at;
+                self.header_field(&i, &view, frame, layer, f, ty)
+            }
             At::Field(i, f) => {
                 let m = self.m;
                 let field = &m.unit(i.unit).fields[f.index()];
@@ -178,6 +192,13 @@ impl Gen<'_> {
     /// The original bytes at a position.
     pub fn raw(&mut self, at: &At) -> String {
         match at {
+            At::Unit(Inst { head: Some(Head::Frame), at, .. }) => format!("wl_b({at}->p, {at}->n)"),
+            At::Unit(Inst { head: Some(Head::Header { view, layer, .. }), .. }) => header_bytes(view, *layer),
+            At::Field(i @ Inst { head: Some(Head::Frame), .. }, f) => match self.layers(i.unit).iter().position(|l| l.header == *f || l.switch == *f) {
+                Some(n) => header_bytes(&i.at, n as u32),
+                None => "wl_b(NULL, 0)".into(),
+            },
+            At::Field(i @ Inst { head: Some(Head::Header { view, frame, layer }), .. }, f) => self.header_raw(i, view, *frame, *layer, *f),
             At::Unit(i) => match i.at.strip_suffix(".f").or(i.at.strip_suffix("->f")) {
                 // A whole message: what is held of it.
                 Some(_) if i.base.ends_with(".base") => {
@@ -235,7 +256,15 @@ impl Gen<'_> {
 
     pub fn expr(&mut self, s: &Scope, e: &Expr) -> String {
         match &*e.kind {
-            ExprKind::FrameLen(_) | ExprKind::FrameInstance(_) | ExprKind::FrameTime(_) | ExprKind::Payload(..) | ExprKind::ChecksumOk(..) => todo!("frames"),
+            ExprKind::FrameLen(l) => format!("{}->n", local(s, *l)),
+            ExprKind::FrameInstance(l) => format!("(uint32_t){}->f->instance", local(s, *l)),
+            ExprKind::FrameTime(l) => format!("{}->f->time", local(s, *l)),
+            ExprKind::Payload(l, None) => format!("wl_b({0}->p + {0}->top, {0}->end - {0}->top)", local(s, *l)),
+            ExprKind::Payload(l, Some(n)) => format!("wl_b({0}->p + {0}->to[{n}], (uint32_t)({0}->lim[{n}] - {0}->to[{n}]))", local(s, *l)),
+            ExprKind::ChecksumOk(l, n) => match self.msg_inst(s, *l) {
+                Some(i) => format!("wl_view_sum_ok({}, {}_headers, {n})", i.at, names::unit(self.m, i.unit)),
+                None => "false".into(),
+            },
             ExprKind::Int(v) => self.int(*v, e.ty),
             ExprKind::Bool(b) => b.to_string(),
             ExprKind::Bytes(b) => format!("wl_b({}, {})", names::literal(b), b.len()),
@@ -263,6 +292,10 @@ impl Gen<'_> {
                 self.raw(&at)
             }
             ExprKind::Case(p, n) => match self.resolve(s, p) {
+                At::Field(i @ Inst { head: Some(Head::Frame), .. }, f) => match self.layers(i.unit).iter().position(|l| l.switch == f) {
+                    Some(k) => format!("({}WL_HAS({}, {k}))", if *n == 0 { "" } else { "!" }, i.at),
+                    None => "false".into(),
+                },
                 At::Field(i, f) => format!("({}.{}_case == {n})", i.at, names::field(self.m, i.unit, f)),
                 _ => "false".into(),
             },
@@ -534,6 +567,10 @@ impl Gen<'_> {
         }
     }
 }
+
+fn local(s: &Scope, l: LocalId) -> &str { s.locals.get(l.index()).map_or("NULL", |l| l.0.as_str()) }
+
+fn header_bytes(view: &str, layer: u32) -> String { format!("wl_b({view}->p + {view}->at[{layer}], (uint32_t)({view}->to[{layer}] - {view}->at[{layer}]))") }
 
 pub(crate) enum LetForm { Stored, Again }
 

@@ -1,5 +1,6 @@
 //! The state of one emission: the module and the growing parts of the C file.
 
+use crate::frame::Frames;
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::*;
 
@@ -25,6 +26,7 @@ pub(crate) struct Gen<'m> {
     pub values: BTreeSet<(u32, u32)>,
     /// List fields whose items must be in the view.
     pub items: BTreeSet<(u32, u32)>,
+    pub frames: Frames,
 }
 
 impl<'m> Gen<'m> {
@@ -42,6 +44,7 @@ impl<'m> Gen<'m> {
             extents: BTreeSet::new(),
             values: BTreeSet::new(),
             items: BTreeSet::new(),
+            frames: Frames::default(),
         }
     }
 

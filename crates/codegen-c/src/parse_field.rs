@@ -384,7 +384,7 @@ impl Parser<'_, '_> {
 
     fn item(&self, inst: &Inst, element: FieldId, item: &str) -> Item {
         match &self.field_of(inst.unit, element).kind {
-            FieldKind::Unit { unit, .. } => Item::Unit(Inst { unit: *unit, at: format!("{item}.v"), base: inst.base.clone() }),
+            FieldKind::Unit { unit, .. } => Item::Unit(Inst { unit: *unit, at: format!("{item}.v"), base: inst.base.clone(), head: None }),
             _ => Item::Plain(inst.clone(), element, item.to_string()),
         }
     }
@@ -456,7 +456,7 @@ impl Parser<'_, '_> {
         match until {
             None => line!(self, "break;\n}}"),
             Some(e) => {
-                let item = Item::Unit(Inst { unit, at: member.to_string(), base: inst.base.clone() });
+                let item = Item::Unit(Inst { unit, at: member.to_string(), base: inst.base.clone(), head: None });
                 let s = Scope { item: Some(item), ..self.scope(inst) };
                 let text = self.expr(&s, e);
                 line!(self, "{{ bool c_ = {text};");

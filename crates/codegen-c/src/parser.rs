@@ -267,7 +267,7 @@ impl<'g, 'm> Parser<'g, 'm> {
     /// A nested unit: its parameters, then its fields.
     pub fn nested(&mut self, outer: &Inst, unit: UnitId, args: &[Expr], at: &str) {
         let m = self.g.m;
-        let inst = Inst { unit, at: at.to_string(), base: outer.base.clone() };
+        let inst = Inst { unit, at: at.to_string(), base: outer.base.clone(), head: None };
         let s = self.scope(outer);
         for (p, a) in m.unit(unit).params.iter().zip(args) {
             let value = self.expr(&s, a);
@@ -423,7 +423,7 @@ impl Gen<'_> {
         self.unit_struct(u);
         let unit = self.m.unit(u);
         let mut p = Parser::new(self, u);
-        let inst = Inst { unit: u, at: "v->f".into(), base: "p".into() };
+        let inst = Inst { unit: u, at: "v->f".into(), base: "p".into(), head: None };
         for param in &unit.params {
             let c = p.g.cty(param.ty);
             let mask = if param.bits >= 64 { u64::MAX } else { (1 << param.bits) - 1 };
@@ -479,7 +479,7 @@ impl Gen<'_> {
     /// Facts about a complete head, from the clauses of the protocols that use the unit.
     fn flags_function(&mut self, u: UnitId) {
         let name = names::unit(self.m, u);
-        let scope = Scope { this: Some(Inst { unit: u, at: "v->f".into(), base: "p".into() }), ..Scope::default() };
+        let scope = Scope { this: Some(Inst { unit: u, at: "v->f".into(), base: "p".into(), head: None }), ..Scope::default() };
         let mut text = String::new();
         let m = self.m;
         for p in &m.protocols {

@@ -30,7 +30,8 @@ impl<'m> Gen<'m> {
         if !m.counters.is_empty() { text.push_str(&format!("uint64_t counter[{}];\n", m.counters.len())) }
         for (i, s) in m.states.iter().enumerate() { text.push_str(&format!("{} s_{};\n", self.stored(s.ty), names::state(m, StateId(i as u32)))) }
         let scratch = self.scratch();
-        text.push_str(&format!("uint8_t scratch[{scratch}];\n}} app_state;\n"));
+        let flows = self.flow_members();
+        text.push_str(&format!("uint8_t scratch[{scratch}];\n{flows}}} app_state;\n"));
         if !m.sessions.is_empty() {
             text.push_str("/* Of one client connection. */\ntypedef struct app_session {\n");
             for (i, s) in m.sessions.iter().enumerate() { text.push_str(&format!("{} {};\n", self.stored(s.ty), names::session(m, SessionId(i as u32)))) }
@@ -167,12 +168,15 @@ impl<'m> Gen<'m> {
 
     /// Emits a handler; answers the C type of its frame, if it has one.
     fn handler(&mut self, i: usize, h: &'m Handler) -> Option<String> {
+        if let On::Frame { unit, .. } = h.on {
+            self.frame_handler(i, h, unit);
+            return None;
+        }
         let name = format!("on_{i}_{}", names::ident(&h.name));
         let mut b = BodyGen::new(self, Owner::Handler { on: h.on }, &h.body);
         b.declare(0);
         let first = |i: u32, v: &str, b: &mut BodyGen| if b.locals.len() > i as usize { let n = b.name(LocalId(i)); line!(b, "{n} = {v};") };
         match h.on {
-            On::Frame { .. } => todo!("frames"),
             On::Message { .. } => first(0, "t->req", &mut b),
             On::Opened(_) | On::Closed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
             On::Fault => {
@@ -187,7 +191,7 @@ impl<'m> Gen<'m> {
                     first(i as u32, &format!("{cast}((const wl_param *)(const void *)t->req.base)[{i}].{part}"), &mut b);
                 }
             }
-            On::Start | On::Every(_) | On::Test(_) => {}
+            On::Start | On::Every(_) | On::Test(_) | On::Frame { .. } => {}
         }
         let start = std::mem::take(&mut b.out);
         b.block(&h.body.block);
@@ -208,6 +212,28 @@ impl<'m> Gen<'m> {
             locals.join("")
         ));
         frame_ty
+    }
+
+    /// A handler of frames: no task, no suspension.
+    fn frame_handler(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
+        self.frame_unit(unit);
+        let ahead = self.ahead(h);
+        let second = ahead.as_ref().map(|a| {
+            let words = self.words(&self.m.tables[a.table.index()]);
+            format!(", const {} *ahead", self.ahead_type(words))
+        });
+        let mut b = BodyGen::new(self, Owner::Frame, &h.body);
+        b.ahead = ahead.map(|a| a.site);
+        b.declare(1);
+        b.block(&h.body.block);
+        let (decls, out, views) = (b.decls, b.out, b.views);
+        let frame = names::local(&h.body.locals[0], 0);
+        let locals: String = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
+        let fault = if out.contains("goto fault;") { "fault:;\nreturn WL_T_FAULT;\n" } else { "" };
+        self.code.push_str(&format!(
+            "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}) {{\n(void)x;\n{locals}{decls}{out}return WL_T_DONE;\n{fault}}}\n\n",
+            names::comment(&h.name), names::ident(&h.name), second.unwrap_or_default()
+        ));
     }
 
     fn fault_reply(&mut self, i: usize, p: &Protocol, body: &'m Body) {
@@ -239,7 +265,7 @@ impl<'m> Gen<'m> {
                 format!("[{u}] = {{sizeof({name}_view), {}, UINT64_C({whole}), {name}_parse, {name}_tail}},\n", unit.head_max.min(u32::MAX as u64))
             })
             .collect();
-        let cases: String = m.handlers.iter().enumerate().map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name))).collect();
+        let cases: String = m.handlers.iter().enumerate().filter(|(_, h)| !matches!(h.on, On::Frame { .. })).map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name))).collect();
         let replies: String =
             m.protocols.iter().enumerate().filter(|(_, p)| p.on_fault.is_some()).map(|(i, _)| format!("case {i}: return fault_reply_{i}(x, f, req);\n")).collect();
         let frame = if frames.iter().all(|f| f.is_none()) { "0".to_string() } else { "sizeof(union frames)".into() };
@@ -253,6 +279,7 @@ impl<'m> Gen<'m> {
             let (text, at) = (self.expr(&Scope::default(), e), format!("wl_state(x)->s_{}", names::state(m, StateId(i as u32))));
             init.push_str(&(self.store(s.ty, &at, &text) + "\n"));
         }
+        init.push_str(&self.flow_init());
         let (shared_size, shared_init) = self.shared_init();
         let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n(void)x;\n";
@@ -281,6 +308,7 @@ impl<'m> Gen<'m> {
         all.extend(m.merges.iter().map(|m| m.unit));
         m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| if let StmtKind::Parse { unit, .. } = &s.kind { all.push(*unit) }));
         m.bodies(&mut |b| for l in &b.locals { if let Ty::Msg(u) = m.ty(l.ty) { all.push(*u) } });
+        all.retain(|u| !self.is_frame(*u));
         all.sort();
         all.dedup();
         all

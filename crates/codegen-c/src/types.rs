@@ -31,6 +31,7 @@ impl Gen<'_> {
             Ty::Bytes(_) => "wl_bytes".into(),
             Ty::Endpoint => "wl_endpoint".into(),
             Ty::Ip => "wl_ip".into(),
+            Ty::Msg(u) if self.is_frame(u) => "wl_view *".into(),
             Ty::Msg(_) => "wl_msg".into(),
             Ty::Option(t) => {
                 let inner = self.cty(t);
@@ -81,6 +82,7 @@ impl Gen<'_> {
     pub fn zero(&mut self, ty: TyId) -> String {
         let c = self.cty(ty);
         match self.m.ty(ty) {
+            Ty::Msg(u) if self.is_frame(*u) => "NULL".into(),
             Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) => format!("({c})0"),
             _ => format!("({c}){{0}}"),
         }

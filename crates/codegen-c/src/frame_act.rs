@@ -1,0 +1,228 @@
+//! What handlers do to frames: fields set in place, headers put in and taken out, frames sent; and the function that runs a handler
+//! over a batch.
+
+use crate::body::BodyGen;
+use crate::expr::may_fault;
+use crate::frame::{field_size, fixed_offset, leads_to, Offset};
+use crate::gen::Gen;
+use crate::names;
+use crate::parser::line;
+use wireloom_ir::*;
+
+impl<'m> BodyGen<'_, 'm> {
+    fn frame_unit_of(&self, l: LocalId) -> UnitId {
+        match self.g.m.ty(self.locals[l.index()].ty) { Ty::Msg(u) => *u, _ => UnitId(0) }
+    }
+
+    /// Name of the unit, number of layers, and the arguments that functions of frame.h take for them.
+    fn frame_args(&self, l: LocalId) -> (String, String) {
+        let u = self.frame_unit_of(l);
+        let name = names::unit(self.g.m, u);
+        let layers = self.g.layers(u).len();
+        (format!("{name}_headers"), format!("{layers}, wl_slot_layer, {}", 2 * self.g.frames.slot_layers.len()))
+    }
+
+    pub fn frame_act(&mut self, frame: LocalId, act: &'m FrameAct) {
+        let v = self.name(frame);
+        let (headers, args) = self.frame_args(frame);
+        let layers = self.g.layers(self.frame_unit_of(frame)).len();
+        match act {
+            FrameAct::Set { layer, field, value } => self.set_header(frame, *layer, *field, value),
+            FrameAct::Checksum { layer } => line!(self, "wl_view_sum({v}, {headers}, {layer});"),
+            FrameAct::Remove { layer } => {
+                line!(self, "{{ uint32_t pos_ = {v}->at[{layer}], n_ = (uint32_t)({v}->to[{layer}] - {v}->at[{layer}]);");
+                line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {args}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
+            }
+            FrameAct::Insert { before, parts, place, .. } => {
+                self.frame_parts(parts);
+                let (pos, end) = match before { Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY(!wl_view_insert({v}, {headers}, {args}, {pos}, {end}, wl_built(x), part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
+            }
+            FrameAct::Payload { layer, body, place, .. } => {
+                line!(self, "wl_begin(x);");
+                self.block(body);
+                self.check(true);
+                let (pos, end) = match layer { Some(n) => (format!("{v}->to[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY(!wl_view_payload({v}, {headers}, {layers}, {pos}, {end}, wl_built(x)))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", place.0);
+            }
+            FrameAct::Send { port, index, last } => {
+                let text = self.expr(index);
+                line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
+                self.check(may_fault(index));
+                match last {
+                    true => line!(self, "wl_view_leave({v}, {}, i_); }}", port.0),
+                    false => line!(self, "packets.transmit(x->core, {}, i_, {v}->p, {v}->n); }}", port.0),
+                }
+            }
+        }
+    }
+
+    /// Builds parts in `core->out`; opens a block in which `part_` tells where each begins.
+    fn frame_parts(&mut self, parts: &'m [Part]) {
+        line!(self, "{{ wl_part part_[{}];\nwl_begin(x);", parts.len().max(1));
+        for (i, p) in parts.iter().enumerate() {
+            let header = p.unit.map_or("NULL".into(), |u| self.g.part_header(u));
+            line!(self, "part_[{i}] = (wl_part){{(uint32_t)(x->core->out.p - x->core->out.start), {header}}};");
+            self.block(&p.body);
+            self.check(true);
+        }
+    }
+
+    pub fn send_frame(&mut self, port: PortId, index: &Expr, parts: &'m [Part]) {
+        self.frame_parts(parts);
+        let text = self.expr(index);
+        line!(self, "uint32_t i_ = (uint32_t)({text});");
+        self.check(may_fault(index));
+        line!(self, "wl_bytes built_ = wl_built(x);\nwl_parts_done(x->core->out.start, part_, {}, built_.n, built_.n, NULL, NULL);", parts.len());
+        line!(self, "packets.transmit(x->core, {}, i_, built_.p, built_.n); }}", port.0);
+    }
+
+    fn set_header(&mut self, frame: LocalId, layer: u32, f: FieldId, value: &Expr) {
+        let m = self.g.m;
+        let u = self.frame_unit_of(frame);
+        let layers = self.g.layers(u).to_vec();
+        let header = layers[layer as usize].unit;
+        let (v, headers) = (self.name(frame), format!("{}_headers", names::unit(m, u)));
+        let field = &m.unit(header).fields[f.index()];
+        let size = field_size(m, field).unwrap_or(0);
+        let (at, from, len) = match self.g.offset(u, layer, header, f) {
+            // The words around it: sums go over pairs of bytes from the header's first one.
+            Offset::Fixed(n) => (format!("h_ + {n}"), format!("h_ + {}", n & !1), (n + size).next_multiple_of(2) - (n & !1)),
+            Offset::Slot(s) => (format!("{v}->p + {v}->slot[{s}]"), format!("{v}->p + {v}->slot[{s}]"), size),
+            Offset::Unknown => return,
+        };
+        let own = m.unit(header).header.clone();
+        let sum = own.checksum.filter(|c| c.field != f);
+        let (c, text) = (self.g.cty(value.ty), self.expr(value));
+        line!(self, "{{ uint8_t *h_ = {v}->p + {v}->at[{layer}];\n{c} val_ = {text};\n(void)h_;");
+        self.check(may_fault(value));
+        let is_address = own.addresses.is_some_and(|(a, b)| a == f || b == f);
+        let inner: Vec<(u32, Checksum)> = (0..layers.len() as u32)
+            .filter(|n| is_address && leads_to(&layers, layer, *n))
+            .filter_map(|n| m.unit(layers[n as usize].unit).header.checksum.map(|c| (n, c)))
+            .filter(|(_, c)| matches!(c.over, Over::Transport { .. }))
+            .collect();
+        let is_sum = own.checksum.is_some_and(|c| c.field == f);
+        let sums = !is_sum && (sum.is_some() || !inner.is_empty());
+        if sums { line!(self, "uint64_t was_ = wl_sum({from}, {len}, 0);") }
+        let store = store(&at, field, "val_");
+        line!(self, "{store}");
+        if sums { line!(self, "uint64_t now_ = wl_sum({from}, {len}, 0);") }
+        if let Some(c) = sum {
+            let optional = matches!(c.over, Over::Transport { optional: true, .. });
+            let off = fixed_offset(m, header, c.field).unwrap_or(0);
+            line!(self, "wl_sum_fix(h_ + {off}, was_, now_, {optional});");
+        }
+        for (n, c) in inner {
+            let off = fixed_offset(m, layers[n as usize].unit, c.field).unwrap_or(0);
+            let optional = matches!(c.over, Over::Transport { optional: true, .. });
+            line!(self, "if (WL_HAS({v}, {n}) && {v}->net[{n}] == {layer}) wl_sum_fix({v}->p + {v}->at[{n}] + {off}, was_, now_, {optional});");
+        }
+        // Headers further out whose checksum covers this one.
+        let outer = (0..layers.len() as u32).any(|n| leads_to(&layers, n, layer) && matches!(m.unit(layers[n as usize].unit).header.checksum.map(|c| c.over), Some(Over::Message | Over::Transport { .. })));
+        if outer { line!(self, "wl_view_resum({v}, {headers}, {layer}, {v}->at[{layer}]);") }
+        line!(self, "}}");
+    }
+}
+
+/// Writes a value into its container.
+fn store(at: &str, field: &Field, value: &str) -> String {
+    match &field.kind {
+        FieldKind::UInt { bytes, shift, bits, big, .. } if u32::from(*bits) == u32::from(*bytes) * 8 && *shift == 0 => match (bytes, big) {
+            (1, _) => format!("*({at}) = (uint8_t){value};"),
+            (2 | 4 | 8, _) => {
+                let w = *bytes as u32 * 8;
+                let swapped = if *big { format!("__builtin_bswap{w}((uint{w}_t){value})") } else { value.to_string() };
+                format!("{{ uint{w}_t w_ = {swapped}; memcpy({at}, &w_, {bytes}); }}")
+            }
+            (n, _) => format!("for (unsigned i_ = 0; i_ < {n}; i_++) ({at})[{}] = (uint8_t)({value} >> (8 * i_));", if *big { format!("{n} - 1 - i_") } else { "i_".into() }),
+        },
+        FieldKind::UInt { bytes, shift, bits, big, .. } => {
+            let mask = ((1u128 << bits) - 1) << shift;
+            let index = |i: &str| if *big { format!("{bytes} - 1 - {i}") } else { i.to_string() };
+            format!(
+                "for (unsigned i_ = 0; i_ < {bytes}; i_++) {{ uint8_t m_ = (uint8_t)(UINT64_C({mask:#x}) >> (8 * i_)), *b_ = &({at})[{}]; *b_ = (uint8_t)((*b_ & ~m_) | ((uint8_t)((uint64_t){value} << {shift} >> (8 * i_)) & m_)); }}",
+                index("i_")
+            )
+        }
+        _ => format!("if ({value}.n == {n}) memcpy({at}, {value}.p, {n});", n = "sizeof_field_").replace("sizeof_field_", &field_len(field)),
+    }
+}
+
+fn field_len(field: &Field) -> String {
+    match &field.kind {
+        FieldKind::Bytes { extent: Extent::Length(e), .. } => match &*e.kind { ExprKind::Int(n) => n.to_string(), _ => "0".into() },
+        _ => "0".into(),
+    }
+}
+
+impl<'m> Gen<'m> {
+    /// The description of a header that is built, as a pointer.
+    pub fn part_header(&mut self, u: UnitId) -> String {
+        let name = format!("{}_header", names::unit(self.m, u));
+        if self.first(&format!("header {}", u.0)) {
+            let row = self.header_row(u);
+            self.data.push_str(&format!("static const wl_header {name} = {row};\n"));
+        }
+        format!("&{name}")
+    }
+
+    pub fn has_frames(&self) -> bool { self.m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) || self.sends_frames() }
+
+    fn sends_frames(&self) -> bool {
+        let mut any = false;
+        self.m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| any |= matches!(s.kind, StmtKind::Frame { .. } | StmtKind::SendFrame { .. })));
+        any
+    }
+
+    /// What stands before everything else in a file with frames.
+    pub fn frame_head(&self) -> String {
+        if !self.has_frames() { return String::new() }
+        let layers: Vec<String> = self.frames.slot_layers.iter().map(u32::to_string).collect();
+        format!(
+            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n\
+             /* The layer of each pair of slots. */\nstatic const uint8_t wl_slot_layer[] = {{{}}};\n\
+             static wl_packets packets;\n\
+             /* A header that is there but wrong: counted, and left out. */\n\
+             static void wl_header_fault(wl_fx *x, uint32_t kind, uint32_t place) {{ x->core->host->fault(x->core, kind, place); }}\n\n",
+            self.frames.layers.max(1),
+            2 * self.frames.slot_layers.len().max(1),
+            if layers.is_empty() { "0".into() } else { layers.join(", ") }
+        )
+    }
+
+    /// The functions that run handlers over batches, and the table that the runtime gets.
+    pub fn frame_entry(&mut self) {
+        if !self.has_frames() { return }
+        let m = self.m;
+        let on_fault = m.handlers.iter().enumerate().find(|(_, h)| h.on == On::Fault).map(|(i, h)| format!("on_{i}_{}", names::ident(&h.name)));
+        let fault = match on_fault {
+            Some(f) => format!("wl_task t = {{.core = core, .fault = x->fault, .place = x->place}};\nx->fault = 0;\nx->tmp_n = 0;\n{f}(x, &t);\n"),
+            None => String::new(),
+        };
+        self.code.push_str(&format!(
+            "/* A frame's handling has ended in a fault. */\nstatic __attribute__((cold, noinline)) void frame_fault(wl_core *core, wl_fx *x) {{\n\
+             core->host->fault(core, x->fault, x->place);\n{fault}x->fault = 0;\n}}\n\n"
+        ));
+        let mut cases = String::new();
+        for (i, h) in m.handlers.iter().enumerate() {
+            let On::Frame { unit, .. } = h.on else { continue };
+            self.batch(i, h, unit);
+            cases.push_str(&format!("case {i}: batch_{i}(core, f, n); break;\n"));
+        }
+        let steer = self.steer();
+        self.code.push_str(&format!(
+            "static void batch(void *self, wl_core *core, uint32_t handler, wl_frame *f, uint32_t n) {{\n(void)self; (void)core; (void)f; (void)n;\n\
+             switch (handler) {{\n{cases}default: break;\n}}\n}}\n\n\
+             static wl_packets packets = {{.batch = batch, .steer = {steer}}};\n\n\
+             __attribute__((visibility(\"default\"))) wl_packets *wireloom_packets(void) {{ return &packets; }}\n"
+        ));
+    }
+}
+
+impl Gen<'_> {
+    /// The steering function, as a C name.
+    fn steer(&mut self) -> String { "NULL".into() }
+}

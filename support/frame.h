@@ -1,0 +1,230 @@
+/* frame.h: what generated programs do with whole frames: headers' places, checksums, insertion and removal.
+ *
+ * The generated file defines WL_LAYERS (most headers of one frame) and WL_SLOTS (places behind fields of variable size that are
+ * kept), then includes this. A wl_view says where the headers of the frame at hand are; the generated `NAME_open` fills it. All
+ * functions here are inlined into it or into handlers, so that a view whose address does not escape lives in registers. */
+#ifndef WL_FRAME_H
+#define WL_FRAME_H
+#include "base.h"
+
+typedef struct wl_view {
+    wl_frame *f;
+    uint8_t *p;                  /* first byte */
+    uint32_t n;                  /* bytes of the frame */
+    uint32_t end;                /* where the payload ends: what follows is padding */
+    uint32_t top;                /* where the last header that is there ends */
+    uint64_t has;                /* bit per header */
+    uint16_t at[WL_LAYERS], to[WL_LAYERS];   /* a header's first byte, and the one behind it */
+    uint16_t lim[WL_LAYERS];     /* where its payload ends */
+    uint8_t net[WL_LAYERS];      /* the network header around it */
+    uint16_t slot[WL_SLOTS];     /* offsets and lengths of fields behind ones of variable size */
+} wl_view;
+
+enum { WL_OVER_NONE = 0, WL_OVER_HEADER = 1, WL_OVER_MESSAGE = 2, WL_OVER_TRANSPORT = 3 };
+
+/* What a unit says of its header; offsets from its first byte, -1: there is none. */
+typedef struct wl_header {
+    int16_t sum, src, dst, covers;
+    uint8_t address_bytes, over, protocol, optional, covers_bytes, covers_own;
+} wl_header;
+
+#define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
+#define WL_INLINE static inline __attribute__((always_inline))
+
+/* ---- Internet checksum (RFC 1071, 1624) ---- */
+
+/* Adds the 16-bit words of n bytes to a sum; an odd last byte is the high half of a word. Byte order does not matter as long as
+ * sums are compared with words loaded the same way. */
+static inline uint64_t wl_sum(const uint8_t *p, uint32_t n, uint64_t s) {
+    uint64_t a = 0;
+    for (; n >= 16; p += 16, n -= 16) { s += (uint64_t)wl_le32(p) + wl_le32(p + 4); a += (uint64_t)wl_le32(p + 8) + wl_le32(p + 12); }
+    s += a;
+    for (; n >= 4; p += 4, n -= 4) s += wl_le32(p);
+    if (n >= 2) { s += wl_le16(p); p += 2; n -= 2; }
+    if (n) s += *p;
+    return s;
+}
+static inline uint16_t wl_fold(uint64_t s) {
+    s = (s & 0xffffffff) + (s >> 32);
+    s = (s & 0xffffffff) + (s >> 32);
+    s = (s & 0xffff) + (s >> 16);
+    s = (s & 0xffff) + (s >> 16);
+    return (uint16_t)s;
+}
+/* Corrects the checksum at `at` for words whose sum was `was` and is `now` (RFC 1624, equation 3). `optional`: 0 stays 0. */
+static inline void wl_sum_fix(uint8_t *at, uint64_t was, uint64_t now, bool optional) {
+    uint16_t old = wl_le16(at);
+    if (optional && !old) return;
+    uint16_t fresh = (uint16_t)~wl_fold((uint16_t)~old + (uint64_t)(uint16_t)~wl_fold(was) + wl_fold(now));
+    if (optional && !fresh) fresh = 0xffff;
+    memcpy(at, &fresh, 2);
+}
+/* The pseudo header's sum: addresses, protocol, length of header and payload. */
+static inline uint64_t wl_pseudo(const uint8_t *net, const wl_header *h, uint8_t protocol, uint32_t len) {
+    uint64_t s = wl_sum(net + h->src, h->address_bytes, 0);
+    s = wl_sum(net + h->dst, h->address_bytes, s);
+    uint32_t words[2] = {__builtin_bswap32(len), (uint32_t)protocol << 24};
+    return s + words[0] + words[1];
+}
+/* Sum over what a checksum of the header at p covers, the checksum field as it lies there. */
+static inline uint64_t wl_covered(const wl_header *h, const uint8_t *p, uint32_t size, uint32_t to_end, const uint8_t *net, const wl_header *nh) {
+    if (h->over == WL_OVER_HEADER) return wl_sum(p, size, 0);
+    uint64_t s = h->over == WL_OVER_TRANSPORT && nh && nh->src >= 0 ? wl_pseudo(net, nh, h->protocol, to_end) : 0;
+    return wl_sum(p, to_end, s);
+}
+static inline void wl_sum_set(const wl_header *h, uint8_t *p, uint32_t size, uint32_t to_end, const uint8_t *net, const wl_header *nh) {
+    p[h->sum] = p[h->sum + 1] = 0;
+    uint16_t c = (uint16_t)~wl_fold(wl_covered(h, p, size, to_end, net, nh));
+    if (!c && h->over == WL_OVER_TRANSPORT) c = 0xffff;
+    memcpy(p + h->sum, &c, 2);
+}
+
+/* ---- a view's checksums ---- */
+
+WL_INLINE const uint8_t *wl_net_at(const wl_view *v, unsigned layer) { return v->net[layer] < WL_LAYERS ? v->p + v->at[v->net[layer]] : NULL; }
+WL_INLINE const wl_header *wl_net_of(const wl_view *v, const wl_header *h, unsigned layer) { return v->net[layer] < WL_LAYERS ? &h[v->net[layer]] : NULL; }
+
+static inline bool wl_view_sum_ok(const wl_view *v, const wl_header *h, unsigned layer) {
+    const wl_header *own = &h[layer];
+    const uint8_t *p = v->p + v->at[layer];
+    if (own->optional && p[own->sum] == 0 && p[own->sum + 1] == 0) return true;
+    return wl_fold(wl_covered(own, p, (uint32_t)(v->to[layer] - v->at[layer]), (uint32_t)(v->lim[layer] - v->at[layer]), wl_net_at(v, layer), wl_net_of(v, h, layer))) == 0xffff;
+}
+/* Computes it anew, an optional one that is absent included. */
+static inline void wl_view_sum(wl_view *v, const wl_header *h, unsigned layer) {
+    wl_sum_set(&h[layer], v->p + v->at[layer], (uint32_t)(v->to[layer] - v->at[layer]), (uint32_t)(v->lim[layer] - v->at[layer]), wl_net_at(v, layer), wl_net_of(v, h, layer));
+}
+/* After a change inside the payload of `layer`s around it: those whose checksum covers the byte at `pos`. */
+static inline void wl_view_resum(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos) {
+    for (unsigned i = layers; i-- > 0;) {
+        if (!WL_HAS(v, i) || h[i].over < WL_OVER_MESSAGE || pos < v->at[i] || pos > v->lim[i]) continue;
+        const uint8_t *p = v->p + v->at[i];
+        if (h[i].optional && p[h[i].sum] == 0 && p[h[i].sum + 1] == 0) continue;
+        wl_view_sum(v, h, i);
+    }
+}
+
+/* ---- lengths ---- */
+
+static inline uint64_t wl_get_be(const uint8_t *p, unsigned n) { uint64_t v = 0; for (unsigned i = 0; i < n; i++) v = v << 8 | p[i]; return v; }
+static inline void wl_set_be(uint8_t *p, unsigned n, uint64_t v) { for (unsigned i = n; i-- > 0; v >>= 8) p[i] = (uint8_t)v; }
+
+/* Sets a header's length to what lies from it, or from behind it, to `to_end` bytes from its first one; its own checksum follows. */
+static inline void wl_covers_set(const wl_header *h, uint8_t *p, uint32_t size, uint32_t to_end) {
+    uint64_t was = h->over == WL_OVER_HEADER ? wl_sum(p, size, 0) : 0;
+    wl_set_be(p + h->covers, h->covers_bytes, to_end - (h->covers_own ? 0 : size));
+    if (h->over == WL_OVER_HEADER) wl_sum_fix(p + h->sum, was, wl_sum(p, size, 0), false);
+}
+
+/* The payload or headers from `pos` on grew by `delta` bytes: lengths around it follow, then checksums, inner ones first. */
+static inline void wl_view_grown(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos) {
+    for (unsigned i = 0; i < layers; i++)
+        if (WL_HAS(v, i) && h[i].covers >= 0 && v->at[i] < pos && pos <= v->lim[i])
+            wl_covers_set(&h[i], v->p + v->at[i], (uint32_t)(v->to[i] - v->at[i]), (uint32_t)(v->lim[i] - v->at[i]));
+    wl_view_resum(v, h, layers, pos ? pos - 1 : 0);
+}
+
+/* ---- room ---- */
+
+static inline void wl_view_commit(wl_view *v) {
+    wl_frame *f = v->f;
+    /* tail counts from the old end. */
+    uint8_t *limit = f->p + f->n + f->tail, *first = f->p - f->head;
+    f->p = v->p;
+    f->n = v->n;
+    f->head = (uint32_t)(v->p - first);
+    f->tail = (uint32_t)(limit - (v->p + v->n));
+}
+static inline void wl_view_shift(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, int32_t by) {
+    for (unsigned i = 0; i < layers; i++) {
+        if (!WL_HAS(v, i)) continue;
+        if (v->at[i] >= pos) { v->at[i] = (uint16_t)(v->at[i] + by); v->to[i] = (uint16_t)(v->to[i] + by); }
+        if (v->lim[i] >= pos) v->lim[i] = (uint16_t)(v->lim[i] + by);
+    }
+    /* Even slots are offsets, odd ones lengths. */
+    for (unsigned i = 0; i < slots; i += 2) if (v->slot[i] >= pos && WL_HAS(v, slot_layer[i / 2])) v->slot[i] = (uint16_t)(v->slot[i] + by);
+    if (v->top >= pos) v->top = (uint32_t)((int32_t)v->top + by);
+    v->end = (uint32_t)((int32_t)v->end + by);
+    v->n = (uint32_t)((int32_t)v->n + by);
+}
+/* Opens a gap of n bytes at pos; false: there is no room. */
+static inline bool wl_view_open(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t n) {
+    wl_view_commit(v);
+    if (v->n + n > 65535) return false;
+    if (v->f->head >= n) {
+        v->p -= n;
+        memmove(v->p, v->p + n, pos);
+    } else if (v->f->tail >= n) {
+        memmove(v->p + pos + n, v->p + pos, v->n - pos);
+    } else {
+        return false;
+    }
+    wl_view_shift(v, layers, slot_layer, slots, pos, (int32_t)n);
+    wl_view_commit(v);
+    return true;
+}
+/* Takes n bytes at pos out. */
+static inline void wl_view_close(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t n) {
+    memmove(v->p + n, v->p, pos);
+    v->p += n;
+    wl_view_shift(v, layers, slot_layer, slots, pos, -(int32_t)n);
+    wl_view_commit(v);
+}
+
+/* ---- new headers ---- */
+
+typedef struct wl_part { uint32_t at; const wl_header *h; } wl_part;
+
+/* Fills in lengths and checksums of parts that lie at base + part[i].at, each ending where the next begins (the last at `last`), the
+ * payload of all ending at `end`. `net`: the network header before them, if any. */
+static inline void wl_parts_done(uint8_t *base, const wl_part *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t next = i + 1 < n ? part[i + 1].at : last;
+        const wl_header *h = part[i].h;
+        if (h && h->covers >= 0) wl_set_be(base + part[i].at + h->covers, h->covers_bytes, end - (h->covers_own ? part[i].at : next));
+    }
+    for (unsigned i = n; i-- > 0;) {
+        const wl_header *h = part[i].h;
+        if (!h || h->sum < 0) continue;
+        uint32_t next = i + 1 < n ? part[i + 1].at : last;
+        const uint8_t *my_net = net;
+        const wl_header *my_nh = nh;
+        for (unsigned j = i; j-- > 0;) if (part[j].h && part[j].h->src >= 0) { my_net = base + part[j].at; my_nh = part[j].h; break; }
+        wl_sum_set(h, base + part[i].at, next - part[i].at, end - part[i].at, my_net, my_nh);
+    }
+}
+/* Puts built bytes into the frame at pos. `around`: the payload of the new headers ends there. */
+static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t around, wl_bytes built, wl_part *part, unsigned parts) {
+    if (!wl_view_open(v, layers, slot_layer, slots, pos, built.n)) return false;
+    memcpy(v->p + pos, built.p, built.n);
+    const uint8_t *net = NULL;
+    const wl_header *nh = NULL;
+    for (unsigned i = 0; i < layers; i++) if (WL_HAS(v, i) && h[i].src >= 0 && v->to[i] <= pos) { net = v->p + v->at[i]; nh = &h[i]; }
+    wl_parts_done(v->p + pos, part, parts, built.n, around + built.n - pos, net, nh);
+    wl_view_grown(v, h, layers, pos);
+    return true;
+}
+/* Replaces the payload behind `pos`, which ends at `end`, by other bytes. */
+static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes to) {
+    wl_view_commit(v);
+    int64_t by = (int64_t)to.n - (int64_t)(end - pos);
+    if (by > (int64_t)v->f->tail || (int64_t)v->n + by > 65535) return false;
+    memmove(v->p + pos + to.n, v->p + end, v->n - end);
+    if (to.n) memmove(v->p + pos, to.p, to.n);
+    for (unsigned i = 0; i < layers; i++) if (WL_HAS(v, i) && v->lim[i] >= end) v->lim[i] = (uint16_t)(v->lim[i] + by);
+    v->end = (uint32_t)((int64_t)v->end + by);
+    v->n = (uint32_t)((int64_t)v->n + by);
+    wl_view_commit(v);
+    for (unsigned i = 0; i < layers; i++) if (WL_HAS(v, i) && v->at[i] >= pos) v->has &= ~(UINT64_C(1) << i);
+    wl_view_grown(v, h, layers, pos);
+    return true;
+}
+
+/* ---- leaving ---- */
+
+/* The frame leaves as it is. */
+WL_INLINE void wl_view_leave(wl_view *v, uint32_t port, uint32_t instance) {
+    if (v->p != v->f->p || v->n != v->f->n) wl_view_commit(v);
+    v->f->out = port << 16 | (instance & 0xffff);
+}
+#endif
