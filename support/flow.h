@@ -12,14 +12,14 @@
 #include "table.h"
 #include "frame.h"
 
-typedef struct wl_flow {
+typedef struct wl_flows {
     uint8_t *slot;
     wl_table_stats stats;        /* since the last flush */
     uint64_t seed;
     uint32_t slots, capacity, used, sweep;
     uint32_t idle;               /* ticks, 0: never */
     bool lru;
-} wl_flow;
+} wl_flows;
 
 typedef struct wl_slot { uint32_t seen, hash; } wl_slot;   /* then key words, then the value */
 
@@ -27,25 +27,25 @@ typedef struct wl_slot { uint32_t seen, hash; } wl_slot;   /* then key words, th
 static inline uint32_t wl_tick(const wl_core *c) { uint32_t t = (uint32_t)(c->now >> 20); return t ? t : 1; }
 
 WL_INLINE uint64_t wl_mix(uint64_t a, uint64_t b) { unsigned __int128 m = (unsigned __int128)a * b; return (uint64_t)m ^ (uint64_t)(m >> 64); }
-WL_INLINE uint64_t wl_flow_hash(const wl_flow *t, const uint64_t *k, const unsigned words) {
+WL_INLINE uint64_t wl_flow_hash(const wl_flows *t, const uint64_t *k, const unsigned words) {
     uint64_t h = t->seed;
     unsigned i = 0;
     for (; i + 1 < words; i += 2) h = wl_mix(k[i] ^ h, k[i + 1] ^ UINT64_C(0x9e3779b97f4a7c15));
     if (i < words) h = wl_mix(k[i] ^ h, UINT64_C(0xd6e8feb86659fd93));
     return h;
 }
-WL_INLINE wl_slot *wl_flow_slot(const wl_flow *t, uint32_t i, const unsigned size) { return (wl_slot *)(void *)(t->slot + (size_t)i * size); }
-WL_INLINE uint32_t wl_flow_home(const wl_flow *t, uint32_t hash) { return (uint32_t)((uint64_t)hash * t->slots >> 32); }
+WL_INLINE wl_slot *wl_flow_slot(const wl_flows *t, uint32_t i, const unsigned size) { return (wl_slot *)(void *)(t->slot + (size_t)i * size); }
+WL_INLINE uint32_t wl_flow_home(const wl_flows *t, uint32_t hash) { return (uint32_t)((uint64_t)hash * t->slots >> 32); }
 WL_INLINE uint64_t *wl_slot_key(wl_slot *s) { return (uint64_t *)(void *)(s + 1); }
-WL_INLINE void wl_flow_prefetch(const wl_flow *t, uint64_t h, const unsigned size) {
+WL_INLINE void wl_flow_prefetch(const wl_flows *t, uint64_t h, const unsigned size) {
     const uint8_t *p = t->slot + (size_t)wl_flow_home(t, (uint32_t)h) * size;
     __builtin_prefetch(p, 1);
     if (size > 64 || ((uintptr_t)p & 63) + size > 64) __builtin_prefetch(p + size - 1, 1);
 }
-static inline bool wl_slot_expired(const wl_flow *t, const wl_slot *s, uint32_t tick) { return t->idle && (uint32_t)(tick - s->seen) > t->idle && (int32_t)(tick - s->seen) > 0; }
+static inline bool wl_slot_expired(const wl_flows *t, const wl_slot *s, uint32_t tick) { return t->idle && (uint32_t)(tick - s->seen) > t->idle && (int32_t)(tick - s->seen) > 0; }
 
 /* Empties slot i; entries behind it move up, so that no search is cut. */
-static inline void wl_flow_free(wl_flow *t, uint32_t i, const unsigned size) {
+static inline void wl_flow_free(wl_flows *t, uint32_t i, const unsigned size) {
     uint32_t hole = i, j = i;
     for (;;) {
         if (++j == t->slots) j = 0;
@@ -68,7 +68,7 @@ WL_INLINE bool wl_key_eq(const uint64_t *a, const uint64_t *b, const unsigned wo
     return d == 0;
 }
 /* The key's slot, or NULL. */
-WL_INLINE wl_slot *wl_flow_seek(wl_flow *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
+WL_INLINE wl_slot *wl_flow_seek(wl_flows *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
     for (uint32_t i = wl_flow_home(t, (uint32_t)h);;) {
         wl_slot *s = wl_flow_slot(t, i, size);
         if (WL_UNLIKELY(!s->seen)) return NULL;
@@ -79,12 +79,12 @@ WL_INLINE wl_slot *wl_flow_seek(wl_flow *t, const uint64_t *k, uint64_t h, const
         if (WL_UNLIKELY(++i == t->slots)) i = 0;
     }
 }
-WL_INLINE wl_slot *wl_flow_find(wl_flow *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
+WL_INLINE wl_slot *wl_flow_find(wl_flows *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
     wl_slot *s = wl_flow_seek(t, k, h, words, size, tick);
     if (s) { s->seen = tick; t->stats.hits++; } else t->stats.misses++;
     return s;
 }
-static inline uint32_t wl_flow_expire(wl_flow *t, uint32_t from, uint32_t n, const unsigned size, uint32_t tick) {
+static inline uint32_t wl_flow_expire(wl_flows *t, uint32_t from, uint32_t n, const unsigned size, uint32_t tick) {
     uint32_t gone = 0;
     for (uint32_t k = 0; k < n; k++) {
         uint32_t i = (uint32_t)(((uint64_t)from + k) % t->slots);
@@ -95,13 +95,13 @@ static inline uint32_t wl_flow_expire(wl_flow *t, uint32_t from, uint32_t n, con
     return gone;
 }
 /* A few slots per batch. */
-static inline void wl_flow_sweep(wl_flow *t, const unsigned size, uint32_t tick) {
+static inline void wl_flow_sweep(wl_flows *t, const unsigned size, uint32_t tick) {
     if (!t->idle || !t->used) return;
     wl_flow_expire(t, t->sweep, 8, size, tick);
     t->sweep = (uint32_t)(((uint64_t)t->sweep + 8) % t->slots);
 }
 /* Makes room for one more entry. */
-static inline __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flow *t, uint64_t h, const unsigned size, uint32_t tick) {
+static inline __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flows *t, uint64_t h, const unsigned size, uint32_t tick) {
     uint32_t home = wl_flow_home(t, (uint32_t)h);
     if (t->idle && wl_flow_expire(t, home, 16, size, tick)) return true;
     if (t->lru) {
@@ -127,7 +127,7 @@ static inline __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flow *t, u
     return false;
 }
 /* A new slot for a key that is not there; NULL: the table is full. */
-WL_INLINE wl_slot *wl_flow_add(wl_flow *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
+WL_INLINE wl_slot *wl_flow_add(wl_flows *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
     if (WL_UNLIKELY(t->used >= t->capacity) && !wl_flow_reclaim(t, h, size, tick)) { t->stats.rejected++; return NULL; }
     uint32_t i = wl_flow_home(t, (uint32_t)h);
     while (wl_flow_slot(t, i, size)->seen) if (++i == t->slots) i = 0;
@@ -140,17 +140,17 @@ WL_INLINE wl_slot *wl_flow_add(wl_flow *t, const uint64_t *k, uint64_t h, const 
     t->stats.inserts++;
     return s;
 }
-WL_INLINE bool wl_flow_remove(wl_flow *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
+WL_INLINE bool wl_flow_remove(wl_flows *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
     wl_slot *s = wl_flow_seek(t, k, h, words, size, tick);
     if (s) wl_flow_free(t, (uint32_t)(((uint8_t *)s - t->slot) / size), size);
     return s != NULL;
 }
-static inline uint64_t wl_flow_len(wl_flow *t, const unsigned size, uint32_t tick) {
+static inline uint64_t wl_flow_len(wl_flows *t, const unsigned size, uint32_t tick) {
     if (t->idle) wl_flow_expire(t, 0, t->slots, size, tick);
     return t->used;
 }
 /* The next taken slot from *cursor on, which moves behind it; NULL: that was all. */
-static inline wl_slot *wl_flow_next(wl_flow *t, uint64_t *cursor, const unsigned size, uint32_t tick) {
+static inline wl_slot *wl_flow_next(wl_flows *t, uint64_t *cursor, const unsigned size, uint32_t tick) {
     while (*cursor < t->slots) {
         wl_slot *s = wl_flow_slot(t, (uint32_t)(*cursor)++, size);
         if (s->seen && !wl_slot_expired(t, s, tick)) return s;
@@ -158,7 +158,7 @@ static inline wl_slot *wl_flow_next(wl_flow *t, uint64_t *cursor, const unsigned
     return NULL;
 }
 /* Adds a batch's counts to the statistics that all cores share. */
-static inline void wl_flow_flush(wl_flow *t, wl_table_stats *to) {
+static inline void wl_flow_flush(wl_flows *t, wl_table_stats *to) {
     uint64_t *from = (uint64_t *)(void *)&t->stats, *all = (uint64_t *)(void *)to;
     for (unsigned i = 0; i < sizeof(wl_table_stats) / 8; i++) if (from[i]) { __atomic_fetch_add(&all[i], from[i], __ATOMIC_RELAXED); from[i] = 0; }
 }

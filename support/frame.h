@@ -173,11 +173,11 @@ static inline void wl_view_close(wl_view *v, unsigned layers, const uint8_t *slo
 
 /* ---- new headers ---- */
 
-typedef struct wl_part { uint32_t at; const wl_header *h; } wl_part;
+typedef struct wl_piece { uint32_t at; const wl_header *h; } wl_piece;
 
 /* Fills in lengths and checksums of parts that lie at base + part[i].at, each ending where the next begins (the last at `last`), the
  * payload of all ending at `end`. `net`: the network header before them, if any. */
-static inline void wl_parts_done(uint8_t *base, const wl_part *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
+static inline void wl_parts_done(uint8_t *base, const wl_piece *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
     for (unsigned i = 0; i < n; i++) {
         uint32_t next = i + 1 < n ? part[i + 1].at : last;
         const wl_header *h = part[i].h;
@@ -194,7 +194,7 @@ static inline void wl_parts_done(uint8_t *base, const wl_part *part, unsigned n,
     }
 }
 /* Puts built bytes into the frame at pos. `around`: the payload of the new headers ends there. */
-static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t around, wl_bytes built, wl_part *part, unsigned parts) {
+static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t around, wl_bytes built, wl_piece *part, unsigned parts) {
     if (!wl_view_open(v, layers, slot_layer, slots, pos, built.n)) return false;
     memcpy(v->p + pos, built.p, built.n);
     const uint8_t *net = NULL;

@@ -62,7 +62,7 @@ impl<'m> Gen<'m> {
         for (i, t) in m.tables.iter().enumerate() {
             if !is_flow(m, t) { continue }
             let (n, size) = (names::table(m, TableId(i as u32)), self.slot_size(t));
-            text.push_str(&format!("wl_flow {n}; /* capacity {} */\n_Alignas(64) uint8_t {n}_slot[UINT64_C({}) * {size}];\n", t.capacity, slots(t)));
+            text.push_str(&format!("wl_flows {n}; /* capacity {} */\n_Alignas(64) uint8_t {n}_slot[UINT64_C({}) * {size}];\n", t.capacity, slots(t)));
         }
         text
     }
@@ -74,7 +74,7 @@ impl<'m> Gen<'m> {
             if !is_flow(m, t) { continue }
             let n = names::table(m, TableId(i as u32));
             text.push_str(&format!(
-                "wl_state(x)->{n} = (wl_flow){{.slot = wl_state(x)->{n}_slot, .seed = wl_table_seed(core) ^ wl_random(x, UINT64_MAX), .slots = {}, .capacity = {}, .idle = {}, .lru = {}}};\n",
+                "wl_state(x)->{n} = (wl_flows){{.slot = wl_state(x)->{n}_slot, .seed = wl_table_seed(core) ^ wl_random(x, UINT64_MAX), .slots = {}, .capacity = {}, .idle = {}, .lru = {}}};\n",
                 slots(t), t.capacity, if t.idle == 0 { 0 } else { (t.idle >> 20).clamp(1, u32::MAX as u64 / 4) }, t.evict_lru
             ));
         }
@@ -261,7 +261,7 @@ impl<'m> BodyGen<'_, 'm> {
         let t = &self.g.m.tables[table.index()];
         let (words, name) = (self.g.words(t), names::table(self.g.m, table));
         let ahead = matches!(self.owner, Owner::Frame) && self.ahead.is_some_and(|a| std::ptr::eq(a, key));
-        line!(self, "{{ wl_flow *ft_ = &wl_state(x)->{name};\nconst uint32_t now_ = wl_tick(x->core);");
+        line!(self, "{{ wl_flows *ft_ = &wl_state(x)->{name};\nconst uint32_t now_ = wl_tick(x->core);");
         if ahead {
             line!(self, "const uint64_t *k_ = ahead->k, h_ = ahead->h;");
             return;

@@ -61,10 +61,10 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Builds parts in `core->out`; opens a block in which `part_` tells where each begins.
     fn frame_parts(&mut self, parts: &'m [Part]) {
-        line!(self, "{{ wl_part part_[{}];\nwl_begin(x);", parts.len().max(1));
+        line!(self, "{{ wl_piece part_[{}];\nwl_begin(x);", parts.len().max(1));
         for (i, p) in parts.iter().enumerate() {
             let header = p.unit.map_or("NULL".into(), |u| self.g.part_header(u));
-            line!(self, "part_[{i}] = (wl_part){{(uint32_t)(x->core->out.p - x->core->out.start), {header}}};");
+            line!(self, "part_[{i}] = (wl_piece){{(uint32_t)(x->core->out.p - x->core->out.start), {header}}};");
             self.block(&p.body);
             self.check(true);
         }
