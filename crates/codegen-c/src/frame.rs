@@ -8,6 +8,7 @@ use crate::expr::{At, Inst, Scope};
 use crate::gen::Gen;
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
+use wireloom_ir::frame::{field_size, fixed_offset, leads_to, step};
 use wireloom_ir::*;
 
 /// Where a field of a header begins.
@@ -244,7 +245,7 @@ impl Gen<'_> {
         let always = text_always != text;
         text = text_always;
         text.push_str(if always { "" } else { "break;\n" });
-        let least = header.body.iter().map(|f| min_size(m, &header.fields[f.index()])).sum::<u32>();
+        let least = header.body.iter().map(|f| step(m, &header.fields[f.index()])).sum::<u32>();
         text.push_str(&format!("const uint8_t *h = v->p + at;\nuint32_t left = v->end - at, size = {least};\n(void)h;\n"));
         let place = field.place.0;
         text.push_str(&format!("if (WL_UNLIKELY(left < {least})) {{ wl_header_fault(x, WL_F_TRUNCATED, {place}); break; }}\n"));
@@ -342,45 +343,6 @@ impl Gen<'_> {
     }
 }
 
-/// Whether header `from` can be followed, directly or not, by `to`.
-pub(crate) fn leads_to(layers: &[Layer], from: u32, to: u32) -> bool {
-    layers[to as usize].after.iter().filter_map(|a| a.layer).any(|k| k == from || leads_to(layers, from, k))
-}
-
 fn fails(test: &str, kind: u16, place: u32) -> String { format!("if (WL_UNLIKELY(!({test}))) {{ wl_header_fault(x, {kind}, {place}); break; }}\n") }
 
 fn mask(bits: u8) -> u128 { (1u128 << bits) - 1 }
-
-/// Bytes by which a field moves the position; of bit fields only the last one of a group does.
-fn step(m: &Module, f: &Field) -> u32 {
-    match &f.kind {
-        FieldKind::UInt { bytes, advance, .. } => if *advance { u32::from(*bytes) } else { 0 },
-        _ => field_size(m, f).unwrap_or(0),
-    }
-}
-
-fn min_size(m: &Module, f: &Field) -> u32 { step(m, f) }
-
-/// Bytes that a field takes, if that is always the same.
-pub(crate) fn field_size(m: &Module, f: &Field) -> Option<u32> {
-    Some(match &f.kind {
-        FieldKind::UInt { bytes, .. } => u32::from(*bytes),
-        FieldKind::Bytes { extent: Extent::Length(e), .. } => match &*e.kind { ExprKind::Int(n) => u32::try_from(*n).ok()?, _ => return None },
-        FieldKind::Literal { values } => values.first().map_or(0, |v| v.len() as u32),
-        FieldKind::Unit { unit, .. } => m.unit(*unit).body.iter().map(|f| { let f = &m.unit(*unit).fields[f.index()]; field_size(m, f).map(|_| step(m, f)) }).sum::<Option<u32>>()?,
-        FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => 0,
-        _ => return None,
-    })
-}
-
-/// Offset of a field that only fields of fixed size precede.
-pub(crate) fn fixed_offset(m: &Module, u: UnitId, field: FieldId) -> Option<u32> {
-    let mut at = 0;
-    for f in &m.unit(u).body {
-        if *f == field { return Some(at) }
-        let f = &m.unit(u).fields[f.index()];
-        field_size(m, f)?;
-        at += step(m, f);
-    }
-    None
-}

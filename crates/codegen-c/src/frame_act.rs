@@ -3,10 +3,11 @@
 
 use crate::body::BodyGen;
 use crate::expr::may_fault;
-use crate::frame::{field_size, fixed_offset, leads_to, Offset};
+use crate::frame::Offset;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
+use wireloom_ir::frame::{field_size, fixed_offset, leads_to};
 use wireloom_ir::*;
 
 impl<'m> BodyGen<'_, 'm> {

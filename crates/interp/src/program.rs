@@ -7,13 +7,14 @@
 use crate::eval::Stop;
 use crate::exec::activation::{Activation, Collected, CoreData, Suspended};
 use crate::exec::flatten::{self, Code};
+use crate::exec::frame::Frame;
 use crate::exec::tables::{Limits, Table};
 use crate::exec::{self, Flow};
 use crate::grammar::view::{self, Extra};
 use crate::grammar::{Answer, Grammar, View};
 use crate::value::{fixed_size, MsgRef, Value};
 use crate::INTERNAL;
-use std::cell::RefCell;
+use std::cell::{RefCell, UnsafeCell};
 use std::ffi::c_void;
 use std::os::raw::c_int;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -33,6 +34,8 @@ pub struct Inner {
     /// All that was made for cores and shared memories: freed with the program.
     cores: Mutex<Vec<*mut RefCell<CoreData>>>,
     tables: Mutex<Vec<*mut Tables>>,
+    /// Handed to the runtime, which sets `transmit` before any frame comes.
+    packets: UnsafeCell<wl_packets>,
 }
 
 impl Drop for Inner {
@@ -69,6 +72,12 @@ impl InterpProgram {
         &self.table
     }
 
+    /// The functions of its frame ports; null if it has none. Valid as long as `self`.
+    pub fn packets(&self) -> *mut wl_packets {
+        let frames = self.module().ports.iter().any(|p| matches!(p.kind, desc::PortKind::Frames { .. }));
+        if frames { self.inner.packets.get() } else { std::ptr::null_mut() }
+    }
+
     pub fn grammar(&self) -> &Grammar {
         &self.inner.grammar
     }
@@ -86,7 +95,8 @@ pub fn program(module: Arc<Module>) -> InterpProgram {
     let on_fault = module.protocols.iter().map(|p| p.on_fault.as_ref().map(|b| flatten::body(&module, b))).collect();
     let grammar = Grammar::new(module.clone());
     let units: Vec<wl_unit> = (0..module.units.len()).map(|u| unit_entry(&grammar, UnitId(u as u32))).collect();
-    let inner = Box::new(Inner { grammar, handlers, on_fault, cores: Mutex::default(), tables: Mutex::default() });
+    let inner = Box::new(Inner { grammar, handlers, on_fault, cores: Mutex::default(), tables: Mutex::default(),
+        packets: UnsafeCell::new(wl_packets { batch: Some(batch), steer: None, transmit: None }) });
     let table = wl_program {
         abi: WL_ABI,
         units: units.len() as u32,
@@ -274,6 +284,75 @@ unsafe fn activation<'a>(inner: &'a Inner, core: *mut wl_core, task: *mut wl_tas
         own: Default::default(),
         seen: Default::default(),
         collect: None,
+        frame: Default::default(),
+        // SAFETY: set by the runtime before any frame comes.
+        transmit: unsafe { (*inner.packets.get()).transmit },
+    }
+}
+
+// ---- frames ----
+
+unsafe extern "C" fn batch(this: *mut c_void, core: *mut wl_core, handler: u32, frames: *mut wl_frame, n: u32) {
+    for i in 0..n as usize {
+        guarded((), || {
+            // SAFETY: as for run; the runtime gives n frames of its own buffers.
+            unsafe { one_frame(inner(this), core, handler, &mut *frames.add(i)) }
+        });
+    }
+}
+
+/// Runs a handler for one frame.
+///
+/// # Safety
+/// As for [`activation`]; the frame lies in a buffer with the rooms that it says.
+unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_frame) {
+    let m = &inner.grammar.module;
+    let (Some(h), Some(body)) = (m.handlers.get(handler as usize), inner.handlers.get(handler as usize)) else { return };
+    let On::Frame { unit, .. } = h.on else { return };
+    // SAFETY: by contract.
+    let tell = |kind: u16, place: u32| unsafe {
+        if let Some(count) = (*(*core).host).fault { count(core, u32::from(kind), place) }
+    };
+    // SAFETY: n bytes are there.
+    let bytes = unsafe { input(f.p, f.n) }.to_vec();
+    let (rooms, frame) = ((f.head, f.tail, f.n), Frame::open(m, unit, f, bytes, &mut |k, p| tell(k.0, p.0)));
+    // SAFETY: by contract.
+    let act = unsafe { activation(inner, core, std::ptr::null_mut()) };
+    *act.frame.borrow_mut() = Some(frame);
+    let mut locals = exec::fresh_locals(m, &h.body, body.locals);
+    if let Some(l) = locals.first_mut() { *l = Value::Msg(MsgRef::Frame(unit)) }
+    let end = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new());
+    if let Err(stop) = end {
+        let (kind, place) = fault_of(stop);
+        tell(kind.0, place.0);
+        // SAFETY: by contract.
+        unsafe { on_frame_fault(inner, core, kind, place) };
+    }
+    let Some(frame) = act.frame.take() else { return };
+    let Some((port, instance)) = frame.out else { return };
+    f.out = port << 16 | (instance & 0xffff);
+    // Where its first byte is now: before the old one by what was taken of the headroom.
+    f.head = frame.head as u32;
+    // SAFETY: the frame has shrunk or stayed within the rooms around it.
+    unsafe {
+        f.p = f.p.offset(f.head as isize - rooms.0 as isize);
+        std::ptr::copy_nonoverlapping(frame.bytes.as_ptr(), f.p, frame.bytes.len());
+    }
+    f.n = frame.bytes.len() as u32;
+    f.tail = (rooms.0 + rooms.2 + rooms.1) - (f.head + f.n);
+}
+
+/// # Safety
+/// As for [`activation`].
+unsafe fn on_frame_fault(inner: &Inner, core: *mut wl_core, kind: FaultKind, place: PlaceId) {
+    let m = &inner.grammar.module;
+    let Some((n, h)) = m.handlers.iter().enumerate().find(|(_, h)| h.on == On::Fault) else { return };
+    // SAFETY: by contract.
+    let act = unsafe { activation(inner, core, std::ptr::null_mut()) };
+    let mut locals = exec::fresh_locals(m, &h.body, inner.handlers[n].locals);
+    for (l, v) in locals.iter_mut().zip([u128::from(kind.0), u128::from(place.0)]) { *l = Value::Int(v) }
+    if let Err(Stop::Internal(why)) = exec::run(&act.env(), &inner.handlers[n], &mut locals, &mut 0, &mut Vec::new()) {
+        crate::note_internal(&why);
     }
 }
 
@@ -316,14 +395,18 @@ unsafe extern "C" fn run(this: *mut c_void, task: *mut wl_task) -> c_int {
     })
 }
 
-fn fail(task: &mut wl_task, stop: Stop) -> c_int {
-    let (kind, place) = match stop {
+fn fault_of(stop: Stop) -> (FaultKind, PlaceId) {
+    match stop {
         Stop::Fault { kind, place } => (kind, place),
         Stop::Internal(why) => {
             crate::note_internal(&why);
             (INTERNAL, PlaceId(0))
         }
-    };
+    }
+}
+
+fn fail(task: &mut wl_task, stop: Stop) -> c_int {
+    let (kind, place) = fault_of(stop);
     task.fault = kind.0;
     task.place = place.0;
     WL_T_FAULT
@@ -341,7 +424,7 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
     };
     match h.on {
         On::Message { protocol, .. } => set(0, Value::Msg(MsgRef::Request(m.protocols[protocol.index()].request))),
-        On::Frame { .. } => todo!("frames"),
+        On::Frame { unit, .. } => set(0, Value::Msg(MsgRef::Frame(unit))),
         On::Opened(_) | On::Closed(_) => {
             // SAFETY: null or the connection of the task.
             let instance = unsafe { task.conn.as_ref() }.map_or(0, |c| c.instance);

@@ -18,6 +18,8 @@ pub enum MsgRef {
     Request(UnitId),
     /// Reply n of the task.
     Part(u32, UnitId),
+    /// The frame at hand.
+    Frame(UnitId),
     /// Parsed from bytes by the program itself (`Parse`), entry n of the activation's own messages.
     Own(u32),
 }
@@ -235,5 +237,32 @@ pub fn canonical(m: &Module, ty: TyId, v: &Value, delimited: bool, out: &mut Vec
             }
         }
         _ => {}
+    }
+}
+
+/// The value whose delimited canonical form this is. Missing bytes are zero.
+pub fn from_canonical(m: &Module, ty: TyId, b: &mut &[u8]) -> Value {
+    fn take<'a>(b: &mut &'a [u8], n: usize) -> &'a [u8] {
+        let (a, rest) = b.split_at(n.min(b.len()));
+        *b = rest;
+        a
+    }
+    let number = |b: &mut &[u8], n: usize| take(b, n).iter().rev().fold(0u128, |a, b| a << 8 | u128::from(*b));
+    match m.ty(ty) {
+        Ty::Bool => Value::Bool(number(b, 1) != 0),
+        Ty::UInt(bits) | Ty::Int(bits) => Value::Int(number(b, (*bits as usize).div_ceil(8).min(16))),
+        Ty::Bytes(_) => { let n = number(b, 4) as usize; Value::bytes(take(b, n)) }
+        Ty::Ip => { let mut ip = [0; 16]; let a = take(b, 16); ip[..a.len()].copy_from_slice(a); Value::Ip(ip) }
+        Ty::Endpoint => {
+            let mut e = Endpoint::default();
+            let a = take(b, 16);
+            e.ip[..a.len()].copy_from_slice(a);
+            e.port = take(b, 2).iter().fold(0, |a, b| a << 8 | u16::from(*b));
+            Value::Endpoint(e)
+        }
+        Ty::Option(t) => if number(b, 1) != 0 { Value::some(from_canonical(m, *t, b)) } else { Value::NONE },
+        Ty::List(t, _) => { let n = number(b, 4); Value::List((0..n).map_while(|_| (!b.is_empty()).then(|| from_canonical(m, *t, b))).collect()) }
+        Ty::Record(_) | Ty::Tuple(_) => Value::Record(member_types(m, ty).into_iter().map(|t| from_canonical(m, t, b)).collect()),
+        Ty::Unit | Ty::Msg(_) => Value::zero(m, ty),
     }
 }

@@ -14,6 +14,7 @@ mod body;
 mod unit;
 pub mod verify;
 pub mod explain;
+pub mod frame;
 pub mod grammar;
 pub mod graph;
 pub mod layout;

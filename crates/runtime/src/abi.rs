@@ -357,6 +357,40 @@ pub struct wl_merge {
 /// Type of the symbol `wireloom_merges`.
 pub type MergesFn = unsafe extern "C" fn(*mut u32) -> *const wl_merge;
 
+pub const WL_HEADROOM: u32 = 256;
+pub const WL_TAILROOM: u32 = 256;
+/// `wl_frame.out`: the frame leaves through no port.
+pub const WL_GONE: u32 = u32::MAX;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct wl_frame {
+    pub p: *mut u8,
+    pub n: u32,
+    pub head: u32,
+    pub tail: u32,
+    pub port: u16,
+    pub instance: u16,
+    pub time: u64,
+    pub wire: u32,
+    pub out: u32,
+}
+
+pub type BatchFn = unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *mut wl_frame, u32);
+pub type SteerFn = unsafe extern "C" fn(*mut c_void, u32, *const u8, u32) -> u32;
+pub type TransmitFn = unsafe extern "C" fn(*mut wl_core, u32, u32, *const u8, u32);
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct wl_packets {
+    pub batch: Option<BatchFn>,
+    pub steer: Option<SteerFn>,
+    pub transmit: Option<TransmitFn>,
+}
+
+/// Type of the symbol `wireloom_packets`.
+pub type PacketsFn = unsafe extern "C" fn() -> *mut wl_packets;
+
 #[cfg(test)]
 #[path = "abi_test.rs"]
 mod tests;

@@ -4,13 +4,14 @@
 //! `fault_reply` returns: that is the contract of `wireloom.h`. Messages are copied out once per activation.
 
 use super::flatten::Op;
+use super::frame::{self, Frame};
 use super::outgoing::{self, Bytes, Ready};
 use super::tables::Table;
 use crate::eval::{internal, Env, Res, Stop};
 use crate::grammar::tree::Node;
 use crate::grammar::view::{Extra, FIXED};
 use crate::grammar::{self, Grammar, PC_DONE};
-use crate::value::{canonical, fixed_size, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value};
+use crate::value::{canonical, from_canonical, fixed_size, get_fixed, int_type, put_fixed, signed, Endpoint, MsgRef, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -69,6 +70,10 @@ pub struct Activation<'a> {
     pub own: RefCell<Vec<Rc<Message>>>,
     pub seen: RefCell<HashMap<MsgRef, Rc<Message>>>,
     pub collect: Option<&'a RefCell<Collected>>,
+    /// The frame that a handler of frames is about.
+    pub frame: RefCell<Option<Frame>>,
+    /// How frames are handed out.
+    pub transmit: Option<TransmitFn>,
 }
 
 /// A connect or listen port.
@@ -266,18 +271,21 @@ impl<'a> Activation<'a> {
                 None => (unsafe { self.request.as_ref() }.copied()?, u, WL_TAIL_NONE),
             },
             MsgRef::Part(n, u) => (self.raw_part(n as u128)?, u, if n == 0 { WL_TAIL_REP } else { WL_TAIL_NONE }),
-            MsgRef::Absent | MsgRef::Own(_) => return None,
+            MsgRef::Absent | MsgRef::Own(_) | MsgRef::Frame(_) => return None,
         };
         (!msg.view.is_null() && msg.status == WL_S_OK).then_some((msg, unit, tail))
     }
 
     pub fn has_msg(&self, r: MsgRef) -> bool {
-        matches!(r, MsgRef::Own(_)) || self.raw(r).is_some()
+        matches!(r, MsgRef::Own(_) | MsgRef::Frame(_)) || self.raw(r).is_some()
     }
 
     pub fn message(&self, r: MsgRef) -> Res<Rc<Message>> {
         if let MsgRef::Own(n) = r {
             return self.own.borrow().get(n as usize).cloned().map_or_else(|| internal("no such parsed message"), Ok);
+        }
+        if let MsgRef::Frame(_) = r {
+            return self.with_frame(|f| f.message(self.module()));
         }
         if let Some(m) = self.seen.borrow().get(&r) {
             return Ok(m.clone());
@@ -317,6 +325,22 @@ impl<'a> Activation<'a> {
         let mut own = self.own.borrow_mut();
         own.push(Rc::new(Message { unit, node, tail: WL_TAIL_NONE, base: std::ptr::null(), bytes }));
         Some(MsgRef::Own(own.len() as u32 - 1))
+    }
+
+    /// The frame at hand.
+    pub fn with_frame<T>(&self, f: impl FnOnce(&mut Frame) -> T) -> Res<T> {
+        match self.frame.borrow_mut().as_mut() {
+            Some(frame) => Ok(f(frame)),
+            None => internal("no frame at hand"),
+        }
+    }
+
+    /// Hands out a frame of these bytes.
+    pub fn transmit(&self, port: PortId, instance: u32, bytes: &[u8]) {
+        if let Some(f) = self.transmit {
+            // SAFETY: the runtime's function; it copies the bytes.
+            unsafe { f(self.core, port.0, instance, bytes.as_ptr(), bytes.len() as u32) }
+        }
     }
 
     // ---- sending ----
@@ -467,6 +491,18 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             locals[dst.index()] = Value::Int(t.len(a.now()) as u128);
             a.done(*table, t);
         }
+        StmtKind::TableNext { table, cursor, key, value, more } => {
+            let at = locals[cursor.index()].as_int().unwrap_or(0) as usize;
+            let mut t = a.table(*table)?;
+            let found = t.nth(at, a.now());
+            a.done(*table, t);
+            locals[cursor.index()] = Value::Int(at as u128 + 1);
+            locals[more.index()] = Value::Bool(found.is_some());
+            if let Some((k, v)) = found {
+                locals[key.index()] = from_canonical(env.module, env.module.tables[table.index()].key, &mut k.as_slice());
+                locals[value.index()] = v;
+            }
+        }
         StmtKind::Close => {
             if let Some(c) = a.collect {
                 c.borrow_mut().flags |= WL_R_CLOSE;
@@ -537,6 +573,8 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             locals[dst.index()] = Value::bytes(ready.bytes.as_slice());
             Ok(())
         }
+        Op::Frame(act) => frame::act(env, a, act, locals),
+        Op::SendFrame { port, index, parts } => frame::send_frame(env, a, *port, index, parts, locals),
         Op::Update { table, key, entry, body, place, nested } => {
             let key = a.key(&Env { locals, ..*env }, key)?;
             let zero = Value::zero(env.module, env.module.tables[table.index()].value);

@@ -1,6 +1,7 @@
 //! Lowers structured bodies to flat code with jumps, so that a handler suspended at an `Await` is a number (where to go
 //! on) and its locals.
 
+use super::frame::Act;
 use wireloom_ir::*;
 
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub enum Op {
     Reply { msg: Out, close: bool },
     Send { port: PortId, index: Expr, msg: Out },
     Render { msg: Out, dst: LocalId },
+    Frame(Act),
+    SendFrame { port: PortId, index: Expr, parts: Vec<(Option<UnitId>, Code)> },
     /// Names a reply.
     Bind { dst: LocalId, part: Expr, unit: UnitId },
 }
@@ -135,6 +138,18 @@ impl Flattener<'_> {
                 let msg = self.out(msg);
                 self.emit(Op::Render { msg, dst: *dst });
             }
+            StmtKind::Frame { act, .. } => {
+                let act = match act {
+                    FrameAct::Insert { before, parts, place, .. } => Act::Insert { before: *before, parts: self.parts(parts), place: *place },
+                    FrameAct::Payload { layer, body, place, .. } => Act::Payload { layer: *layer, body: self.inner(body), place: *place },
+                    plain => Act::Plain(plain.clone()),
+                };
+                self.emit(Op::Frame(act));
+            }
+            StmtKind::SendFrame { port, index, parts, .. } => {
+                let parts = self.parts(parts);
+                self.emit(Op::SendFrame { port: *port, index: index.clone(), parts });
+            }
             StmtKind::BindPart { dst, part } => match self.locals.get(dst.index()).map(|l| self.m.ty(l.ty)) {
                 Some(Ty::Msg(unit)) => {
                     let unit = *unit;
@@ -218,6 +233,10 @@ impl Flattener<'_> {
         f.block(b);
         self.code.locals = self.code.locals.max(f.code.locals);
         f.code
+    }
+
+    fn parts(&mut self, parts: &[Part]) -> Vec<(Option<UnitId>, Code)> {
+        parts.iter().map(|p| (p.unit, self.inner(&p.body))).collect()
     }
 
     fn out(&mut self, msg: &Outgoing) -> Out {

@@ -3,6 +3,7 @@
 
 pub mod activation;
 pub mod flatten;
+pub mod frame;
 pub mod outgoing;
 pub mod tables;
 

@@ -157,6 +157,13 @@ impl Table {
         true
     }
 
+    /// The n-th entry in the order of their last change, with its key.
+    pub fn nth(&mut self, n: usize, now: u64) -> Option<(Vec<u8>, Value)> {
+        self.expire(now, usize::MAX);
+        let key = self.order.values().nth(n)?;
+        Some((key.clone(), self.entries.get(key)?.value.clone()))
+    }
+
     pub fn remove(&mut self, key: &[u8], now: u64) -> bool {
         self.seek(key, now) && self.take(key)
     }
