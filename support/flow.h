@@ -149,6 +149,8 @@ static inline uint64_t wl_flow_len(wl_flows *t, const unsigned size, uint32_t ti
     if (t->idle) wl_flow_expire(t, 0, t->slots, size, tick);
     return t->used;
 }
+/* Bits that are set: the length of a prefix's mask. */
+static inline uint32_t wl_ones(const uint64_t *w, unsigned n) { uint32_t k = 0; for (unsigned i = 0; i < n; i++) k += (uint32_t)__builtin_popcountll(w[i]); return k; }
 /* The next taken slot from *cursor on, which moves behind it; NULL: that was all. */
 static inline wl_slot *wl_flow_next(wl_flows *t, uint64_t *cursor, const unsigned size, uint32_t tick) {
     while (*cursor < t->slots) {
@@ -158,8 +160,8 @@ static inline wl_slot *wl_flow_next(wl_flows *t, uint64_t *cursor, const unsigne
     return NULL;
 }
 /* Adds a batch's counts to the statistics that all cores share. */
-static inline void wl_flow_flush(wl_flows *t, wl_table_stats *to) {
-    uint64_t *from = (uint64_t *)(void *)&t->stats, *all = (uint64_t *)(void *)to;
+static inline void wl_stats_flush(wl_table_stats *since, wl_table_stats *to) {
+    uint64_t *from = (uint64_t *)(void *)since, *all = (uint64_t *)(void *)to;
     for (unsigned i = 0; i < sizeof(wl_table_stats) / 8; i++) if (from[i]) { __atomic_fetch_add(&all[i], from[i], __ATOMIC_RELAXED); from[i] = 0; }
 }
 #endif

@@ -88,13 +88,13 @@ impl<'m> Gen<'m> {
             if !is_flow(m, t) { continue }
             let (n, size) = (names::table(m, TableId(i as u32)), self.slot_size(t));
             let sweep = if t.idle > 0 { format!("wl_flow_sweep(&wl_state(x)->{n}, {size}, wl_tick(core));\n") } else { String::new() };
-            text.push_str(&format!("{sweep}wl_flow_flush(&wl_state(x)->{n}, &wl_shared(x)->stats[{i}]);\n"));
+            text.push_str(&format!("{sweep}wl_stats_flush(&wl_state(x)->{n}.stats, &wl_shared(x)->stats[{i}]);\n"));
         }
-        text
+        text + &self.keyed_at_batch_end()
     }
 
     /// Defines the function that packs a key into words; answers its name.
-    fn packer(&mut self, ty: TyId) -> String {
+    pub fn packer(&mut self, ty: TyId) -> String {
         let c = self.cty(ty);
         let name = format!("pack_{}", mangle(&c));
         if self.first(&name) {
@@ -126,7 +126,7 @@ impl<'m> Gen<'m> {
     }
 
     /// Defines the function that unpacks a key; answers its name.
-    fn unpacker(&mut self, ty: TyId) -> String {
+    pub fn unpacker(&mut self, ty: TyId) -> String {
         let c = self.cty(ty);
         let name = format!("unpack_{}", mangle(&c));
         if self.first(&name) {

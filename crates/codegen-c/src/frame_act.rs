@@ -183,7 +183,7 @@ impl<'m> Gen<'m> {
         if !self.has_frames() { return String::new() }
         let layers: Vec<String> = self.frames.slot_layers.iter().map(u32::to_string).collect();
         format!(
-            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n\
+            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n#include \"wild.h\"\n#include \"sketch.h\"\n\
              /* The layer of each pair of slots. */\nstatic const uint8_t wl_slot_layer[] = {{{}}};\n\
              static wl_packets packets;\n\
              /* A header that is there but wrong: counted, and left out. */\n\

@@ -12,6 +12,7 @@ mod flow;
 mod frame;
 mod frame_act;
 mod gen;
+mod keyed;
 mod merge;
 mod message;
 mod names;
@@ -31,6 +32,8 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("scan.h", include_str!("../../../support/scan.h")),
     ("base.h", include_str!("../../../support/base.h")),
     ("builtin.h", include_str!("../../../support/builtin.h")),
+    ("wild.h", include_str!("../../../support/wild.h")),
+    ("sketch.h", include_str!("../../../support/sketch.h")),
     ("flow.h", include_str!("../../../support/flow.h")),
     ("frame.h", include_str!("../../../support/frame.h")),
     ("merge.h", include_str!("../../../support/merge.h")),

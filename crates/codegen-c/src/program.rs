@@ -30,7 +30,7 @@ impl<'m> Gen<'m> {
         if !m.counters.is_empty() { text.push_str(&format!("uint64_t counter[{}];\n", m.counters.len())) }
         for (i, s) in m.states.iter().enumerate() { text.push_str(&format!("{} s_{};\n", self.stored(s.ty), names::state(m, StateId(i as u32)))) }
         let scratch = self.scratch();
-        let flows = self.flow_members();
+        let flows = self.flow_members() + &self.keyed_members();
         text.push_str(&format!("uint8_t scratch[{scratch}];\n{flows}}} app_state;\n"));
         if !m.sessions.is_empty() {
             text.push_str("/* Of one client connection. */\ntypedef struct app_session {\n");
@@ -280,6 +280,7 @@ impl<'m> Gen<'m> {
             init.push_str(&(self.store(s.ty, &at, &text) + "\n"));
         }
         init.push_str(&self.flow_init());
+        init.push_str(&self.keyed_init());
         let (shared_size, shared_init) = self.shared_init();
         let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n(void)x;\n";

@@ -41,7 +41,7 @@ impl Gen<'_> {
         if m.tables.is_empty() { return }
         let mut text = format!("/* Of all cores. Statistics come first. */\ntypedef struct app_shared {{\nwl_table_stats stats[{}];\n", m.tables.len());
         for (i, t) in m.tables.iter().enumerate() {
-            if crate::flow::is_flow(m, t) { continue }
+            if crate::flow::is_flow(m, t) || crate::keyed::is_keyed(t) { continue }
             let g = geometry(m, t);
             text.push_str(&format!(
                 "struct {{\nwl_table t;\n_Alignas(64) wl_stripe stripe[{}];\nuint32_t bucket[{}];\n_Alignas(8) uint8_t entry[UINT64_C({})];\nuint8_t block[UINT64_C({})];\n}} {}; /* capacity {} */\n",
@@ -58,7 +58,7 @@ impl Gen<'_> {
         if m.tables.is_empty() { return ("0".into(), String::new()) }
         let mut text = String::from("app_shared *s = shared;\n");
         for (i, t) in m.tables.iter().enumerate() {
-            if crate::flow::is_flow(m, t) { continue }
+            if crate::flow::is_flow(m, t) || crate::keyed::is_keyed(t) { continue }
             let (g, n) = (geometry(m, t), names::table(m, TableId(i as u32)));
             text.push_str(&format!(
                 "s->{n}.t = (wl_table){{\n.stats = &s->stats[{i}], .stripe = s->{n}.stripe, .bucket = s->{n}.bucket, .entry = s->{n}.entry, .block = s->{n}.block,\n\
@@ -138,6 +138,7 @@ impl<'m> BodyGen<'_, 'm> {
         let m = self.g.m;
         let (StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
             | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. }) = s else { return };
+        if crate::keyed::is_keyed(&m.tables[table.index()]) { return self.keyed(*table, s) }
         if crate::flow::is_flow(m, &m.tables[table.index()]) { return self.flow(s) }
         match s {
             StmtKind::TableGet { table, key, dst } => {

@@ -1,0 +1,209 @@
+//! Tables of one core that are not exact: wildcard and prefix (support/wild.h), array, Bloom filter, count-min (support/sketch.h).
+
+use crate::body::BodyGen;
+use crate::expr::may_fault;
+use crate::flow::packed;
+use crate::gen::Gen;
+use crate::names;
+use crate::parser::line;
+use wireloom_ir::*;
+
+pub(crate) fn is_keyed(t: &Table) -> bool { t.kind != TableKind::Exact }
+
+/// 32-bit words of a wildcard table's keys.
+fn words32(m: &Module, t: &Table) -> u64 { packed(m, t.key).unwrap_or(4).div_ceil(4) }
+
+impl Gen<'_> {
+    /// Members of the per-core state.
+    pub fn keyed_members(&mut self) -> String {
+        let m = self.m;
+        let mut text = String::new();
+        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(t)) {
+            let (n, value, cap) = (names::table(m, TableId(i as u32)), self.stored(t.value), t.capacity);
+            text.push_str(&match t.kind {
+                TableKind::Wildcard | TableKind::Lpm =>
+                    format!("wl_wild {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_WILD_WORDS({}, {cap})];\n{value} {n}_value[{cap}];\n", words32(m, t)),
+                TableKind::Array => format!("{value} {n}[{cap}];\n"),
+                TableKind::Bloom => format!("wl_sketch {n}; /* capacity {cap} */\nuint64_t {n}_words[WL_BLOOM_BITS({cap}) / 64];\n"),
+                TableKind::CountMin => format!("wl_sketch {n}; /* capacity {cap} */\nuint64_t {n}_words[WL_CMS_ROWS * UINT64_C({})];\n", cms_width(t)),
+                TableKind::Exact => String::new(),
+            });
+        }
+        text
+    }
+
+    pub fn keyed_init(&mut self) -> String {
+        let m = self.m;
+        let mut text = String::new();
+        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(t)) {
+            let (n, cap) = (names::table(m, TableId(i as u32)), t.capacity);
+            let seed = "wl_table_seed(core) ^ wl_random(x, UINT64_MAX)";
+            text.push_str(&match t.kind {
+                TableKind::Wildcard | TableKind::Lpm => format!("wl_wild_init(&wl_state(x)->{n}, wl_state(x)->{n}_memory, {}, {cap});\n", words32(m, t)),
+                TableKind::Bloom => format!("wl_state(x)->{n} = (wl_sketch){{.words = wl_state(x)->{n}_words, .places = WL_BLOOM_BITS({cap}), .seed = {seed}}};\n"),
+                TableKind::CountMin => format!("wl_state(x)->{n} = (wl_sketch){{.words = wl_state(x)->{n}_words, .places = UINT64_C({}), .seed = {seed}}};\n", cms_width(t)),
+                TableKind::Array | TableKind::Exact => String::new(),
+            });
+        }
+        text
+    }
+
+    pub fn keyed_at_batch_end(&self) -> String {
+        let m = self.m;
+        let with_stats = |t: &Table| is_keyed(t) && t.kind != TableKind::Array;
+        m.tables.iter().enumerate().filter(|(_, t)| with_stats(t)).map(|(i, _)| {
+            let n = names::table(m, TableId(i as u32));
+            format!("wl_stats_flush(&wl_state(x)->{n}.stats, &wl_shared(x)->stats[{i}]);\n")
+        }).collect()
+    }
+}
+
+/// Counters of a row: twice the keys it is meant for.
+fn cms_width(t: &Table) -> u64 { (2 * t.capacity).next_power_of_two() }
+
+impl<'m> BodyGen<'_, 'm> {
+    /// Packs a key or mask into the words `name`.
+    fn words(&mut self, t: &Table, e: &Expr, name: &str) {
+        let (pack, c, text) = (self.g.packer(t.key), self.g.cty(t.key), self.expr(e));
+        line!(self, "{c} {name}v_ = {text};");
+        self.check(may_fault(e));
+        line!(self, "uint64_t {name}[{}];\n{pack}({name}, {name}v_);", self.g.words(t));
+    }
+
+    pub fn keyed(&mut self, id: TableId, s: &'m StmtKind) {
+        let t = &self.g.m.tables[id.index()];
+        let n = format!("wl_state(x)->{}", names::table(self.g.m, id));
+        match t.kind {
+            TableKind::Wildcard | TableKind::Lpm => self.masked(t, &n, s),
+            TableKind::Array => self.array(t, &n, s),
+            TableKind::Bloom | TableKind::CountMin => self.sketch(t, &n, s),
+            TableKind::Exact => {}
+        }
+    }
+
+    fn masked(&mut self, t: &'m Table, n: &str, s: &'m StmtKind) {
+        let words = words32(self.g.m, t);
+        let value = format!("{n}_value[e_]");
+        match s {
+            StmtKind::TableGet { key, dst, .. } => {
+                let (dst, load) = (self.name(*dst), self.g.load(t.value, &value));
+                line!(self, "{{");
+                self.words(t, key, "k_");
+                line!(self, "uint32_t e_ = wl_wild_find(&{n}, (const uint32_t *)(const void *)k_, {words});\n{dst}.has = e_ != UINT32_MAX;");
+                line!(self, "if ({dst}.has) {{ {dst}.v = {load}; {n}.stats.hits++; }} else {n}.stats.misses++;\n}}");
+            }
+            StmtKind::TableInsert { key, mask, priority, value: v, place, .. } => {
+                let (c, text, prio) = (self.g.cty(t.value), self.expr(v), self.expr(priority));
+                line!(self, "{{ {c} val_ = {text};\nuint32_t prio_ = {prio};\n(void)prio_;");
+                self.check(may_fault(v) || may_fault(priority));
+                self.words(t, key, "k_");
+                self.words(t, mask, "m_");
+                let prio = if t.kind == TableKind::Lpm { format!("wl_ones(m_, {})", self.g.words(t)) } else { "prio_".into() };
+                let leave = self.leave_fault();
+                line!(self, "uint32_t e_ = wl_wild_insert(&{n}, (const uint32_t *)(const void *)k_, (const uint32_t *)(const void *)m_, {prio});");
+                line!(self, "if (WL_UNLIKELY(e_ == UINT32_MAX)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }}", place.0);
+                let store = self.g.store(t.value, &value, "val_");
+                line!(self, "{store}\n}}");
+            }
+            StmtKind::TableDelete { key, mask, priority, dst, .. } => {
+                let prio = self.expr(priority);
+                line!(self, "{{ uint32_t prio_ = {prio};\n(void)prio_;");
+                self.words(t, key, "k_");
+                self.words(t, mask, "m_");
+                let prio = if t.kind == TableKind::Lpm { format!("wl_ones(m_, {})", self.g.words(t)) } else { "prio_".into() };
+                let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
+                line!(self, "{set}wl_wild_delete(&{n}, (const uint32_t *)(const void *)k_, (const uint32_t *)(const void *)m_, {prio}); }}");
+            }
+            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {n}.used;") }
+            StmtKind::TableNext { cursor, key, value: v, more, .. } => {
+                let (unpack, load, all) = (self.g.unpacker(t.key), self.g.load(t.value, &value), self.g.words(t));
+                let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
+                line!(self, "{{ uint32_t e_ = wl_wild_next(&{n}, &{cursor});\n{more} = e_ != UINT32_MAX;\nif ({more}) {{ uint64_t k_[{all}] = {{0}};");
+                line!(self, "memcpy(k_, {n}.key + (size_t)e_ * {words}, {words} * 4);\n{key} = {unpack}(k_); {v} = {load}; }} }}");
+            }
+            _ => {}
+        }
+    }
+
+    fn array(&mut self, t: &'m Table, n: &str, s: &'m StmtKind) {
+        let (cap, value) = (t.capacity, format!("{n}[i_]"));
+        let load = self.g.load(t.value, &value);
+        match s {
+            StmtKind::TableGet { key, dst, .. } => {
+                let (text, dst) = (self.expr(key), self.name(*dst));
+                line!(self, "{{ uint64_t i_ = {text};");
+                self.check(may_fault(key));
+                line!(self, "{dst}.has = i_ < {cap};\nif ({dst}.has) {dst}.v = {load};\n}}");
+            }
+            StmtKind::TablePut { key, value: v, place, .. } => {
+                let (c, text, val) = (self.g.cty(t.value), self.expr(key), self.expr(v));
+                line!(self, "{{ uint64_t i_ = {text};\n{c} val_ = {val};");
+                self.check(may_fault(key) || may_fault(v));
+                let (leave, store) = (self.leave_fault(), self.g.store(t.value, &value, "val_"));
+                line!(self, "if (WL_UNLIKELY(i_ >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}\n{store}\n}}", place.0);
+            }
+            StmtKind::TableUpdate { key, entry, body, place, .. } => {
+                let (text, name) = (self.expr(key), self.name(*entry));
+                let i = self.temp("uint64_t");
+                line!(self, "{i} = {text};");
+                self.check(may_fault(key));
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY({i} >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
+                let at = format!("{n}[{i}]");
+                let load = self.g.load(t.value, &at);
+                line!(self, "{name} = {load};");
+                self.block(body);
+                let store = self.g.store(t.value, &at, &name);
+                line!(self, "{store}");
+            }
+            StmtKind::TableRemove { key, dst, .. } => {
+                let text = self.expr(key);
+                let set = dst.map(|d| format!("{} = i_ < {cap};\n", self.name(d))).unwrap_or_default();
+                line!(self, "{{ uint64_t i_ = {text};\n{set}if (i_ < {cap}) memset(&{n}[i_], 0, sizeof {n}[i_]);\n}}");
+            }
+            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {cap};") }
+            StmtKind::TableNext { cursor, key, value: v, more, .. } => {
+                let c = self.g.cty(t.key);
+                let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
+                line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ uint64_t i_ = {cursor}++; {key} = ({c})i_; {v} = {load}; }}");
+            }
+            _ => {}
+        }
+    }
+
+    fn sketch(&mut self, t: &'m Table, n: &str, s: &'m StmtKind) {
+        let hash = format!("const uint64_t h_ = wl_sketch_hash(&{n}, k_, {});", self.g.words(t));
+        let bloom = t.kind == TableKind::Bloom;
+        match s {
+            StmtKind::TableGet { key, dst, .. } => {
+                let dst = self.name(*dst);
+                line!(self, "{{");
+                self.words(t, key, "k_");
+                line!(self, "{hash}\n{dst}.has = true;\n{dst}.v = {}(&{n}, h_);\n}}", if bloom { "wl_bloom_has" } else { "wl_cms_get" });
+            }
+            StmtKind::TablePut { key, .. } if bloom => {
+                line!(self, "{{");
+                self.words(t, key, "k_");
+                line!(self, "{hash}\nwl_bloom_add(&{n}, h_);\n}}");
+            }
+            StmtKind::TablePut { key, value, .. } => {
+                let text = self.expr(value);
+                line!(self, "{{ uint64_t val_ = {text};");
+                self.words(t, key, "k_");
+                line!(self, "{hash}\nwl_cms_raise(&{n}, h_, val_);\n}}");
+            }
+            StmtKind::TableUpdate { key, entry, body, .. } => {
+                let (name, h) = (self.name(*entry), self.temp("uint64_t"));
+                line!(self, "{{");
+                self.words(t, key, "k_");
+                line!(self, "{hash}\n{h} = h_;\n{name} = {}(&{n}, h_);\n}}", if bloom { "wl_bloom_has" } else { "wl_cms_get" });
+                self.block(body);
+                if bloom { line!(self, "if ({name}) wl_bloom_add(&{n}, {h});") } else { line!(self, "wl_cms_raise(&{n}, {h}, {name});") }
+            }
+            StmtKind::TableRemove { dst, .. } => if let Some(d) = dst { let d = self.name(*d); line!(self, "{d} = false;") },
+            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {n}.stats.entries;") }
+            StmtKind::TableNext { more, .. } => { let more = self.name(*more); line!(self, "{more} = false;") }
+            _ => {}
+        }
+    }
+}
