@@ -39,7 +39,7 @@ impl Lower<'_, '_> {
         let value = self.expr_as(e, &m.ty)?;
         let value = self.once(Val::pure(m.ty.clone(), value), e.span);
         let Vk::Pure(x) = value.kind.clone() else { return Err(Reported) };
-        let body = self.edit_body(x, &field, e.span)?;
+        let body = self.edit_body(x, (unit, m.field), &field, e.span)?;
         let path = vec![m.field];
         edits.retain(|old| !matches!((old, &cond), (Edit::Set { field, .. }, None) if *field == path));
         edits.push(Edit::Set { field: path, cond, body });
@@ -47,7 +47,7 @@ impl Lower<'_, '_> {
     }
 
     /// The bytes of a field's extent: its delimiter stays where it is.
-    fn edit_body(&mut self, e: ir::Expr, field: &ir::Field, span: Span) -> R<ir::Block> {
+    fn edit_body(&mut self, e: ir::Expr, at: (ir::UnitId, FieldId), field: &ir::Field, span: Span) -> R<ir::Block> {
         let mut bare = field.clone();
         if let FieldKind::Number { until, .. } = &mut bare.kind { *until = None; }
         if let Some(ranges) = &field.within {
@@ -64,6 +64,7 @@ impl Lower<'_, '_> {
         if let FieldKind::Bytes { extent: ir::Extent::Until(u), .. } = &field.kind {
             if !u.peek { body.truncate(1); }
         }
+        self.blank_edit(at.0, at.1, &mut body);
         Ok(body)
     }
 

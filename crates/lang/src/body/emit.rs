@@ -161,7 +161,7 @@ impl Lower<'_, '_> {
     }
 
     /// Guards what the grammar asks for; refused at once where it is known to be wrong.
-    fn valid(&mut self, ok: ir::Expr, kind: FaultKind, span: Span) -> R<()> {
+    pub fn valid(&mut self, ok: ir::Expr, kind: FaultKind, span: Span) -> R<()> {
         match x::as_bool(&ok) {
             Some(true) => Ok(()),
             Some(false) => Err(self.cx.report(Diagnostic::error("E0433", span, "this value is not valid in this field").label("the receiver would refuse it"))),
@@ -222,7 +222,7 @@ impl Lower<'_, '_> {
     }
 
     fn emit_bytes(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field, span: Span) -> R<()> {
-        let FieldKind::Bytes { min, max, class, extent, .. } = &ir_field.kind else { return Ok(()) };
+        let FieldKind::Bytes { min, max, class, extent, trim, .. } = &ir_field.kind else { return Ok(()) };
         let Some(v) = self.enum_text(fields, f)?.or_else(|| fields.value(f).cloned()) else {
             let default = self.cx.units[fields.unit.index()].defaults.iter().find(|(d, _)| *d == f).map(|(_, v)| v.clone());
             if let Some(value) = default {
@@ -248,7 +248,9 @@ impl Lower<'_, '_> {
         if !self.same_source(&v, ir_field) {
             self.valid_bytes(&v, *min, *max, class.as_ref(), extent, span)?;
         }
+        if let (1.., Some(t)) = (*min, trim) { self.not_blank(&v, t, span)?; }
         self.length_agrees(fields, extent, &v, span)?;
+        if let Some(blank) = self.blank_before(fields.unit, f, &v) { self.emit(span, Emit::Bytes(blank)); }
         self.emit_from(span, Emit::Bytes(v), class.as_ref().unwrap_or(&ir::ByteSet::ALL));
         if let (Extent::Run, Some(c)) = (extent, class) { self.run = Some((*c, None)); }
         if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
@@ -325,10 +327,8 @@ impl Lower<'_, '_> {
         let known = match self.cx.m.types.get(v.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => u64::MAX };
         if known > max { self.valid(x::cmp(BinOp::Le, len, x::u64(max)), FaultKind::TOO_LONG, span)?; }
         if let Some(c) = class {
-            let t = self.cx.lower_ty(&Ty::Bytes(32));
-            let table = ir::Expr::new(t, K::Bytes(c.0.iter().flat_map(|w| w.to_le_bytes()).collect()));
             let digits = matches!(&*v.kind, K::Builtin(Builtin::TextU64, _)) && (b'0'..=b'9').all(|d| c.has(d));
-            if !digits { self.valid(x::builtin(T_BOOL, Builtin::AllIn, vec![v.clone(), table]), FaultKind::CONSTRAINT, span)?; }
+            if !digits { let ok = self.all_in(v, c); self.valid(ok, FaultKind::CONSTRAINT, span)?; }
         }
         if let Extent::Until(u) = extent {
             for d in &u.delimiters {

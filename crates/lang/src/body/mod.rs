@@ -4,6 +4,7 @@
 pub mod addresses;
 pub mod align;
 pub mod assign;
+pub mod blanks;
 pub mod builtins;
 pub mod calls;
 pub mod coerce;
