@@ -17,36 +17,37 @@ pub fn test(args: Test) -> Outcome {
         return sanitize::pass_on();
     }
     let (mut passed, mut failed) = (0, 0);
-    let mut told = false;
     for path in &args.files {
-        let module = Arc::new(load::load(path)?);
-        let wanted: Vec<usize> = (0..module.tests.len())
-            .filter(|&i| args.filter.as_ref().is_none_or(|f| module.tests[i].name.contains(f.as_str())))
-            .collect();
-        if wanted.is_empty() {
-            continue;
-        }
-        let mut programs = vec![("interpreter", engine::interpret(&module)?.program)];
-        if !args.compile.interpret {
-            let made = engine::make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
-            match made.how {
-                How::Compiled => programs.push(("compiled", made.program)),
-                How::Interpreted if !told => told = true,
-                How::Interpreted => {}
-            }
-        }
-        for i in wanted {
-            let test = &module.tests[i];
-            let failures: Vec<String> = programs
-                .iter()
-                .filter_map(|(how, program)| run(&module, i, program).err().map(|e| format!("    {how}: {e}")))
+        let modules = load::load_each(path)?;
+        let several = modules.len() > 1;
+        for (n, (app, module)) in modules.into_iter().enumerate() {
+            // Tests of code are in every module of the file: the first one runs them.
+            let mine = |kind: &TestKind| n == 0 || matches!(kind, TestKind::Sim { .. });
+            let wanted: Vec<usize> = (0..module.tests.len())
+                .filter(|&i| mine(&module.tests[i].kind) && args.filter.as_ref().is_none_or(|f| module.tests[i].name.contains(f.as_str())))
                 .collect();
-            println!("{} {} ... {}", path.display(), test.name, if failures.is_empty() { "ok" } else { "FAILED" });
-            if failures.is_empty() {
-                passed += 1;
-            } else {
-                failed += 1;
-                println!("{}", failures.join("\n"));
+            if wanted.is_empty() {
+                continue;
+            }
+            let module = Arc::new(module);
+            let programs = engines(&module, &args.compile)?;
+            for i in wanted {
+                let test = &module.tests[i];
+                let of = match (&app, &test.kind) {
+                    (Some(app), TestKind::Sim { .. }) if several => format!("{app}: "),
+                    _ => String::new(),
+                };
+                let failures: Vec<String> = programs
+                    .iter()
+                    .filter_map(|(how, program)| run(&module, i, program).err().map(|e| format!("    {how}: {e}")))
+                    .collect();
+                println!("{} {of}{} ... {}", path.display(), test.name, if failures.is_empty() { "ok" } else { "FAILED" });
+                if failures.is_empty() {
+                    passed += 1;
+                } else {
+                    failed += 1;
+                    println!("{}", failures.join("\n"));
+                }
             }
         }
     }
@@ -55,6 +56,18 @@ pub fn test(args: Test) -> Outcome {
         return Err(Failure::Silent);
     }
     Ok(())
+}
+
+/// The means by which each test is run.
+fn engines(module: &Arc<Module>, compile: &Compile) -> Result<Vec<(&'static str, Program)>, Failure> {
+    let mut programs = vec![("interpreter", engine::interpret(module)?.program)];
+    if !compile.interpret {
+        let made = engine::make(module, &Compile { interpret: false, ..compile.clone() })?;
+        if let How::Compiled = made.how {
+            programs.push(("compiled", made.program));
+        }
+    }
+    Ok(programs)
 }
 
 fn place(module: &Module, span: &Span) -> String {

@@ -28,13 +28,15 @@ pub struct Checked {
     pub module: Option<ir::Module>,
     pub diagnostics: Vec<Diagnostic>,
     pub map: SourceMap,
+    /// The apps of the file, in its order.
+    pub apps: Vec<String>,
 }
 
 impl Checked {
     pub fn has_errors(&self) -> bool { self.diagnostics.iter().any(Diagnostic::is_error) }
 }
 
-/// Checks and lowers a file: its app (the one named, or its only one), and everything else it holds. A file without an app gives a
+/// Checks and lowers a file: its app (the one named, or its first one), and everything else it holds. A file without an app gives a
 /// module of its units, functions and tests.
 pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked {
     let mut map = SourceMap::new();
@@ -44,10 +46,12 @@ pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked {
     if !cx.names.modules.is_empty() { program(&mut cx, app); }
     diagnostics.append(&mut cx.diags);
     let module = std::mem::take(&mut cx.m);
+    let main = cx.names.items.iter().filter(|i| i.module == 0 && matches!(i.item.kind, ItemKind::App(_)));
+    let apps = main.filter_map(|i| compiler::item_name(&i.item).map(str::to_string)).collect();
     drop(cx);
     diagnostic::sort(&mut diagnostics);
     let module = (!diagnostics.iter().any(Diagnostic::is_error)).then_some(module);
-    Checked { module, diagnostics, map }
+    Checked { module, diagnostics, map, apps }
 }
 
 fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
@@ -91,8 +95,9 @@ fn app(cx: &mut compiler::Compiler, main: &[usize], wanted: Option<&str>) -> Opt
     }
 }
 
-/// `use`s of the main file that nothing needs.
+/// `use`s of the main file that nothing needs. Of several apps one is compiled: the others may need them.
 fn unused(cx: &mut compiler::Compiler) {
+    if cx.names.items.iter().filter(|i| i.module == 0 && matches!(i.item.kind, ItemKind::App(_))).count() > 1 { return; }
     let spans: Vec<(Span, String)> = cx.names.modules[0].uses.iter().filter(|u| !u.used).map(|u| (u.span, u.parts.join("."))).collect();
     for (span, name) in spans {
         cx.report(Diagnostic::warning("W0903", span, format!("`{name}` is not used")).label("not used").hint("remove this `use`"));
