@@ -261,3 +261,44 @@ fn uring_allowed() -> bool {
     let error = std::io::Error::last_os_error().raw_os_error();
     denied == -1 && disabled.trim() != "2" && !matches!(error, Some(libc::ENOSYS | libc::EPERM)) && Path::new("/proc").exists()
 }
+
+/// The interpreter cannot run functions in C, and says so; compiled code can.
+#[test]
+fn functions_in_c_need_the_compiler() {
+    let folder = scratch("extern");
+    std::fs::write(folder.join("add.c"), "#include <stdint.h>\nuint32_t add_seven(uint32_t x) { return x + 7; }\n").expect("written");
+    let file = folder.join("ext.loom");
+    let source = "extern fn add_seven(x: u32) -> u32 from \"add.c\"\nunit L { a: u8 }\n\
+        protocol p { request L  response L  order in_order  sharing pipelined }\n\
+        app a { port c = listen tcp(7997) as p\n on c(req) { reply L { a: u8(add_seven(u32(req.a))) } } }\n\
+        test \"code\" { expect add_seven(3) == 10 }\ntest \"an app\" of a { c <- \"\\x01\"\n c -> \"\\x08\" }\n";
+    std::fs::write(&file, source).expect("written");
+    let path = file.to_str().expect("a plain name");
+    let tested = Wireloom::command(&["test", path]);
+    assert_eq!(tested.code, Some(0), "{}", tested.text);
+    assert!(tested.out.contains("2 passed, 0 failed") && tested.text.contains("compiled code only"), "{}", tested.text);
+    refused(&Wireloom::command(&["test", "--interpret", path]), &["add_seven", "interpreter"]);
+    refused(&Wireloom::command(&["run", "--interpret", path]), &["add_seven", "interpreter"]);
+    refused(&Wireloom::command(&["fuzz", "--seconds=1", &format!("{path}:L")]), &["add_seven", "interpreter"]);
+    std::fs::remove_dir_all(folder).ok();
+}
+
+/// Every app of a file is tested, and named where there are several.
+#[test]
+fn all_apps_of_a_file_are_tested() {
+    let folder = scratch("apps");
+    let file = folder.join("two.loom");
+    let units = "unit L { a: u8 }\nprotocol p { request L  response L  order in_order  sharing pipelined }\n";
+    let app = |name: &str, n: u8| format!("app {name} {{ port c = listen tcp(1) as p\n on c(req) {{ reply L {{ a: {n} }} }} }}\n");
+    let test = |name: &str, n: u8| format!("test \"answers\" of {name} {{ c <- \"\\0\"\n c -> \"\\x0{n}\" }}\n");
+    let code = "test \"code\" { expect 1 == 1 }\n";
+    std::fs::write(&file, [units, &app("one", 1), &app("two", 2), &test("one", 1), &test("two", 3), code].concat()).expect("written");
+    let path = file.to_str().expect("a plain name");
+    let out = Wireloom::command(&["test", path]);
+    assert_eq!(out.code, Some(1), "{}", out.text);
+    for line in ["one: answers ... ok", "two: answers ... FAILED", " code ... ok", "2 passed, 1 failed"] {
+        assert!(out.out.contains(line), "{line}: {}", out.text);
+    }
+    assert_eq!(out.out.matches(" code ...").count(), 1, "{}", out.text);
+    std::fs::remove_dir_all(folder).ok();
+}

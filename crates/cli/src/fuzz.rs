@@ -46,6 +46,9 @@ fn inner(args: Fuzz) -> Outcome {
     if contexts.is_empty() {
         return Err(Failure::Said(format!("{name} is no message of a protocol but part of others: fuzz one of {}", messages(&module))));
     }
+    if let Some(f) = engine::extern_function(&module) {
+        return Err(Failure::Said(format!("`{f}` is a function in C (`extern fn`): fuzzing compares with the interpreter, which cannot run it; fuzz a file with the units alone")));
+    }
     let reference = engine::interpret(&module)?;
     let made = engine::make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
     let whom = if matches!(made.how, How::Compiled) { "interpreter and compiled code" } else { "the interpreter, cut differently" };

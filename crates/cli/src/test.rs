@@ -60,7 +60,11 @@ pub fn test(args: Test) -> Outcome {
 
 /// The means by which each test is run.
 fn engines(module: &Arc<Module>, compile: &Compile) -> Result<Vec<(&'static str, Program)>, Failure> {
-    let mut programs = vec![("interpreter", engine::interpret(module)?.program)];
+    let mut programs = Vec::new();
+    match engine::extern_function(module) {
+        Some(f) if !compile.interpret => eprintln!("wireloom: `{f}` is a function in C: tests run as compiled code only, not by the interpreter"),
+        _ => programs.push(("interpreter", engine::interpret(module)?.program)),
+    }
     if !compile.interpret {
         let made = engine::make(module, &Compile { interpret: false, ..compile.clone() })?;
         if let How::Compiled = made.how {
