@@ -134,7 +134,9 @@ enum { WL_T_DONE = 0, WL_T_SUSPEND = 1, WL_T_FAULT = 2 };
 /* Flags of call(). */
 enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contiguous): it must outlive this
                                    resumption, is one of many, or fields of its tail are read */
-       WL_C_HOLD_REQ = 2 };     /* task->req is read after this suspension: keep its head (and view)         */
+       WL_C_HOLD_REQ = 2,       /* task->req is read after this suspension: keep its head (and view)         */
+       WL_C_PIPELINE = 4 };     /* by its protocol (`pipeline when`) the request may be sent while answers to others are still due
+                                 * on the connection, and sent again if that connection is lost                */
 /* Flags of reply() and of fault_reply(). */
 enum { WL_R_CLOSE = 1,          /* close the connection when this is sent */
        WL_R_NOTHING = 2 };      /* no bytes: the request is answered by silence */

@@ -122,6 +122,8 @@ pub struct PortOptions {
     pub max_outstanding: u32,
     /// Connect, pipelined: shared connections per backend and core.
     pub connections: u32,
+    /// Connect, exclusive: requests under way on a connection that those of `pipeline when` share; 0 or 1: none do.
+    pub pipeline: u32,
     /// Connect: failures in a row before a backend is ejected, and for how long at first (doubles to 32 ×).
     pub eject_after: u32,
     pub eject_time: u64,
@@ -132,7 +134,7 @@ impl Default for PortOptions {
         const S: u64 = 1_000_000_000;
         PortOptions {
             connect_timeout: 2 * S, call_timeout: 30 * S, read_timeout: 30 * S, idle_timeout: 300 * S,
-            write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1,
+            write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1, pipeline: 0,
             eject_after: 3, eject_time: S,
         }
     }

@@ -65,6 +65,7 @@ pub const WL_T_FAULT: c_int = 2;
 // Flags of call().
 pub const WL_C_HOLD: u32 = 1;
 pub const WL_C_HOLD_REQ: u32 = 2;
+pub const WL_C_PIPELINE: u32 = 4;
 
 // Flags of reply() and fault_reply().
 pub const WL_R_CLOSE: u32 = 1;

@@ -247,11 +247,12 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
         "max_connections" => o.max_connections = count()?.max(1),
         "max_outstanding" => o.max_outstanding = count()?.max(1),
         "connections" => o.connections = count()?.clamp(1, 1024),
+        "pipeline" => o.pipeline = count()?.min(1024),
         "eject_after" => o.eject_after = count()?,
         "eject_time" => o.eject_time = time()?,
         _ => {
             return Err("no such option; there are connect, call, read, idle, write (times), max_connections, \
-                        max_outstanding, connections, eject_after (numbers) and eject_time"
+                        max_outstanding, connections, pipeline, eject_after (numbers) and eject_time"
                 .into())
         }
     }

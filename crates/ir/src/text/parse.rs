@@ -277,6 +277,7 @@ impl Parser {
             "max_connections" => o.max_connections = self.num()?,
             "max_outstanding" => o.max_outstanding = self.num()?,
             "connections" => o.connections = self.num()?,
+            "pipeline" => o.pipeline = self.num()?,
             "eject_after" => o.eject_after = self.num()?,
             _ => o.eject_time = self.num()?,
         }

@@ -159,10 +159,11 @@ impl Compiler<'_> {
             "max_connections" => &mut o.max_connections,
             "max_outstanding" => &mut o.max_outstanding,
             "connections" => &mut o.connections,
+            "pipeline" => &mut o.pipeline,
             "eject_after" => &mut o.eject_after,
             _ => {
                 let known = ["connect_timeout", "call_timeout", "read_timeout", "idle_timeout", "write_timeout", "eject_time", "max_connections",
-                             "max_outstanding", "connections", "eject_after"];
+                             "max_outstanding", "connections", "pipeline", "eject_after"];
                 let hint = crate::names::suggest(&name.name, known.into_iter());
                 let d = Diagnostic::error("E0614", name.span, format!("a port has no option `{}`", name.name)).note(format!("options: {}", known.join(", ")));
                 return Err(self.report(crate::names::with_hint(d, hint)));

@@ -10,7 +10,7 @@ use crate::x;
 use std::collections::HashMap;
 use wireloom_ir as ir;
 use ir::{BinOp, Edit, Emit, ExprKind as K, FieldId, FieldKind, Root, Step, StmtKind};
-use wireloom_syntax::ast::{self, Block, ClauseKind, Expr, ExprKind, Ident, ItemKind, Span, StmtKind as S};
+use wireloom_syntax::ast::{self, Block, ClauseKind, Expr, ExprKind, FlagKind, Ident, ItemKind, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
 
 /// What is being edited.
@@ -297,7 +297,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The parameters that the parser of the answer to this request needs.
+    /// The parameters that the parser of the answer to this request needs; with `pipeline when` clauses one more: whether the
+    /// request may share a connection.
     pub fn response_args(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<Vec<ir::Expr>> {
         let info = self.cx.protocols[proto.index()].clone();
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
@@ -308,10 +309,15 @@ impl Lower<'_, '_> {
         let outer = (self.module, self.in_app);
         (self.module, self.in_app) = (info.module, false);
         self.bind_all(&[(Ident { name: "request".into(), span }, request.clone())]);
-        let made = params.iter().enumerate().map(|(i, (name, t))| {
+        let mut made = params.iter().enumerate().map(|(i, (name, t))| {
             let e = args.iter().find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name)).or(args.get(i).filter(|(n, _)| n.is_none()));
             match e { Some((_, e)) => self.expr_as(e, t), None => Ok(self.zero(t)) }
         }).collect::<R<Vec<_>>>();
+        let shares = p.clauses.iter().filter_map(|c| match &c.kind {
+            ClauseKind::Flag { flag: FlagKind::Pipeline, when } => Some(when),
+            _ => None,
+        }).map(|e| self.cond(e)).collect::<R<Vec<_>>>();
+        made = made.and_then(|args| shares.map(|s| args.into_iter().chain(s.into_iter().reduce(x::or)).collect()));
         self.scopes = scopes;
         (self.module, self.in_app) = outer;
         made

@@ -127,7 +127,7 @@ impl Core {
         }
     }
 
-    fn append_out(&mut self, conn: Id, head: Raw, here: Raw) -> Result<(), u32> {
+    pub(super) fn append_out(&mut self, conn: Id, head: Raw, here: Raw) -> Result<(), u32> {
         let c = &mut self.conns[conn];
         if c.out.is_empty() {
             c.last_tx = self.now;
@@ -216,7 +216,11 @@ impl Core {
     }
 
     fn call_exclusive(&mut self, at: Target, call: Id, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
-        if more {
+        if !more {
+            if let Some(conn) = self.pipelined_conn(at, call) {
+                return self.call_piped(conn, call, head, here);
+            }
+        } else {
             let task = self.calls[call].task;
             self.calls[call].stream = self.tasks[task].conn;
             self.tasks[task].req_streamed = true;
@@ -242,13 +246,13 @@ impl Core {
         Ok(())
     }
 
-    fn keep_request(&mut self, call: Id, head: Raw, here: Raw) -> bool {
+    pub(super) fn keep_request(&mut self, call: Id, head: Raw, here: Raw) -> bool {
         let kept = &mut self.calls[call].kept;
         // SAFETY: program bytes, valid during the call.
         unsafe { kept.append(&mut self.pool, head.slice()) && kept.append(&mut self.pool, here.slice()) }
     }
 
-    fn take_idle(&mut self, at: Target) -> Option<Id> {
+    pub(super) fn take_idle(&mut self, at: Target) -> Option<Id> {
         let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
         while let Some(id) = b.idle.pop() {
             if let Some(c) = self.conns.get_mut(id) {

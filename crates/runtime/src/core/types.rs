@@ -58,6 +58,8 @@ pub mod flag {
     pub const BEHIND: u32 = 1 << 20;
     /// Exclusive backend: answered; goes back to the pool when nothing else has arrived on it.
     pub const RELEASE: u32 = 1 << 21;
+    /// Backend of an exclusive protocol: shared at present by requests that allow it (`pipeline`).
+    pub const PIPED: u32 = 1 << 22;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -133,6 +135,8 @@ pub struct Conn {
     pub window: u32,
     /// When the message under way began, the connection attempt started, or lingering began.
     pub since: u64,
+    /// Backend: complete answers so far.
+    pub answered: u32,
     pub session: Option<Box<[u64]>>,
 }
 
@@ -174,6 +178,7 @@ impl Default for Conn {
             last_tx: 0,
             window: 0,
             since: 0,
+            answered: 0,
             session: None,
         }
     }
@@ -342,6 +347,9 @@ pub struct Backend {
     pub turn: u32,
     /// Exclusive: idle connections, last used last.
     pub idle: Vec<Id>,
+    /// Exclusive: those that are shared at present, and when sharing may begin again.
+    pub piped: Vec<Id>,
+    pub calm_until: u64,
     pub open: u32,
     pub waiters: VecDeque<Id>,
     pub waiters_timer: u64,
