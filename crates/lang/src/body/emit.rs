@@ -549,7 +549,13 @@ impl Lower<'_, '_> {
         match (&v.ty, v.kind) {
             (Ty::Msg(u), Vk::Path(p)) if *u == unit => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 24)); self.emit(span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
             (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
-                crate::val::OutKind::Built(b) => { self.out.extend(b.clone()); Ok(()) }
+                crate::val::OutKind::Built(b) => {
+                    // What its first byte is was not looked at when it was built.
+                    self.settle_run(span);
+                    self.out.extend(b.clone());
+                    self.run = o.run;
+                    Ok(())
+                }
                 crate::val::OutKind::Pass { .. } => Err(self.err("E0429", span, "a changed message cannot stand inside another one")),
             },
             (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => self.emit_raw(x, unit, span),

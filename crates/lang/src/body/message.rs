@@ -68,13 +68,13 @@ impl Lower<'_, '_> {
                 let fields = self.fields_of(u, fields, span)?;
                 let outer = self.run.take();
                 let (made, block) = self.sub(|s| s.emit_unit(&fields));
-                self.run = outer;
+                let run = std::mem::replace(&mut self.run, outer);
                 made?;
                 let known = fields.given.iter().map(|(m, g, _)| match g {
                     Given::Value(e) => (m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() }, e.clone()) }),
                     _ => (m.name.clone(), Val::error()),
                 }).collect();
-                Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known }))
+                Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known, run }))
             }
             Item::Alias(Ty::Record(r)) => self.record(r, fields, span),
             _ => Err(self.err("E0301", path.span, "only records and units are built like this")),
@@ -251,7 +251,7 @@ impl Lower<'_, '_> {
         }
         self.computed_edits(o.unit, msg, &known, None, &mut edits);
         self.order_edits(o.unit, &mut edits);
-        Ok(Val::out(Outgoing { unit: o.unit, kind: OutKind::Pass { msg, edits }, fields: known }))
+        Ok(Val::out(Outgoing { unit: o.unit, kind: OutKind::Pass { msg, edits }, fields: known, run: None }))
     }
 
     fn with_record(&mut self, r: ir::RecordId, whole: ir::Expr, given: &[(Ident, Expr)]) -> R<Val> {

@@ -43,11 +43,13 @@ impl Lower<'_, '_> {
         self.valid(ok, kind, span)
     }
 
-    /// The case that is written must be the one that the receiver takes: none before it, and its own condition holds. Where no case
-    /// was named, any will do that takes no bytes.
+    /// The case that is written must be the one that the receiver takes: none before it, and its own condition holds. Where nothing
+    /// is written, any will do that takes no bytes.
     pub fn case_agrees(&mut self, fields: &Fields, switch: FieldId, cases: &[ir::Case], chosen: usize) -> R<()> {
         let at = self.field_ir(fields.unit, switch).span;
-        if !fields.cases.iter().any(|(s, _)| *s == switch) { return self.no_bytes(fields, cases, at); }
+        let named = fields.cases.iter().any(|(s, _)| *s == switch);
+        let silent = |f: &FieldId| matches!(self.field_ir(fields.unit, *f).kind, FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing);
+        if !named && cases[chosen].fields.iter().all(silent) { return self.no_bytes(fields, cases, at); }
         for c in &cases[..chosen] {
             if let ir::Guard::When(cond) = &c.guard { self.required(fields, cond, false, FaultKind::CONSTRAINT, at)?; }
         }
