@@ -103,6 +103,14 @@ pub enum Value {
     Param(u32),
 }
 
+/// Most bytes of messages that one core holds: heads being received, what is kept over a call. Beyond it: `overload`.
+pub const POOL_HELD: u64 = 256 << 20;
+/// Most bytes of output that wait on one core. Beyond it: `overload`.
+pub const POOL_QUEUES: u64 = 256 << 20;
+/// Bytes of the runtime's own about an open connection, and about a request under way (task, place in the order, call), at most.
+pub const CONNECTION: u64 = 512;
+pub const REQUEST: u64 = 1024;
+
 /// Limits and times of a port; every one has a default and can be set in the program (`port … { idle 60s }`),
 /// from a parameter or on the command line (`--set PORT.idle=60s`). Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

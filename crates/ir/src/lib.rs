@@ -17,6 +17,7 @@ pub mod explain;
 pub mod grammar;
 pub mod graph;
 pub mod layout;
+pub mod near;
 pub mod passes;
 pub mod text;
 pub mod walk;

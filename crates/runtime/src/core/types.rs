@@ -361,3 +361,19 @@ pub struct Backend {
     /// Messages that are not answered still wait for an exclusive connection with this.
     pub probing: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::size_of;
+    use wireloom_ir::desc;
+
+    /// `wireloom explain` counts with these figures.
+    #[test]
+    fn the_memory_bill_is_right() {
+        assert!(size_of::<Conn>() as u64 <= desc::CONNECTION, "{}", size_of::<Conn>());
+        let request = size_of::<Task>() + size_of::<Slot>() + size_of::<Call>();
+        assert!(request as u64 <= desc::REQUEST, "{request}");
+        assert!(2 * size_of::<Conn>() as u64 > desc::CONNECTION && 2 * request as u64 > desc::REQUEST, "far too high a figure");
+    }
+}
