@@ -54,15 +54,22 @@ impl Compiler<'_> {
 
     fn endpoints(&mut self, e: &Expr) -> R<Vec<String>> {
         match &*e.kind {
-            ExprKind::Address(a) => Ok(vec![a.clone()]),
+            ExprKind::Address(a) => Ok(vec![self.with_port(a, e.span)?]),
             ExprKind::Bytes(b) => match std::str::from_utf8(b) {
-                Ok(s) => Ok(s.split(',').map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect()),
+                Ok(s) => s.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| self.with_port(s, e.span)).collect(),
                 Err(_) => Err(self.error("E0615", e.span, "an endpoint is text: `\"host:port\"`")),
             },
             ExprKind::List(es) => { let mut all = vec![]; for e in es { all.extend(self.endpoints(e)?); } Ok(all) }
             ExprKind::Error => Err(Reported),
             _ => Err(self.error("E0615", e.span, "expected an endpoint: `127.0.0.1:80` or `\"host:port\"`")),
         }
+    }
+
+    /// An endpoint is an address or a name, and a port.
+    fn with_port(&mut self, text: &str, span: Span) -> R<String> {
+        let port = text.rsplit(':').next().unwrap_or(text);
+        if port.parse::<u16>().is_ok() { return Ok(text.to_string()); }
+        Err(self.report(Diagnostic::error("E0615", span, format!("`{text}` has no port")).hint(format!("write `{text}:80`"))))
     }
 
     pub fn port(&mut self, module: ModId, p: &ast::Port) -> R<AppName> {

@@ -236,7 +236,11 @@ impl Lower<'_, '_> {
             None => match self.expr(e, None)?.ty {
                 Ty::Port(p) => Ok(p),
                 Ty::Error => Err(Reported),
-                t => { let s = self.show(&t); Err(self.err("E0301", e.span, format!("expected a port, found {s}"))) }
+                t => {
+                    let d = Diagnostic::error("E0301", e.span, format!("expected a port, found {}", self.show(&t)));
+                    let hint = "calls go to a port of the app: `port backends = connect tcp(servers) as …`, then `call backends[i](m)`";
+                    Err(self.cx.report(if matches!(t, Ty::List(..)) { d.hint(hint) } else { d }))
+                }
             },
         }
     }
