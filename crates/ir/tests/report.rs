@@ -13,7 +13,7 @@ fn sample() -> Module {
 fn report_names_what_there_is() {
     let report = explain::report(&sample());
     if std::env::var_os("SHOW").is_some() { println!("{report}") }
-    for part in ["app sample", "listen tcp(port = 11211)", "at most 100 connections", "answers matched by `opaque`", "on client:", "suspension 1 carries",
+    for part in ["app sample", "listen tcp(port = 11211)", "at most 100 connections", "answers matched by `opaque`", "on client as memcached.binary: at most", "suspension 1 carries",
         "the request's head", "key: bytes<250> (254 B)", "table stats", "shared by the cores", "evicts the least recently used", "entries expire after 1m",
         "session chosen", "per client connection", "the tail begins at or in `value`", "head at most", "\nMemory\n", "pool: messages held", "in all, on one core"] {
         assert!(report.contains(part), "{part} is not in\n{report}");
