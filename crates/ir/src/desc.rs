@@ -135,6 +135,10 @@ pub struct PortOptions {
     /// Connect: failures in a row before a backend is ejected, and for how long at first (doubles to 32 ×).
     pub eject_after: u32,
     pub eject_time: u64,
+    /// Streams of a merge: the byte behind the last message, without which a stream is not whole. 0: the end of the connection
+    /// is the end of the stream.
+    #[serde(default)]
+    pub end_mark: u8,
 }
 
 impl Default for PortOptions {
@@ -143,7 +147,7 @@ impl Default for PortOptions {
         PortOptions {
             connect_timeout: 2 * S, call_timeout: 30 * S, read_timeout: 30 * S, idle_timeout: 300 * S,
             write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1, pipeline: 0,
-            eject_after: 3, eject_time: S,
+            eject_after: 3, eject_time: S, end_mark: 0,
         }
     }
 }

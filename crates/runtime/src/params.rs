@@ -259,7 +259,7 @@ fn duration(text: &str) -> Result<u64, String> {
 }
 
 /// The options of ports, by their full names.
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 12] = [
     "connect_timeout",
     "call_timeout",
     "read_timeout",
@@ -271,6 +271,7 @@ const OPTIONS: [&str; 11] = [
     "pipeline",
     "eject_after",
     "eject_time",
+    "end_mark",
 ];
 
 fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), String> {
@@ -288,6 +289,7 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
         "pipeline" => o.pipeline = count()?.min(1024),
         "eject_after" => o.eject_after = count()?,
         "eject_time" => o.eject_time = time()?,
+        "end_mark" => o.end_mark = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?,
         _ => {
             let hint = near::hint(option, OPTIONS);
             return Err(format!("no such option{hint}{} there are {}", if hint.is_empty() { ";" } else { "" }, OPTIONS.join(", ")));

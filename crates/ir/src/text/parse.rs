@@ -279,7 +279,8 @@ impl Parser {
             "connections" => o.connections = self.num()?,
             "pipeline" => o.pipeline = self.num()?,
             "eject_after" => o.eject_after = self.num()?,
-            _ => o.eject_time = self.num()?,
+            "eject_time" => o.eject_time = self.num()?,
+            _ => o.end_mark = self.num()?,
         }
         Ok(())
     }

@@ -124,12 +124,12 @@ fn result_type(t: &ResultType) -> String {
     }
 }
 
-pub(super) fn options(o: &PortOptions) -> [(&'static str, u64); 11] {
+pub(super) fn options(o: &PortOptions) -> [(&'static str, u64); 12] {
     [
         ("connect_timeout", o.connect_timeout), ("call_timeout", o.call_timeout), ("read_timeout", o.read_timeout),
         ("idle_timeout", o.idle_timeout), ("write_timeout", o.write_timeout), ("max_connections", o.max_connections as u64),
         ("max_outstanding", o.max_outstanding as u64), ("connections", o.connections as u64), ("eject_after", o.eject_after as u64),
-        ("pipeline", o.pipeline as u64), ("eject_time", o.eject_time),
+        ("pipeline", o.pipeline as u64), ("eject_time", o.eject_time), ("end_mark", u64::from(o.end_mark)),
     ]
 }
 

@@ -162,6 +162,12 @@ impl Compiler<'_> {
             _ => None,
         };
         if let Some(slot) = time { *slot = self.const_duration(module, e)?; return Ok(()); }
+        if name.name == "end_mark" {
+            return match u8::try_from(self.const_u64(module, e)?) {
+                Ok(n) => { o.end_mark = n; Ok(()) }
+                Err(_) => Err(self.error("E0304", e.span, "an end mark is a byte, such as '\\n'; 0 is none")),
+            };
+        }
         let slot = match name.name.as_str() {
             "max_connections" => &mut o.max_connections,
             "max_outstanding" => &mut o.max_outstanding,
@@ -170,7 +176,7 @@ impl Compiler<'_> {
             "eject_after" => &mut o.eject_after,
             _ => {
                 let known = ["connect_timeout", "call_timeout", "read_timeout", "idle_timeout", "write_timeout", "eject_time", "max_connections",
-                             "max_outstanding", "connections", "pipeline", "eject_after"];
+                             "max_outstanding", "connections", "pipeline", "eject_after", "end_mark"];
                 let hint = crate::names::suggest(&name.name, known.into_iter());
                 let d = Diagnostic::error("E0614", name.span, format!("a port has no option `{}`", name.name)).note(format!("options: {}", known.join(", ")));
                 return Err(self.report(crate::names::with_hint(d, hint)));
