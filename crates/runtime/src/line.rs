@@ -37,6 +37,7 @@ unsafe extern "C" fn parse(_: *mut c_void, _: u32, v: *mut wl_parser, buf: *cons
         b'T' => WL_M_TUNNEL,
         b'u' => WL_M_UNTIL_EOF,
         b'?' => WL_M_IN_STEP,
+        b'g' => WL_M_REPEAT,
         _ => 0,
     };
     if line[0] == b'?' {

@@ -289,7 +289,7 @@ pub enum ClauseKind {
     /// `sharing pipelined` / `sharing exclusive`
     Sharing { pipelined: bool },
     /// `close request when e`, `close response when e`, `interim when e`, `tunnel when e`, `no_reply when e`,
-    /// `pipeline when e`: expressions over `request` or `response`
+    /// `repeat when e`, `pipeline when e`: expressions over `request` or `response`
     Flag { flag: FlagKind, when: Expr },
     /// `forward request { … }`: edits of every message that is passed on. `msg` names it; in a request `client` is
     /// the connection it came from.
@@ -299,7 +299,7 @@ pub enum ClauseKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlagKind { CloseRequest, CloseResponse, Interim, Tunnel, NoReply, Pipeline }
+pub enum FlagKind { CloseRequest, CloseResponse, Interim, Tunnel, NoReply, Repeat, Pipeline }
 
 // ---- functions, elements, apps ----
 

@@ -240,7 +240,8 @@ impl Printer<'_> {
         lines.push(format!("sharing {}", match p.sharing { Sharing::Pipelined => "pipelined", Sharing::Exclusive => "exclusive" }));
         if let Some(f) = p.order_by { lines.push(format!("order_by {}", self.field_ref(Some(p.request), f))) }
         for e in &p.response_args { lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request)))) }
-        let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)), ("close_response", &p.close_response, p.response),
+        let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)),
+            ("repeat", &p.repeat, Some(p.request)), ("close_response", &p.close_response, p.response),
             ("interim", &p.interim, p.response), ("tunnel", &p.tunnel, p.response)];
         for (name, e, unit) in clauses {
             if let Some(e) = e { lines.push(format!("{name} {}", self.expr_in(e, unit))) }

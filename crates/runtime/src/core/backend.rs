@@ -340,10 +340,10 @@ impl Core {
         self.serve_waiter(at, None);
     }
 
-    /// Sends a request again, once, on a fresh connection.
+    /// Sends a request again, once, on a fresh connection: only one whose protocol says that twice does no harm.
     fn retry(&mut self, at: Target, call: Id) -> bool {
         let c = &mut self.calls[call];
-        if c.retried || c.kept.is_empty() || !self.tasks.alive(c.task) {
+        if c.retried || !c.repeat || c.kept.is_empty() || !self.tasks.alive(c.task) {
             return false;
         }
         c.retried = true;

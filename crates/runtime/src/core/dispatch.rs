@@ -68,6 +68,7 @@ impl Core {
         }
         let own = !t.c.req.base.is_null() && (head.p == t.c.req.base || tail == WL_TAIL_REQ);
         let no_reply = own && t.req_flags & WL_M_NO_REPLY != 0;
+        let repeat = own && t.req_flags & WL_M_REPEAT != 0;
         // SAFETY: the program's bytes are valid during the call.
         let head = Raw::of(unsafe { head.as_slice() });
         if no_reply || proto.response.is_none() {
@@ -79,7 +80,7 @@ impl Core {
         let now = self.now;
         let c = &mut self.calls[call];
         (c.task, c.part, c.app, c.port, c.inst) = (id, part, target.a as u16, target.p as u16, target.i as u32);
-        (c.conn, c.next, c.stream, c.retried) = (Id::NIL, Id::NIL, Id::NIL, false);
+        (c.conn, c.next, c.stream, c.retried, c.repeat) = (Id::NIL, Id::NIL, Id::NIL, false, repeat);
         (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
         self.tasks[id].calls[part as usize] = call;
         self.apps[target.a].ports[target.p].load[target.i] += 1;
@@ -226,7 +227,7 @@ impl Core {
             self.tasks[task].req_streamed = true;
         }
         if let Some(conn) = self.take_idle(at) {
-            if !more {
+            if !more && self.calls[call].repeat {
                 // Kept for a retry. Without memory for it there is just no retry.
                 self.keep_request(call, head, here);
             }

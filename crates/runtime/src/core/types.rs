@@ -334,6 +334,8 @@ pub struct Call {
     pub client_id: [u8; 8],
     /// The request, while it waits for a connection or may be sent again.
     pub kept: OwnedBuf,
+    /// The protocol allows to send the request again.
+    pub repeat: bool,
     /// Its tail streams from this client connection.
     pub stream: Id,
     pub retried: bool,
