@@ -39,6 +39,7 @@ class Target:
     unit: str
     must: Goal
     aim: Goal
+    ours: str = "wireloom"
 
 
 REQUEST, MEMORY, WORDS = "CPU µs/request", "RSS MiB", "CPU ms/MB"
@@ -47,6 +48,10 @@ TARGETS = [
     Target("static_web", "static", 512, REQUEST, Goal(0.85, "nginx"), Goal(1.0, "floor_static")),
     Target("http_balancer, keep-alive", "lb_ka", 512, REQUEST, Goal(0.65, "nginx_hash"), Goal(1.1, "floor_epoll")),
     Target("http_balancer, keep-alive", "lb_ka", 512, REQUEST, Goal(0.65, "haproxy_hash"), Goal(1.1, "floor_epoll")),
+    Target("http_balancer, keep-alive, `backend.pipeline=16`", "lb_ka", 512, REQUEST, Goal(0.65, "nginx_hash"), Goal(1.1, "floor_epoll"),
+           "wireloom_pipelined"),
+    Target("http_balancer, keep-alive, `backend.pipeline=16`", "lb_ka", 512, REQUEST, Goal(0.65, "haproxy_hash"), Goal(1.1, "floor_epoll"),
+           "wireloom_pipelined"),
     Target("http_balancer, one request per connection", "lb_close", 64, REQUEST,
            Goal(1.0, "nginx_hash"), Goal(0.9, "nginx_hash")),
     Target("memcached ASCII", "mc_ascii", 512, REQUEST, Goal(0.80, "nutcracker"), Goal(1.05, "floor_mux")),
@@ -132,7 +137,7 @@ def row(target, session):
     start = [target.label, str(target.conns), target.unit]
     if session is None:
         return start + ["not measured", target.must.peer or "–", "–", "–", must, "not measured", aim, "–", "–", "–", "–"]
-    ours = session.runs(target.job, target.conns, "wireloom")
+    ours = session.runs(target.job, target.conns, target.ours)
     peer = figures(session.runs(target.job, target.conns, target.must.peer)) if target.must.peer else []
     ratio, reached = judge(target.must, ours, session, target)
     aimed, aim_reached = judge(target.aim, ours, session, target)

@@ -28,9 +28,10 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
        WL_M_TUNNEL = 4,      /* after this response both connections become a byte tunnel          */
        WL_M_NO_REPLY = 8,    /* a request that is not answered                                     */
        WL_M_UNTIL_EOF = 16,  /* the tail ends where the connection ends                            */
-       WL_M_IN_STEP = 32 };  /* a fault the grammar can recover from: parse() answers WL_HEAD with this flag
+       WL_M_IN_STEP = 32,    /* a fault the grammar can recover from: parse() answers WL_HEAD with this flag
                                 and fault/place set; drop the head, drop what tail() uses until it answers
                                 WL_BAD, tell the client, go on with the next message               */
+       WL_M_REPEAT = 64 };   /* a request that may be sent again if a pooled connection was closed under it */
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */
@@ -134,7 +135,9 @@ enum { WL_T_DONE = 0, WL_T_SUSPEND = 1, WL_T_FAULT = 2 };
 /* Flags of call(). */
 enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contiguous): it must outlive this
                                    resumption, is one of many, or fields of its tail are read */
-       WL_C_HOLD_REQ = 2 };     /* task->req is read after this suspension: keep its head (and view)         */
+       WL_C_HOLD_REQ = 2,       /* task->req is read after this suspension: keep its head (and view)         */
+       WL_C_PIPELINE = 4 };     /* by its protocol (`pipeline when`) the request may be sent while answers to others are still due
+                                 * on the connection, and sent again if that connection is lost                */
 /* Flags of reply() and of fault_reply(). */
 enum { WL_R_CLOSE = 1,          /* close the connection when this is sent */
        WL_R_NOTHING = 2 };      /* no bytes: the request is answered by silence */

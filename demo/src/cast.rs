@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -71,6 +72,8 @@ impl Actor {
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(errors)
+            // A group of their own: Ctrl-C is for the demo, which then drains them.
+            .process_group(0)
             .spawn()
             .map_err(|e| format!("cannot start {}: {e}", binary.display()))?;
         self.child = Some(child);

@@ -7,11 +7,13 @@
 mod cast;
 mod load;
 mod plot;
+mod signals;
 mod stage;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    signals::catch();
     let play = match cast::Cast::start() {
         Ok(cast) => cast,
         Err(e) => {

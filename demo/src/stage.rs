@@ -1,6 +1,6 @@
 //! What the audience sees: a live picture in a terminal, a line a second elsewhere.
 
-use ratatui::crossterm::event::{self, Event, KeyCode};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -30,7 +30,7 @@ pub struct SideFrame {
     pub backends: Vec<(String, u16, bool)>,
     pub status: Option<serde_json::Value>,
     pub per_second: f64,
-    pub errors: u64,
+    pub errors_per_second: f64,
     pub wrong: u64,
     /// µs
     pub p50: u64,
@@ -57,12 +57,13 @@ impl Stage {
         }
     }
 
-    /// Whether someone asked to stop.
+    /// Whether someone asked to stop, by key or by signal.
     pub fn quit(&self) -> bool {
-        if self.terminal.is_none() || !event::poll(Duration::ZERO).unwrap_or(false) {
-            return false;
+        let mut asked = crate::signals::asked();
+        while self.terminal.is_some() && event::poll(Duration::ZERO).unwrap_or(false) {
+            asked |= matches!(event::read(), Ok(Event::Key(k)) if ends(k));
         }
-        matches!(event::read(), Ok(Event::Key(k)) if matches!(k.code, KeyCode::Char('q' | 'c') | KeyCode::Esc))
+        asked
     }
 
     pub fn draw(&mut self, frame: &Frame) {
@@ -84,12 +85,17 @@ impl Stage {
             return;
         }
         let act = act_text(frame.act);
-        print!("{:>5.1} s  {act:<38}", frame.now.as_secs_f64());
+        print!("{:>5.1} s  {act:<30}", frame.now.as_secs_f64());
         for s in &frame.sides {
-            print!("  {}: {:>6.0}/s p99 {:>5} µs {:>4} errors", s.proxy, s.per_second, s.p99, s.errors);
+            print!("  {}: {:>6.0}/s p99 {:>5} µs {:>5.0} errors/s", s.proxy, s.per_second, s.p99, s.errors_per_second);
         }
         println!();
     }
+}
+
+fn ends(key: KeyEvent) -> bool {
+    let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    ctrl_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
 }
 
 fn act_text(act: Act) -> &'static str {
@@ -114,17 +120,35 @@ fn picture(f: &mut ratatui::Frame, frame: &Frame, history: &[Vec<u64>; 2]) {
     f.render_widget(Paragraph::new(" q ends the demo").style(Style::new().fg(Color::DarkGray)), rows[3]);
 }
 
+/// Looks at the counts in a play of 17 s.
+const SAMPLES: usize = 34;
+/// Columns of the graph, and from which width on the figures stand beside it rather than below.
+const GRAPH: u16 = 72;
+const WIDE: u16 = GRAPH + 40;
+
 fn side_picture(f: &mut ratatui::Frame, area: Rect, side: &SideFrame, history: &[u64]) {
     let block = Block::bordered().title(format!(" {} on port {} ", side.proxy, side.port));
     let inner = block.inner(area);
     f.render_widget(block, area);
-    let columns = Layout::horizontal([Constraint::Length(58), Constraint::Fill(1)]).split(inner);
-    f.render_widget(Paragraph::new(graph(side)), columns[0]);
-    let right = Layout::vertical([Constraint::Length(4), Constraint::Fill(1)]).split(columns[1]);
-    f.render_widget(Paragraph::new(figures(side)), right[0]);
-    let width = right[1].width as usize;
-    let shown = &history[history.len().saturating_sub(width)..];
-    f.render_widget(Sparkline::default().data(shown).style(Style::new().fg(Color::Cyan)), right[1]);
+    let graph_height = side.backends.len() as u16;
+    let (graph_at, figures_at, history_at) = if inner.width >= WIDE {
+        let columns = Layout::horizontal([Constraint::Length(GRAPH), Constraint::Fill(1)]).split(inner);
+        let rows = Layout::vertical([Constraint::Length(4), Constraint::Fill(1)]).split(columns[1]);
+        (columns[0], rows[0], rows[1])
+    } else {
+        let rows = Layout::vertical([Constraint::Length(graph_height), Constraint::Length(2), Constraint::Fill(1)]).split(inner);
+        (rows[0], rows[1], rows[2])
+    };
+    f.render_widget(Paragraph::new(graph(side)), graph_at);
+    f.render_widget(Paragraph::new(if inner.width >= WIDE { figures(side) } else { short_figures(side) }), figures_at);
+    let rows = Layout::vertical([Constraint::Length(u16::from(history_at.height > 2)), Constraint::Fill(1)]).split(history_at);
+    let peak = history.iter().max().copied().unwrap_or(0);
+    f.render_widget(Paragraph::new(format!("answers/s over time, peak {peak}")).style(Style::new().fg(Color::DarkGray)), rows[0]);
+    // The whole play spans the width.
+    let wide = (history_at.width as usize / SAMPLES).max(1);
+    let stretched: Vec<u64> = history.iter().flat_map(|n| std::iter::repeat_n(*n, wide)).collect();
+    let shown = &stretched[stretched.len().saturating_sub(history_at.width as usize)..];
+    f.render_widget(Sparkline::default().data(shown).style(Style::new().fg(Color::Cyan)), rows[1]);
 }
 
 /// The app's graph: clients, the proxy, its backends, and what each carries.
@@ -141,8 +165,11 @@ fn graph(side: &SideFrame) -> Vec<Line<'static>> {
                 _ if i + 1 == side.backends.len() => ("└", " ".repeat(29)),
                 _ => ("├", " ".repeat(29)),
             };
-            let state = if *alive { Span::styled("up", Color::Green) } else { Span::styled("killed", Color::Red) };
-            Line::from(vec![Span::styled(left, bold), Span::raw(format!("{stem}─▶ {name} :{port} ")), state, Span::raw(traffic(side, i))])
+            let state = match alive {
+                true => Span::styled("up    ", Color::Green),
+                false => Span::styled("killed", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)),
+            };
+            Line::from(vec![Span::styled(left, bold), Span::raw(format!("{stem}─▶ {name:<5} :{port:<5} ")), state, Span::raw(traffic(side, i))])
         })
         .collect()
 }
@@ -151,7 +178,7 @@ fn graph(side: &SideFrame) -> Vec<Line<'static>> {
 fn traffic(side: &SideFrame, backend: usize) -> String {
     let port = side.backends[backend].1;
     let Some(status) = &side.status else { return String::new() };
-    find_backend(status, &format!("127.0.0.1:{port}")).map_or(String::new(), |n| format!("  {n} requests"))
+    find_backend(status, &format!("127.0.0.1:{port}")).map_or(String::new(), |n| format!(" {n:>8} requests"))
 }
 
 /// Sums `requests` of every object in the page whose `address` is this one.
@@ -164,12 +191,26 @@ fn find_backend(value: &serde_json::Value, address: &str) -> Option<u64> {
     }
 }
 
+fn errors(side: &SideFrame) -> Style {
+    Style::new().fg(if side.errors_per_second > 0.0 { Color::Yellow } else { Color::Gray })
+}
+
 fn figures(side: &SideFrame) -> Vec<Line<'static>> {
-    let errors = Style::new().fg(if side.errors > 0 { Color::Yellow } else { Color::Gray });
     vec![
         Line::from(format!("{:>8.0} answers/s", side.per_second)),
         Line::from(format!("{:>8} µs p50   {:>6} µs p99", side.p50, side.p99)),
         Line::from(format!("{:>8.1} µs CPU per answer   {:.1} MiB", side.cpu_us, side.memory_kib as f64 / 1024.0)),
-        Line::styled(format!("{:>8} errors   {} wrong", side.errors, side.wrong), errors),
+        Line::styled(format!("{:>8.0} errors/s   {} wrong", side.errors_per_second, side.wrong), errors(side)),
+    ]
+}
+
+/// The same in two lines, for narrow terminals.
+fn short_figures(side: &SideFrame) -> Vec<Line<'static>> {
+    vec![
+        Line::from(format!("{:>8.0} answers/s   p50 {:>5} µs   p99 {:>5} µs   {:>5.1} µs CPU/answer", side.per_second, side.p50, side.p99, side.cpu_us)),
+        Line::styled(
+            format!("{:>8.0} errors/s    {} wrong        {:.1} MiB", side.errors_per_second, side.wrong, side.memory_kib as f64 / 1024.0),
+            errors(side),
+        ),
     ]
 }

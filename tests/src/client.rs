@@ -53,6 +53,14 @@ impl Client {
         }
     }
 
+    /// True if bytes are there, or come in the next moment.
+    pub fn has_something(&mut self) -> bool {
+        if self.seen.is_empty() {
+            self.fill();
+        }
+        !self.seen.is_empty()
+    }
+
     /// Takes exactly n bytes.
     pub fn take(&mut self, n: usize) -> Vec<u8> {
         let until = Instant::now() + PATIENCE;

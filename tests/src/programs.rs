@@ -15,9 +15,14 @@ pub struct Twins {
 
 /// Checks and lowers a file, whose path is relative to the repository's root.
 pub fn module(path: impl AsRef<Path>) -> Module {
+    module_of(path, None)
+}
+
+/// The same with one of several apps.
+pub fn module_of(path: impl AsRef<Path>, app: Option<&str>) -> Module {
     let root = crate::root();
     let path = root.join(path);
-    let checked = wireloom_lang::compile(&OsWorld::new(root.join("std")), &path, None);
+    let checked = wireloom_lang::compile(&OsWorld::new(root.join("std")), &path, app);
     let errors: Vec<String> = checked.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.render(&checked.map, false)).collect();
     assert!(errors.is_empty(), "{}:\n{}", path.display(), errors.concat());
     let mut module = checked.module.expect("a module without errors");
@@ -28,7 +33,11 @@ pub fn module(path: impl AsRef<Path>) -> Module {
 }
 
 pub fn twins(path: impl AsRef<Path>) -> Twins {
-    let module = Arc::new(module(path));
+    twins_of(path, None)
+}
+
+pub fn twins_of(path: impl AsRef<Path>, app: Option<&str>) -> Twins {
+    let module = Arc::new(module_of(path, app));
     let interpreted = Box::leak(Box::new(wireloom_interp::program(module.clone())));
     // SAFETY: leaked just above, so it lives as long as the process.
     let interpreted = unsafe { Program::from_table(interpreted.table()) }.expect("the interpreter's table");

@@ -29,6 +29,15 @@ fn apps() {
     all_hold(&files("apps"), &[]);
 }
 
+/// The compiler's own cases, those that are programs with tests.
+#[test]
+fn cases_of_the_compiler() {
+    let text = |f: &String| std::fs::read_to_string(root().join(f)).expect("a file");
+    let cases: Vec<String> = files("crates/lang/tests/cases").into_iter().filter(|f| text(f).contains("\ntest \"") && !text(f).contains("//~ E")).collect();
+    assert!(!cases.is_empty());
+    all_hold(&cases, &[]);
+}
+
 /// Every file of the library, and every app that can be simulated, has tests.
 #[test]
 fn nothing_is_untested() {

@@ -40,7 +40,7 @@ fn help_teaches() {
     for command in ["run", "check", "build", "test", "fmt", "emit", "graph", "explain", "fuzz"] {
         assert!(help.out.contains(command), "{}", help.out);
         let own = Wireloom::command(&[command, "--help"]);
-        assert!(own.code == Some(0) && own.out.contains("Usage:") && own.out.len() > 100, "{command}: {}", own.text);
+        assert!(own.code == Some(0) && own.out.contains("Usage:") && own.out.contains("Example") && own.out.contains(&format!("wireloom {command} ")), "{command}: {}", own.text);
     }
     assert!(Wireloom::command(&["run", "--help"]).out.contains("--set"));
     assert_eq!(Wireloom::command(&["--version"]).code, Some(0));
@@ -52,7 +52,9 @@ fn help_teaches() {
 #[test]
 fn wrong_parameters_are_named() {
     let web = |set: &str| Wireloom::command(&["run", "apps/static_web.loom", "--set", set]);
-    refused(&web("prot=80"), &["prot", "port"]);
+    refused(&web("prot=80"), &["prot", "did you mean `port`?"]);
+    refused(&web("client.idel_timeout=1s"), &["did you mean `idle_timeout`?"]);
+    refused(&web("clinet.idle_timeout=1s"), &["did you mean `client`?"]);
     refused(&web("port=x"), &["port", "x"]);
     refused(&web("port=70000"), &["port", "65535"]);
     refused(&web("port=-1"), &["port"]);
@@ -64,8 +66,11 @@ fn wrong_parameters_are_named() {
     let proxy = |args: &[&str]| Wireloom::command(&[&["run", "apps/memcached_proxy.loom"], args].concat());
     refused(&proxy(&[]), &["servers"]);
     refused(&proxy(&["--set", "servers="]), &["servers"]);
-    refused(&proxy(&["--set", "servers=nonsense"]), &["servers"]);
-    refused(&proxy(&["--set", "servers=127.0.0.1"]), &["servers"]);
+    refused(&proxy(&["--set", "servers=nonsense"]), &["servers", "`nonsense` has no port", "host:port"]);
+    refused(&proxy(&["--set", "servers=127.0.0.1"]), &["servers", "`127.0.0.1` has no port"]);
+    refused(&proxy(&["--set", "servers=127.0.0.1:99999"]), &["servers", "`99999` is no port number"]);
+    refused(&proxy(&["--set", "port=1", "--set", "port=2"]), &["`port` is set twice"]);
+    refused(&Wireloom::command(&["run", "apps/static_web.loom", "--cores", "1000"]), &["no CPU 1000"]);
     refused(&Wireloom::command(&["run", "apps/static_web.loom", "--nonsense"]), &["--nonsense"]);
     refused(&Wireloom::command(&["run", "apps/static_web.loom", "--engine", "steam"]), &["steam"]);
     refused(&Wireloom::command(&["run", "apps/static_web.loom", "--admin", "nowhere"]), &["nowhere"]);
@@ -77,7 +82,15 @@ fn what_is_not_there_is_named() {
     refused(&Wireloom::command(&["check", "nothing.loom"]), &["nothing.loom"]);
     refused(&Wireloom::command(&["fmt", "--check", "nothing.loom"]), &["nothing.loom"]);
     refused(&Wireloom::command(&["fuzz", "std.http.Nothing", "--seconds", "1"]), &["Nothing"]);
+    refused(&Wireloom::command(&["fuzz", "std.http.Reqest", "--seconds", "1"]), &["did you mean `Request`?"]);
+    refused(&Wireloom::command(&["fuzz", "std.htp.Request", "--seconds", "1"]), &["did you mean `std.http`?"]);
+    refused(&Wireloom::command(&["run", "static_web"]), &["did you mean `apps/static_web.loom`?"]);
+    refused(&Wireloom::command(&["run", "apps/static_wbe.loom"]), &["did you mean `apps/static_web.loom`?"]);
+    refused(&Wireloom::command(&["run", "std/http.loom"]), &["no app to run"]);
+    refused(&Wireloom::command(&["build", "std/http.loom"]), &["no app to build"]);
+    refused(&Wireloom::command(&["test", "std/http.loom", "--filter", "no such test"]), &["no test has `no such test`"]);
     refused(&Wireloom::command(&["explain", "E9999"]), &["E9999"]);
+    assert!(Wireloom::command(&["explain", "e0601"]).out.starts_with("E0601"));
     refused(&Wireloom::command(&["build", "apps/static_web.loom", "-o", "/nowhere/at/all"]), &["/nowhere/at/all"]);
 }
 
@@ -115,14 +128,80 @@ fn errors_in_a_source_are_shown_with_their_place() {
     std::fs::remove_dir_all(folder).ok();
 }
 
+const PAIR: &str = "
+unit Line { text: text<20> until \"\\n\" }
+
+protocol lines {
+    request  Line
+    response Line
+}
+
+fn one() -> u32 = 1
+
+app upper_case {
+    param port: u16 = 7000
+    port client = listen tcp(port) as lines
+    on client(req) { reply Line { text: upper(req.text) } }
+}
+
+app twice {
+    param port: u16 = 7001
+    port client = listen tcp(port) as lines
+    on client(req) { reply [Line { text: req.text }, Line { text: req.text }] }
+}
+
+test \"one\" { expect one() == 1 }
+test \"upper\" of upper_case { client <- \"a\\n\"
+    client -> \"A\\n\" }
+test \"twice\" of twice { client <- \"a\\n\"
+    client -> \"a\\na\\n\" }
+";
+
+/// All apps of a file are checked, tested and run; `FILE:APP` is one of them.
+#[test]
+fn several_apps_in_a_file() {
+    let folder = scratch("pair");
+    let file = folder.join("pair.loom");
+    let name = file.to_str().expect("a plain name");
+    let one = format!("{name}:twice");
+    std::fs::write(&file, PAIR.replace("reply [Line { text: req.text }, Line { text: req.text }]", "reply nonsense")).expect("the folder is writable");
+    refused(&Wireloom::command(&["check", name]), &["nonsense", "1 error,"]);
+    std::fs::write(&file, PAIR).expect("the folder is writable");
+    let check = Wireloom::command(&["check", name]);
+    assert!(check.code == Some(0) && check.text.contains("0 errors, 0 warnings"), "{}", check.text);
+    let test = Wireloom::command(&["test", name]);
+    assert!(test.code == Some(0) && test.out.contains("3 passed"), "{}", test.text);
+    let test = Wireloom::command(&["test", &one]);
+    assert!(test.code == Some(0) && test.out.contains("2 passed"), "{}", test.text);
+    let explain = Wireloom::command(&["explain", name]);
+    assert!(explain.out.contains("app upper_case") && explain.out.contains("app twice"), "{}", explain.text);
+    refused(&Wireloom::command(&["graph", name]), &["several apps: upper_case, twice", &format!("{name}:upper_case")]);
+    refused(&Wireloom::command(&["run", &format!("{name}:thrice")]), &["thrice", "upper_case, twice"]);
+    refused(&Wireloom::command(&["run", &one, &one]), &["two apps have the name `twice`"]);
+    refused(&Wireloom::command(&["run", name, "--set", "port=1"]), &["several apps have `port`", "upper_case.port"]);
+    refused(&Wireloom::command(&["run", name, "--set", "twce.port=1"]), &["did you mean `twice`?"]);
+    let (a, b) = (free_port(), free_port());
+    let mut command = Command::new(Wireloom::binary());
+    command.args(["run", name, "--set", &format!("upper_case.port={a}"), "--set", &format!("twice.port={b}")]);
+    let _pair = Process::start_ours("pair", &mut command, a);
+    Client::connect(a).send("x\n").expect("X\n");
+    Client::connect(b).send("x\n").expect("x\nx\n");
+    std::fs::remove_dir_all(folder).ok();
+}
+
 #[test]
 fn all_apps_check_and_all_sources_are_formatted() {
     let apps = loom_files("apps");
     for app in &apps {
-        let start = Instant::now();
-        let out = Wireloom::command(&["check", app]);
-        assert!(out.code == Some(0), "{app}: {}", out.text);
-        assert!(start.elapsed() < Duration::from_millis(500), "{app} took {:?}", start.elapsed());
+        let mut best = Duration::MAX;
+        for _ in 0..3 {
+            let start = Instant::now();
+            let out = Wireloom::command(&["check", app]);
+            best = best.min(start.elapsed());
+            assert!(out.code == Some(0), "{app}: {}", out.text);
+        }
+        // The aim is 50 ms (`bench/startup.py` measures it); other tests run beside this one.
+        assert!(best < Duration::from_millis(150), "{app} took {best:?}");
         for what in [&["explain"][..], &["emit", "ir"], &["emit", "c"], &["graph", "-o", "-"]] {
             let out = Wireloom::command(&[what, &[app]].concat());
             assert!(out.code == Some(0) && out.out.len() > 200, "{what:?} {app}: {}", out.text);
@@ -183,6 +262,8 @@ fn without_a_compiler_the_interpreter_takes_over() {
     assert!(said.contains("interpreter") && said.contains("compiler"), "it does not say so: {said}");
     let build = Wireloom::command_with(&["build", "apps/static_web.loom", "-o", folder.join("x").to_str().expect("a plain name")], |c| bare(c));
     refused(&build, &["compiler"]);
+    let test = Wireloom::command_with(&["test", "apps/static_web.loom"], |c| bare(c));
+    assert!(test.code == Some(0) && test.text.contains("interpreter") && !test.out.starts_with("0 passed"), "{}", test.text);
     std::fs::remove_dir_all(&folder).ok();
 }
 
@@ -217,7 +298,8 @@ fn a_warm_start_is_quick() {
         Client::connect(proxy.port).send("version\r\n").take_until(b"\r\n");
         best = best.min(start.elapsed());
     }
-    assert!(best < Duration::from_millis(100), "{best:?}");
+    // The aim is 100 ms (`bench/startup.py` measures it); other tests run beside this one.
+    assert!(best < Duration::from_millis(300), "{best:?}");
 }
 
 /// A cold start: nothing in the cache.
@@ -231,8 +313,8 @@ fn a_cold_start_takes_less_than_three_seconds() {
     Client::connect(proxy.port).send("version\r\n").take_until(b"\r\n");
     let took = start.elapsed();
     std::fs::remove_dir_all(&cache).ok();
-    // The aim is 3 s; other tests run beside this one.
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    // The aim is 3 s (`bench/startup.py` measures it); other tests run beside this one.
+    assert!(took < Duration::from_secs(9), "{took:?}");
 }
 
 #[test]
@@ -260,4 +342,45 @@ fn uring_allowed() -> bool {
     let denied = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null::<u8>()) };
     let error = std::io::Error::last_os_error().raw_os_error();
     denied == -1 && disabled.trim() != "2" && !matches!(error, Some(libc::ENOSYS | libc::EPERM)) && Path::new("/proc").exists()
+}
+
+/// The interpreter cannot run functions in C, and says so; compiled code can.
+#[test]
+fn functions_in_c_need_the_compiler() {
+    let folder = scratch("extern");
+    std::fs::write(folder.join("add.c"), "#include <stdint.h>\nuint32_t add_seven(uint32_t x) { return x + 7; }\n").expect("written");
+    let file = folder.join("ext.loom");
+    let source = "extern fn add_seven(x: u32) -> u32 from \"add.c\"\nunit L { a: u8 }\n\
+        protocol p { request L  response L  order in_order  sharing pipelined }\n\
+        app a { port c = listen tcp(7997) as p\n on c(req) { reply L { a: u8(add_seven(u32(req.a))) } } }\n\
+        test \"code\" { expect add_seven(3) == 10 }\ntest \"an app\" of a { c <- \"\\x01\"\n c -> \"\\x08\" }\n";
+    std::fs::write(&file, source).expect("written");
+    let path = file.to_str().expect("a plain name");
+    let tested = Wireloom::command(&["test", path]);
+    assert_eq!(tested.code, Some(0), "{}", tested.text);
+    assert!(tested.out.contains("2 passed, 0 failed") && tested.text.contains("compiled code only"), "{}", tested.text);
+    refused(&Wireloom::command(&["test", "--interpret", path]), &["add_seven", "interpreter"]);
+    refused(&Wireloom::command(&["run", "--interpret", path]), &["add_seven", "interpreter"]);
+    refused(&Wireloom::command(&["fuzz", "--seconds=1", &format!("{path}:L")]), &["add_seven", "interpreter"]);
+    std::fs::remove_dir_all(folder).ok();
+}
+
+/// Every app of a file is tested, and named where there are several.
+#[test]
+fn all_apps_of_a_file_are_tested() {
+    let folder = scratch("apps");
+    let file = folder.join("two.loom");
+    let units = "unit L { a: u8 }\nprotocol p { request L  response L  order in_order  sharing pipelined }\n";
+    let app = |name: &str, n: u8| format!("app {name} {{ port c = listen tcp(1) as p\n on c(req) {{ reply L {{ a: {n} }} }} }}\n");
+    let test = |name: &str, n: u8| format!("test \"answers\" of {name} {{ c <- \"\\0\"\n c -> \"\\x0{n}\" }}\n");
+    let code = "test \"code\" { expect 1 == 1 }\n";
+    std::fs::write(&file, [units, &app("one", 1), &app("two", 2), &test("one", 1), &test("two", 3), code].concat()).expect("written");
+    let path = file.to_str().expect("a plain name");
+    let out = Wireloom::command(&["test", path]);
+    assert_eq!(out.code, Some(1), "{}", out.text);
+    for line in ["one: answers ... ok", "two: answers ... FAILED", " code ... ok", "2 passed, 1 failed"] {
+        assert!(out.out.contains(line), "{line}: {}", out.text);
+    }
+    assert_eq!(out.out.matches(" code ...").count(), 1, "{}", out.text);
+    std::fs::remove_dir_all(folder).ok();
 }

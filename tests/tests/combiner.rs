@@ -38,8 +38,9 @@ fn reduce(stream: &mut TcpStream) -> (Vec<u8>, End) {
     }
 }
 
+/// A whole stream: the lines, and the empty line that says so.
 fn lines(pairs: &BTreeMap<String, u64>) -> Vec<u8> {
-    pairs.iter().flat_map(|(k, v)| format!("{k}\t{v}\n").into_bytes()).collect()
+    pairs.iter().flat_map(|(k, v)| format!("{k}\t{v}\n").into_bytes()).chain(*b"\n").collect()
 }
 
 /// The words of one mapper, and their sum over all mappers.
@@ -107,15 +108,17 @@ fn pieces_of_any_size() {
     }
 }
 
-/// A mapper that is reset, or ends within a line: the reducer sees an error, never an end.
+/// A mapper that is reset, or ends within a line, between two lines, or before it has sent anything: the reducer sees an error, never
+/// an end, and never the empty line of a whole stream.
 #[test]
 fn a_lost_mapper_is_an_error_to_the_reducer() {
-    for reset in [true, false] {
+    let ends = ["word0000001\t1\nword0000002\t5", "word0000001\t1\nword0000002\t5\n", "word0000001\t1\n\nword0000002\t5\n", "\n\n", ""];
+    for (reset, sent) in ends.iter().flat_map(|e| [(true, e), (false, e)]) {
         let c = combiner(&[]);
         let whole: Vec<_> = (0..7).map(|m| words(m, 1000)).collect();
         let mappers = map(c.front.port, &whole, 1 << 16);
         let mut lost = Client::connect(c.front.port);
-        lost.send("word0000001\t1\nword0000002\t5");
+        lost.send(sent);
         let mut reducer = c.reducer.accept();
         std::thread::sleep(Duration::from_millis(100));
         if reset {
@@ -125,8 +128,61 @@ fn a_lost_mapper_is_an_error_to_the_reducer() {
         }
         let (got, end) = reduce(&mut reducer.stream);
         mappers.into_iter().for_each(|m| drop(m.join()));
-        assert_eq!(end, End::Reset, "reset {reset}: {} bytes were taken for whole", got.len());
+        assert_eq!(end, End::Reset, "reset {reset}, {sent:?}: {} bytes were taken for whole", got.len());
+        assert!(!got.ends_with(b"\n\n"), "reset {reset}, {sent:?}: the end mark was sent");
     }
+}
+
+/// A mapper's process is killed exactly between two lines: its kernel closes the connection in order.
+#[test]
+fn a_killed_mapper_is_an_error_to_the_reducer() {
+    let c = combiner(&[]);
+    let whole: Vec<_> = (0..7).map(|m| words(m, 1000)).collect();
+    let mappers = map(c.front.port, &whole, 1 << 16);
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{}; printf 'word0000001\\t1\\n' >&3; exec sleep 60", c.front.port);
+    let mut killed = std::process::Command::new("bash").args(["-c", &script]).spawn().expect("bash runs");
+    let mut reducer = c.reducer.accept();
+    std::thread::sleep(Duration::from_millis(300));
+    killed.kill().expect("it can be killed");
+    killed.wait().expect("it is gone");
+    let (got, end) = reduce(&mut reducer.stream);
+    mappers.into_iter().for_each(|m| drop(m.join()));
+    assert_eq!(end, End::Reset, "{} bytes were taken for whole", got.len());
+}
+
+/// Without end marks, by request: closing in order is the end, as `sort -m` has it.
+#[test]
+fn plain_streams_by_request() {
+    let c = combiner(&["--set", "mappers.end_mark=0", "--set", "out.end_mark=0", "--cores", "0-1"]);
+    let parts: Vec<_> = (0..8).map(|m| words(m, 1000)).collect();
+    for p in &parts {
+        let bytes = lines(p);
+        Client::connect(c.front.port).send(&bytes[..bytes.len() - 1]).finish_sending();
+    }
+    let (got, end) = reduce(&mut c.reducer.accept().stream);
+    let wanted = lines(&sum(&parts));
+    assert!(end == End::Whole && got == wanted[..wanted.len() - 1], "{end:?}, {} bytes", got.len());
+}
+
+/// A combiner's output is another's input, marks and all.
+#[test]
+fn a_tree_of_combiners() {
+    let root = combiner(&[]);
+    let to = format!("reducer=127.0.0.1:{}", root.front.port);
+    let leaves: Vec<_> = (0..8).map(|_| Wireloom::run("word_count_combiner", &["--set", &to])).collect();
+    let parts: Vec<_> = (0..64).map(|m| words(m, 200)).collect();
+    let mappers: Vec<_> = leaves.iter().zip(parts.chunks(8)).flat_map(|(l, p)| map(l.port, p, 1000)).collect();
+    let (got, end) = reduce(&mut root.reducer.accept().stream);
+    mappers.into_iter().for_each(|m| m.join().expect("a mapper ends"));
+    assert!(end == End::Whole && got == lines(&sum(&parts)), "{end:?}, {} bytes", got.len());
+}
+
+#[test]
+fn an_end_mark_that_can_begin_a_line_is_refused() {
+    let port = format!("port={}", wireloom_tests::free_port());
+    let sets = ["--set", port.as_str(), "--set", "reducer=127.0.0.1:1", "--set", "mappers.end_mark=97"];
+    let out = Wireloom::command(&[&["run", "apps/word_count_combiner.loom"], &sets[..]].concat());
+    assert!(out.code != Some(0) && out.text.contains("the end mark 'a' can begin a message"), "{}", out.text);
 }
 
 #[test]
@@ -134,7 +190,8 @@ fn wrong_order_and_bad_lines_are_errors() {
     for bad in ["b\t1\na\t1\n", "a\t1\na\tx\n", "a\t-1\n", "a\t99999999999999999999\n", "no tab\n", "a\t1 \n", "\n"] {
         let c = combiner(&[]);
         let mappers = map(c.front.port, &vec![BTreeMap::from([("z".to_string(), 1)]); 7], 100);
-        Client::connect(c.front.port).send(bad);
+        // Each with the end mark: not its absence is the fault.
+        Client::connect(c.front.port).send(format!("{bad}\n"));
         let (got, end) = reduce(&mut c.reducer.accept().stream);
         mappers.into_iter().for_each(|m| drop(m.join()));
         assert_eq!(end, End::Reset, "{bad:?}: {} bytes were taken for whole", got.len());

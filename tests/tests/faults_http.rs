@@ -112,14 +112,14 @@ fn clients_move_away_from_a_lost_backend() {
 #[test]
 fn a_silent_backend_is_504() {
     let backend = Backend::new();
-    let proxy = balancer(&[backend.port], &["backend.call_timeout=200ms", "backend.eject_after=1000"]);
+    let proxy = balancer(&[backend.port], &["backend.call_timeout=1s", "backend.eject_after=1000"]);
     let mut client = Client::connect(proxy.port);
     client.send(GET);
     let mut server = backend.accept();
     server.take_until(b"\r\n\r\n");
     let start = Instant::now();
     assert_eq!(status(&mut client), "504");
-    assert!((150..2000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
+    assert!((900..8000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
     // The late answer must not be anyone's.
     let mut next = Client::connect(proxy.port);
     next.send(GET);
@@ -136,7 +136,7 @@ fn a_silent_backend_is_504() {
 #[test]
 fn a_backend_silent_in_mid_answer_ends_the_answer() {
     let backend = Backend::new();
-    let proxy = balancer(&[backend.port], &["backend.call_timeout=200ms", "backend.eject_after=1000"]);
+    let proxy = balancer(&[backend.port], &["backend.call_timeout=1s", "backend.eject_after=1000"]);
     let mut client = Client::connect(proxy.port);
     client.send(GET);
     let mut server = backend.accept();
@@ -151,7 +151,7 @@ fn a_backend_silent_in_mid_answer_ends_the_answer() {
 #[test]
 fn a_stopped_backend_is_504() {
     let nginx = Process::nginx("location / { return 200 ok; }");
-    let proxy = balancer(&[nginx.port], &["backend.call_timeout=200ms", "backend.eject_after=1000"]);
+    let proxy = balancer(&[nginx.port], &["backend.call_timeout=1s", "backend.eject_after=1000"]);
     let mut client = Client::connect(proxy.port);
     client.send(GET);
     assert_eq!(status(&mut client), "200");
@@ -185,13 +185,13 @@ fn a_slow_client_is_408() {
     client.send("GET / HT");
     let start = Instant::now();
     assert_eq!(status(&mut client), "408");
-    assert!((200..3000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
+    assert!((200..9000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
     client.rest();
     // A byte now and then does not help.
     let mut client = Client::connect(proxy.port);
     let start = Instant::now();
     for byte in GET.as_bytes().iter().cycle() {
-        if std::io::Write::write_all(&mut client.stream, &[*byte]).is_err() || start.elapsed() > Duration::from_secs(2) {
+        if std::io::Write::write_all(&mut client.stream, &[*byte]).is_err() || start.elapsed() > Duration::from_secs(9) {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -250,7 +250,7 @@ fn a_client_gone_before_its_answer() {
     let mut next = Client::connect(proxy.port);
     next.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
     // It may come over the first connection, once its answer was read to the end, or over a fresh one.
-    let mut server = backend.accept_within(Duration::from_millis(300)).unwrap_or(first);
+    let mut server = backend.accept_or(first);
     assert!(show(&server.take_until(b"\r\n\r\n")).contains("/next"));
     server.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext");
     assert_eq!(status(&mut next), "200");

@@ -173,6 +173,45 @@ fn large_and_binary_values() {
     assert!(items.len() == 1000 && items[999] == Answer::bulk("item 999"));
 }
 
+/// Several keys in one command: answered as one server answers where all are on one, refused where they are not.
+#[test]
+fn several_keys_of_one_server() {
+    if plain() {
+        return;
+    }
+    let (service, real) = (Service::proxy(2, &[]), Process::redis());
+    let (mut ours, mut one) = (Client::connect(service.port), Client::connect(real.port));
+    let keys: Vec<String> = (0..).map(|i| format!("many{i}")).filter(|k| modulo_owner(k.as_bytes(), 2) == 0).take(3).collect();
+    let (a, b, c, far) = (&keys[0], &keys[1], &keys[2], &key_of(1, 2, "many"));
+    let steps = "SET A abc;SET B abd;BITOP AND C A B;GET C;RENAME C A;MSETNX B 1 C 2;MSETNX A 1 C 2;LCS A B;COPY A C REPLACE;DEL A B C;SADD A 1 2;SADD B 2 3;SINTER A B;        SUNIONSTORE C A B;SCARD C;SDIFF A B;SINTERCARD 2 A B;SMOVE A B 1;DEL A B C;ZADD A 1 x;ZADD B 2 x;ZUNIONSTORE C 2 A B WEIGHTS 1 2;ZSCORE C x;        ZUNION 2 A B;ZUNIONSTORE C x A;ZMPOP 1 A MIN;ZRANGESTORE A B 0 -1;DEL A B C;RPUSH A 3 1 2;SORT A;SORT A DESC STORE B;LRANGE B 0 -1;LMOVE A B LEFT RIGHT;        RPOPLPUSH A B;LMPOP 2 C A LEFT;OBJECT ENCODING B;DEL A B C;XADD A 1-1 f v;XADD B 2-1 f v;XREAD COUNT 1 STREAMS A B 0 0;XGROUP CREATE A g 0;        XREADGROUP GROUP g me STREAMS A >;XPENDING A g;XACK A g 1-1;XINFO GROUPS A;DEL A B;PFADD A x y;PFADD B z;PFCOUNT A B;PFMERGE C A B;DEL A B C;        EVAL return{KEYS[1],KEYS[2],ARGV[1]} 2 A B x;EVALSHA 0000000000000000000000000000000000000000 1 A;GEOADD A 1 1 p 2 2 q;        GEORADIUS A 1 1 500 km STORE B;GEORADIUS A 1 1 500 km;ZCARD B;GEOSEARCHSTORE C A FROMMEMBER p BYRADIUS 500 km;SET A;GET A B;INCR;MSET A;PING a b";
+    for step in steps.split(';') {
+        let step: Vec<&str> = step.split_whitespace().map(|w| match w { "A" => a, "B" => b, "C" => c, w => w }).collect();
+        let (got, wanted) = (ours.redis(&step), one.redis(&step));
+        // The proxy has words of its own where it cannot find the keys.
+        assert!(got == wanted || (step.contains(&"x") && got.is_error() && wanted.is_error()), "{step:?}: {got:?} instead of {wanted:?}");
+    }
+    for step in ["RENAME A F", "BITOP AND A B F", "MSETNX A 1 F 2", "SUNION A F", "ZUNIONSTORE A 1 F", "ZINTER 2 A F", "SORT A STORE F", "EVAL x 2 A F", "XREAD STREAMS A F 0 0",
+        "GEORADIUS A 1 1 1 km STOREDIST F", "LMOVE A F LEFT LEFT", "SMOVE F A x", "PFMERGE A B F"] {
+        let step: Vec<&str> = step.split(' ').map(|w| match w { "A" => a, "B" => b, "F" => far, w => w }).collect();
+        assert!(matches!(ours.redis(&step), Answer::Error(e) if e.contains("different servers")), "{step:?}");
+    }
+    ours.expect_nothing_more();
+}
+
+/// Quotes of inline commands would be taken for parts of words.
+#[test]
+fn inline_quotes_are_refused() {
+    if plain() {
+        return;
+    }
+    let service = Service::proxy(1, &[]);
+    for line in ["SET \"a b\" \"c d\"\r\n", "SET q it's\r\n", "GET \"\r\n"] {
+        let rest = Client::connect(service.port).send(line).rest();
+        assert!(rest.starts_with(b"-ERR Protocol error"), "{line:?}: {}", show(&rest));
+    }
+    Client::connect(service.port).send("PING\ta\r\n").expect("$1\r\na\r\n");
+}
+
 /// What needs all servers, or state of the connection, is refused; the connection stays in step.
 #[test]
 fn refused_commands() {
@@ -183,8 +222,9 @@ fn refused_commands() {
     let (mut c, t) = (Client::connect(service.port), tag());
     for line in [
         "KEYS *", "MULTI", "EXEC", "SUBSCRIBE c", "PSUBSCRIBE c", "PUBLISH c m", "EVAL return-1 0", "FLUSHALL", "FLUSHDB", "DBSIZE",
-        "SCAN 0", "RANDOMKEY", "RENAME a b", "BLPOP l 1", "WATCH a", "AUTH x", "HELLO 3", "SELECT 1", "MONITOR", "SHUTDOWN", "DEBUG SLEEP 1",
-        "MIGRATE a", "OBJECT ENCODING a", "WAIT 1 1", "nonsense", "SINTERSTORE a b c",
+        "SCAN 0", "RANDOMKEY", "RENAME a", "BLPOP l 1", "WATCH a", "AUTH x", "HELLO 3", "SELECT 1", "MONITOR", "SHUTDOWN", "DEBUG SLEEP 1",
+        "MIGRATE a", "OBJECT HELP", "WAIT 1 1", "nonsense", "SINTERSTORE", "XREAD BLOCK 0 STREAMS a 0", "SORT a BY w_*", "COPY a a DB 1",
+        "EVAL return(1) 4294967295 a", "CONFIG SET maxmemory 0", "CLIENT REPLY OFF",
     ] {
         c.send(words(line, &t));
         let got = Answer::take(&mut c);

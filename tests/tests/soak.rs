@@ -271,6 +271,11 @@ fn no_answer_goes_astray() {
 }
 
 #[test]
+fn no_answer_goes_astray_over_io_uring() {
+    soak(&["--engine", "uring"]);
+}
+
+#[test]
 fn no_answer_goes_astray_on_two_cores() {
     soak(&["--cores", "0-1"]);
 }

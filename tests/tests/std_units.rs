@@ -53,6 +53,7 @@ fn messages_end_where_they_end() {
         for (unit, contexts) in messages(&t) {
             let name = &t.module.unit(unit).name;
             let grammar = Grammar::new(t.module.clone());
+            let (mut made, mut ended) = (0, 0);
             for seed in seeds(20) {
                 let ctx = contexts[seed as usize % contexts.len()];
                 let mut g = Generator::new(&t.module, seed);
@@ -61,9 +62,11 @@ fn messages_end_where_they_end() {
                     panic!("{name}: seed {seed}: a made message is not read: {}", message.escape_ascii())
                 };
                 assert_eq!(used, message.len(), "{name}: seed {seed}");
+                made += 1;
                 let next = [&message[..], &message[..]].concat();
                 if let Parsed::Message { used: first, dump: again, .. } = parse_message(&t.module, unit, &next, ctx, true) {
                     // Bytes until the connection ends take what follows, too.
+                    ended += usize::from(first == used);
                     assert!(first == used && again == dump || first == next.len(), "{name}: seed {seed}: {}", message.escape_ascii());
                 }
                 for cut in 0..message.len() {
@@ -71,6 +74,8 @@ fn messages_end_where_they_end() {
                     assert!(!matches!(part, Parsed::Bad { .. }), "{name}: seed {seed}: refused after {cut} bytes: {}", message.escape_ascii());
                 }
             }
+            eprintln!("{name}: {made} made, {ended} end before another one");
+            assert!(made >= 15 && ended >= 10, "{name}: {made} made, {ended} end before another one");
         }
     }
     no_internal_errors();

@@ -48,15 +48,15 @@ def stream(folder, i):
     return os.path.join(folder, f"stream{i}.txt")
 
 
-def start_reducer():
-    reducer = process.start([program("reducer"), str(settings.REDUCER_PORT)], settings.LOAD_CORE,
+def start_reducer(marks=0):
+    reducer = process.start([program("reducer"), str(settings.REDUCER_PORT), str(marks)], settings.LOAD_CORE,
                             stdout=subprocess.PIPE, text=True)
     process.wait_port(settings.REDUCER_PORT, reducer)
     return reducer
 
 
-def start_mappers(folder, ports):
-    return [process.start([program("mapper"), str(port), stream(folder, i)], settings.LOAD_CORE)
+def start_mappers(folder, ports, marks=0):
+    return [process.start([program("mapper"), str(port), stream(folder, i), str(marks)], settings.LOAD_CORE)
             for i, port in enumerate(ports)]
 
 
@@ -80,13 +80,14 @@ def cpu_of(child):
 
 def run_service(peer, start, port, folder, expected, timeout):
     """A single process's CPU time between the first mapper's start and the end of the reducer's stream."""
-    reducer = start_reducer()
+    marks = int(peer == "wireloom")  # the others take the end of a connection for the end of its stream
+    reducer = start_reducer(marks)
     started, combiner = [reducer], None
     try:
         combiner = start_proxy(start, port, [settings.REDUCER_PORT])
         pids = process.tree(combiner.pid)
         before, begun = procstat.cpu(pids), time.time()
-        started += start_mappers(folder, [port] * STREAMS)
+        started += start_mappers(folder, [port] * STREAMS, marks)
         result = finish_reducer(reducer, expected, timeout)
         wall = time.time() - begun
         used = procstat.cpu(pids).since(before)

@@ -1,5 +1,6 @@
-/* mapper: connects and sends a file at full speed, then closes.
- * usage: mapper PORT FILE */
+/* mapper: connects and sends a file at full speed, then an empty line if MARK is 1 (the stream is
+ * whole), then closes.
+ * usage: mapper PORT FILE [MARK] */
 #define _GNU_SOURCE
 #include "common.h"
 #include <fcntl.h>
@@ -18,6 +19,8 @@ int main(int argc, char **argv)
         ;
     if (sent < 0)
         die("sendfile");
+    if (argc > 3 && atoi(argv[3]))
+        send_all(fd, "\n", 1);
     shutdown(fd, SHUT_WR);
     close(fd);
     return 0;

@@ -1,6 +1,7 @@
 /* reducer: accepts one connection, reads "word\tcount\n" lines to its end, checks that the words
- * rise strictly, and prints what came as JSON. A reset or half a line is an error in `clean`.
- * usage: reducer PORT */
+ * rise strictly, and prints what came as JSON. A reset or half a line is an error in `clean`; so is,
+ * if MARK is 1, a stream that does not end with an empty line.
+ * usage: reducer PORT [MARK] */
 #define _GNU_SOURCE
 #include "common.h"
 #include "words.h"
@@ -9,11 +10,17 @@ enum { IN_SIZE = 1 << 18 };
 
 static struct digest seen;
 static uint64_t disorder, malformed;
+static int mark, marked;
 static char previous[MAX_LINE];
 static size_t previous_len;
 
 static void take_line(const char *line, size_t len)
 {
+    if (mark && !len && !marked) {
+        marked = 1;
+        return;
+    }
+    malformed += marked;
     const char *tab = memchr(line, '\t', len);
     if (!tab || len > MAX_LINE || tab + 1 == line + len) {
         malformed++;
@@ -38,6 +45,7 @@ int main(int argc, char **argv)
     static char in[IN_SIZE];
     if (argc < 2)
         return 2;
+    mark = argc > 2 && atoi(argv[2]);
     int listener = listen_on(atoi(argv[1]), 0);
     int fd = accept(listener, NULL, NULL);
     uint64_t start = 0;
@@ -62,7 +70,7 @@ int main(int argc, char **argv)
     printf("{");
     print_digest(stdout, "output", &seen);
     printf(",\"disorder\":%lu,\"malformed\":%lu,\"clean\":%s,\"seconds\":%.4f}\n", disorder, malformed,
-           got == 0 && have == 0 ? "true" : "false",
+           got == 0 && have == 0 && marked == mark ? "true" : "false",
            start ? (double)(now_ns() - start) / 1e9 : 0.0);
     return 0;
 }

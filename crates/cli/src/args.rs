@@ -23,31 +23,67 @@ pub enum Command {
 Examples:
   wireloom run apps/http_balancer.loom --set port=8080 --set servers=127.0.0.1:9001,127.0.0.1:9002
   wireloom run a.loom b.loom --set a.port=80 --set b.port=81     # two apps in one process
+  wireloom run both.loom:a --set port=80                         # one of the apps in a file
   wireloom run apps/kv_server.loom --set client.idle_timeout=10s # an option of a port
 SIGTERM or SIGINT drains: no new connections, what is under way is finished, exit 0.")]
     Run(Run),
     /// Check files: types, bounds, grammars, protocols. Exits 1 on errors.
+    #[command(after_help = "\
+Examples:
+  wireloom check my.loom
+  wireloom check std/*.loom apps/*.loom
+  wireloom check --json my.loom          # for editors: {\"code\":\"E0301\",\"line\":7,…}
+  wireloom explain E0301                 # what a code means, with an example")]
     Check(Files),
     /// Make one executable file to deploy; it takes the options of `run`.
+    #[command(after_help = "\
+Examples:
+  wireloom build apps/http_balancer.loom -o balancer
+  ./balancer --help                                      # the app's parameters
+  ./balancer --set port=80 --set servers=10.0.0.1:8080,10.0.0.2:8080 --cores all
+The file needs neither a C compiler nor the sources where it runs.")]
     Build(Build),
     /// Run the `test` blocks of files, by the interpreter and by compiled code, and compare.
+    #[command(after_help = "\
+Examples:
+  wireloom test my.loom
+  wireloom test std/*.loom --filter chunked   # only tests with this in their name
+A test without a name of an app is code; `test … of APP` plays clients and backends in a simulated network:
+  test \"what was put is got\" of store {
+      client <- \"put a 1\\nget a\\n\"       # a client sends
+      client -> \"ok\\n1\\n\"               # and must see this
+  }")]
     Test(Test),
     /// Format files in place.
+    #[command(after_help = "\
+Examples:
+  wireloom fmt my.loom
+  wireloom fmt --check std/*.loom apps/*.loom   # for CI: changes nothing, exits 1 where a file would change")]
     Fmt(Fmt),
     /// Print what the compiler makes of an app: the intermediate representation or the C code.
+    #[command(after_help = "\
+Examples:
+  wireloom emit ir my.loom            # typed and bounded, before code is made of it
+  wireloom emit c my.loom -o my.c     # what clang or gcc compiles")]
     Emit(Emit),
     /// Draw the app's graph as SVG.
+    #[command(after_help = "\
+Examples:
+  wireloom graph apps/memcached_proxy.loom               # writes memcached_proxy.svg
+  wireloom graph apps/memcached_proxy.loom -o - | rsvg-convert -o graph.png
+Light or dark follows the viewer.")]
     Graph(Graph),
     /// Report worst-case steps, suspensions and what they keep, and the whole memory bill; or explain an error code.
-    #[command(after_help = "Examples:\n  wireloom explain apps/memcached_proxy.loom\n  wireloom explain E0401")]
+    #[command(after_help = "Examples:\n  wireloom explain apps/memcached_proxy.loom\n  wireloom explain E0401\n  wireloom explain codes              # all codes")]
     Explain(Explain),
     /// Feed a unit generated and mutated messages; compiled code and interpreter must agree and survive.
-    #[command(after_help = "Example:\n  wireloom fuzz std.http.Request --seconds 60")]
+    #[command(after_help = "Example:\n  wireloom fuzz std.http.Request --seconds 60\n  wireloom fuzz my.loom:Request --seed 7      # what a failure says to repeat it")]
     Fuzz(Fuzz),
 }
 
 #[derive(Args)]
 pub struct Files {
+    /// Sources; all apps of each are checked.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Diagnostics as JSON, one per line.
@@ -57,7 +93,7 @@ pub struct Files {
 
 #[derive(Args)]
 pub struct Run {
-    /// Apps to run; several share the process and its cores.
+    /// Apps to run; several share the process and its cores. FILE:APP is one app of a file with several.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -86,7 +122,7 @@ pub struct Serve {
     /// How sockets are driven.
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     pub engine: Engine,
-    /// Serve /metrics (Prometheus) and /status (JSON) here.
+    /// Serve /metrics (Prometheus) and /status (JSON) here: `127.0.0.1:9900`, or a port on 127.0.0.1.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
     /// A busy core with many clients on shared backend connections waits up to this many microseconds for more input
@@ -117,6 +153,7 @@ pub enum Engine {
 
 #[derive(Args)]
 pub struct Build {
+    /// A source with an app; FILE:APP where it has several.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The executable to write; by default the app's name.
@@ -129,6 +166,7 @@ pub struct Build {
 
 #[derive(Args)]
 pub struct Test {
+    /// Sources with `test` blocks.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Only tests whose name contains this.
@@ -140,6 +178,7 @@ pub struct Test {
 
 #[derive(Args)]
 pub struct Fmt {
+    /// Sources.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Change nothing; exit 1 if a file is not formatted.
@@ -155,16 +194,20 @@ pub enum What {
 
 #[derive(Args)]
 pub struct Emit {
+    /// `ir`: the intermediate representation; `c`: the C code.
     #[arg(value_enum)]
     pub what: What,
+    /// A source; FILE:APP where it has several apps.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// By default standard output.
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub struct Graph {
+    /// A source; FILE:APP where it has several apps.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// By default the app's name with `.svg`; `-` for standard output.
@@ -184,6 +227,7 @@ pub struct Fuzz {
     /// `std.http.Request`, or `file.loom:Unit`.
     #[arg(value_name = "UNIT")]
     pub unit: String,
+    /// How long.
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,
     /// Seed of the generator; a failure prints the one that repeats it.

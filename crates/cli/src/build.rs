@@ -7,6 +7,9 @@ use wireloom_codegen_c::CompileOptions;
 
 pub fn build(args: Build) -> Outcome {
     let module = load::load(&args.file)?;
+    if module.app.is_empty() {
+        return Err(crate::Failure::Said(format!("{} has no app to build", args.file.display())));
+    }
     let library = engine::library(&module, &CompileOptions { portable: args.portable, ..CompileOptions::default() })?;
     let library = std::fs::read(library)?;
     let desc = serde_json::to_vec(&module.desc())?;

@@ -3,12 +3,12 @@
 use crate::args::Compile;
 use crate::Failure;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::Arc;
 use std::time::Duration;
 use wireloom_codegen_c::{CompileError, CompileOptions};
-use wireloom_ir::Module;
+use wireloom_ir::{FuncBody, Module};
 use wireloom_runtime::Program;
 
 pub enum How {
@@ -29,6 +29,9 @@ pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
     match library(module, &CompileOptions { sanitize: compile.sanitize, ..CompileOptions::default() }) {
         Ok(path) => Ok(Made { program: Program::open(&path)?, how: How::Compiled }),
         Err(CompileError::NoCompiler { .. }) => {
+            if let Some(f) = extern_function(module) {
+                return Err(Failure::Said(format!("no C compiler found (clang or gcc), and `{f}` is a function in C (`extern fn`)")));
+            }
             eprintln!("wireloom: no C compiler found (clang or gcc): running by the interpreter, which is many times slower");
             interpret(module)
         }
@@ -36,7 +39,15 @@ pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
     }
 }
 
+/// A function in C that the program has: only compiled code can call it.
+pub fn extern_function(module: &Module) -> Option<&str> {
+    module.funcs.iter().find(|f| matches!(f.body, FuncBody::Extern { .. })).map(|f| f.name.as_str())
+}
+
 pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
+    if let Some(f) = extern_function(module) {
+        return Err(Failure::Said(format!("`{f}` is a function in C (`extern fn`): the interpreter cannot run it, only compiled code can")));
+    }
     let program = Box::leak(Box::new(wireloom_interp::program(module.clone())));
     let merges = Box::leak(Box::new(wireloom_interp::InterpMerges::new(module.clone())));
     // SAFETY: the tables and what they point to are leaked just above, so they live as long as the process.
@@ -46,8 +57,11 @@ pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
 
 /// The shared object of a module, from the cache if it is there.
 pub fn library(module: &Module, options: &CompileOptions) -> Result<PathBuf, CompileError> {
+    // The C files of `extern` functions lie beside the program's.
+    let folder = module.files.first().and_then(|f| Path::new(f).parent()).map(PathBuf::from);
+    let options = CompileOptions { extern_dir: folder.unwrap_or_else(|| options.extern_dir.clone()), ..options.clone() };
     let source = wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options::default());
-    with_progress("compiling", || wireloom_codegen_c::compile(&source, options))
+    with_progress("compiling", || wireloom_codegen_c::compile(&source, &options))
 }
 
 /// Says what is being waited for once it takes longer than a second.

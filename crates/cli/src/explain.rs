@@ -12,7 +12,7 @@ pub fn explain(args: Explain) -> Outcome {
         }
         return Ok(());
     }
-    if let Some(code) = codes::find(&args.what) {
+    if let Some(code) = codes::find(&code_of(&args.what)) {
         println!("{}: {}\n\n{}", code.code, code.title, code.explanation);
         if !code.example.is_empty() {
             println!("\nFor example:\n");
@@ -20,11 +20,20 @@ pub fn explain(args: Explain) -> Outcome {
         }
         return Ok(());
     }
-    let looks_like_code = args.what.len() == 5 && args.what.starts_with(['E', 'W']) && args.what[1..].bytes().all(|b| b.is_ascii_digit());
-    if looks_like_code {
+    if looks_like_code(&code_of(&args.what)) {
         return Err(Failure::Said(format!("there is no code {}; `wireloom explain codes` lists them", args.what)));
     }
-    let module = load::load(Path::new(&args.what))?;
-    print!("{}", wireloom_ir::explain::report(&module));
+    let reports: Vec<String> = load::load_all(Path::new(&args.what))?.iter().map(wireloom_ir::explain::report).collect();
+    print!("{}", reports.join("\n"));
     Ok(())
+}
+
+fn looks_like_code(text: &str) -> bool {
+    text.len() == 5 && text.starts_with(['E', 'W']) && text[1..].bytes().all(|b| b.is_ascii_digit())
+}
+
+/// `e0601`, `601` and `E0601` are the same code.
+fn code_of(text: &str) -> String {
+    let short = (3..=4).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    if short { format!("E{text:0>4}") } else { text.to_ascii_uppercase() }
 }

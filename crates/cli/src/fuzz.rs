@@ -3,13 +3,13 @@
 
 use crate::args::{Compile, Fuzz};
 use crate::engine::{self, How};
-use crate::world::CliWorld;
+use crate::world::{self, CliWorld};
 use crate::{load, sanitize, Failure, Outcome};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use wireloom_interp::differential::{contexts, Pair, Summary};
-use wireloom_ir::{Module, UnitId};
+use wireloom_ir::{near, Module, UnitId};
 use wireloom_syntax::World;
 
 /// Streams per seed.
@@ -40,11 +40,14 @@ fn outer(args: Fuzz) -> Outcome {
 
 fn inner(args: Fuzz) -> Outcome {
     let (file, name) = place(&args.unit)?;
-    let module = Arc::new(load::load(&file)?);
+    let module = Arc::new(load::load_all(&file)?.remove(0));
     let unit = find(&module, &name)?;
     let contexts = contexts(&module, unit);
     if contexts.is_empty() {
         return Err(Failure::Said(format!("{name} is no message of a protocol but part of others: fuzz one of {}", messages(&module))));
+    }
+    if let Some(f) = engine::extern_function(&module) {
+        return Err(Failure::Said(format!("`{f}` is a function in C (`extern fn`): fuzzing compares with the interpreter, which cannot run it; fuzz a file with the units alone")));
     }
     let reference = engine::interpret(&module)?;
     let made = engine::make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
@@ -99,7 +102,13 @@ fn place(text: &str) -> Result<(PathBuf, String), Failure> {
     };
     match world.resolve(Path::new("."), module) {
         Some((path, taken)) if taken == module.len() => Ok((path, unit.to_string())),
-        _ => Err(Failure::Said(format!("there is no module `{}`; expected std.http.Request or file.loom:Unit", module.join(".")))),
+        _ if module.is_empty() => Err(Failure::Said(format!("`{text}` names no unit; expected std.http.Request or file.loom:Unit"))),
+        _ => {
+            let name = module.join(".");
+            let known = world::library();
+            let hint = near::hint(&name, known.iter().map(String::as_str));
+            Err(Failure::Said(format!("there is no module `{name}`{hint}{} expected std.http.Request or file.loom:Unit", if hint.is_empty() { ";" } else { "" })))
+        }
     }
 }
 
@@ -108,5 +117,6 @@ fn find(module: &Module, name: &str) -> Result<UnitId, Failure> {
         return Ok(UnitId(i as u32));
     }
     let known: Vec<String> = module.units.iter().map(|u| short(&u.name)).collect();
-    Err(Failure::Said(format!("there is no unit `{name}`; the file has {}", known.join(", "))))
+    let hint = near::hint(name, known.iter().map(String::as_str));
+    Err(Failure::Said(format!("there is no unit `{name}`{hint}{} the file has {}", if hint.is_empty() { ";" } else { "" }, known.join(", "))))
 }

@@ -1,20 +1,51 @@
-//! From a file to checked IR, with its diagnostics on standard error.
+//! From a file to checked IR, with its diagnostics on standard error. A file with several apps gives a module of each; `FILE:APP`
+//! names one.
 
 use crate::args::Files;
 use crate::world::CliWorld;
 use crate::{Failure, Outcome};
+use std::collections::HashSet;
 use std::io::IsTerminal;
-use std::path::Path;
-use wireloom_ir::Module;
+use std::path::{Path, PathBuf};
+use wireloom_ir::{near, Module};
 use wireloom_lang::Checked;
 
-/// Compiles a file. Warnings are printed and go on; errors are printed and end the command.
-pub fn load(path: &Path) -> Result<Module, Failure> {
-    let checked = wireloom_lang::compile(&CliWorld::new(), path, None);
-    print(&checked, false);
-    if checked.diagnostics.iter().any(|d| d.is_error()) {
+/// The apps of a file, each with its tests; a file without an app gives one module of what it has. Warnings are printed and go on;
+/// errors are printed and end the command.
+pub fn load_all(path: &Path) -> Result<Vec<Module>, Failure> {
+    let all = compile(path);
+    print(&all, false);
+    if all.iter().any(Checked::has_errors) {
         return Err(Failure::Silent);
     }
+    all.into_iter().map(|checked| finish(checked, path)).collect()
+}
+
+/// The only app of a file, or the one named.
+pub fn load(path: &Path) -> Result<Module, Failure> {
+    let mut all = load_all(path)?;
+    if all.len() > 1 {
+        let names: Vec<&str> = all.iter().map(|m| m.app.as_str()).collect();
+        let (path, list) = (path.display(), names.join(", "));
+        return Err(Failure::Said(format!("{path} has several apps: {list}; name one: {path}:{}", names[0])));
+    }
+    Ok(all.remove(0))
+}
+
+/// The apps of a file, to be run.
+pub fn apps(path: &Path) -> Result<Vec<Module>, Failure> {
+    let all = load_all(path)?;
+    match all.iter().find(|m| m.ports.is_empty()) {
+        Some(m) if m.app.is_empty() => {
+            let path = path.display();
+            Err(Failure::Said(format!("{path} has no app to run; `wireloom test {path}` runs its tests")))
+        }
+        Some(m) => Err(Failure::Said(format!("app `{}` of {} has no port: it would do nothing", m.app, path.display()))),
+        None => Ok(all),
+    }
+}
+
+fn finish(checked: Checked, path: &Path) -> Result<Module, Failure> {
     let mut module = checked.module.ok_or_else(|| Failure::Said(format!("{} has no app", path.display())))?;
     wireloom_ir::passes::run_all(&mut module);
     let errors = wireloom_ir::verify::verify(&module);
@@ -25,32 +56,85 @@ pub fn load(path: &Path) -> Result<Module, Failure> {
     Err(Failure::Said(format!("internal error: the compiler made an invalid program of {}; please report it{}", path.display(), list.concat())))
 }
 
-fn print(checked: &Checked, json: bool) {
+/// `FILE` or `FILE:APP`.
+fn target(path: &Path) -> (PathBuf, Option<String>) {
+    match path.to_str().and_then(|t| t.rsplit_once(':')) {
+        Some((file, app)) if !path.exists() && Path::new(file).exists() => (PathBuf::from(file), Some(app.to_string())),
+        _ => (path.to_path_buf(), None),
+    }
+}
+
+/// A result per app; of a file in error or without apps, one.
+fn compile(path: &Path) -> Vec<Checked> {
+    let (path, app) = target(path);
+    let mut first = wireloom_lang::compile(&CliWorld::new(), &path, app.as_deref());
+    if !path.exists() {
+        first.diagnostics = first.diagnostics.into_iter().map(|d| if d.code == "E0010" { hint_of_file(d, &path) } else { d }).collect();
+    }
+    let others: Vec<String> = if app.is_some() { Vec::new() } else { first.apps.iter().skip(1).cloned().collect() };
+    let mut all = vec![first];
+    all.extend(others.iter().map(|app| wireloom_lang::compile(&CliWorld::new(), &path, Some(app))));
+    all
+}
+
+/// A missing file: which one may have been meant.
+fn hint_of_file(d: wireloom_syntax::Diagnostic, path: &Path) -> wireloom_syntax::Diagnostic {
+    let with_suffix = |p: PathBuf| p.is_file().then(|| p.display().to_string());
+    let plain = path.with_extension("loom");
+    let found = with_suffix(plain.clone()).or_else(|| with_suffix(Path::new("apps").join(plain.file_name()?))).or_else(|| neighbour(path));
+    match found {
+        Some(found) => d.hint(format!("did you mean `{found}`?")),
+        None => d,
+    }
+}
+
+/// The file beside it whose name is nearest.
+fn neighbour(path: &Path) -> Option<String> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names: Vec<String> = std::fs::read_dir(folder).ok()?.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    let near = near::nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str).filter(|n| n.ends_with(".loom")))?;
+    Some(path.with_file_name(near).display().to_string())
+}
+
+/// Prints what there is to say of a file, once; gives the numbers of errors and warnings.
+fn print(all: &[Checked], json: bool) -> (usize, usize) {
     let colour = std::io::stderr().is_terminal();
-    for d in &checked.diagnostics {
-        if json {
-            println!("{}", d.to_json(&checked.map));
-        } else {
-            eprint!("{}", d.render(&checked.map, colour));
-            eprintln!();
+    let (mut said, mut errors, mut warnings) = (HashSet::new(), 0, 0);
+    for checked in all {
+        for d in &checked.diagnostics {
+            let key = d.to_json(&checked.map);
+            // What is outside of the apps is reported with each.
+            if !said.insert(key.clone()) {
+                continue;
+            }
+            *(if d.is_error() { &mut errors } else { &mut warnings }) += 1;
+            if json {
+                println!("{key}");
+            } else {
+                eprint!("{}", d.render(&checked.map, colour));
+                eprintln!();
+            }
         }
     }
+    (errors, warnings)
 }
 
 pub fn check(args: Files) -> Outcome {
     let (mut errors, mut warnings) = (0, 0);
     for path in &args.files {
-        let checked = wireloom_lang::compile(&CliWorld::new(), path, None);
-        print(&checked, args.json);
-        errors += checked.diagnostics.iter().filter(|d| d.is_error()).count();
-        warnings += checked.diagnostics.iter().filter(|d| !d.is_error()).count();
+        let (e, w) = print(&compile(path), args.json);
+        (errors, warnings) = (errors + e, warnings + w);
     }
     if !args.json {
-        let files = args.files.len();
-        eprintln!("checked {files} file{}: {errors} errors, {warnings} warnings", if files == 1 { "" } else { "s" });
+        eprintln!("checked {}: {}, {}", number(args.files.len(), "file"), number(errors, "error"), number(warnings, "warning"));
     }
     if errors > 0 {
         return Err(Failure::Silent);
     }
     Ok(())
+}
+
+/// `1 error`, `2 errors`.
+fn number(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

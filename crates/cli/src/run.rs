@@ -9,6 +9,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_ir::desc::{Desc, ParamType};
+use wireloom_ir::near;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::server::Ready;
 use wireloom_runtime::{params, serve, AppSpec, Program, ServeOptions};
@@ -17,10 +18,11 @@ pub fn run(args: Run) -> Outcome {
     let begin = Instant::now();
     let mut programs = Vec::new();
     for path in &args.files {
-        let module = Arc::new(load::load(path)?);
-        let made = engine::make(&module, &args.compile)?;
-        let interpreted = matches!(made.how, How::Interpreted);
-        programs.push((made.program, module.desc(), interpreted));
+        for module in load::apps(path)?.into_iter().map(Arc::new) {
+            let made = engine::make(&module, &args.compile)?;
+            let interpreted = matches!(made.how, How::Interpreted);
+            programs.push((made.program, module.desc(), interpreted));
+        }
     }
     let interpreted = programs.iter().any(|p| p.2);
     let programs = programs.into_iter().map(|(program, desc, _)| (program, desc)).collect();
@@ -58,6 +60,9 @@ pub fn parameters(desc: &Desc) -> String {
 
 fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, interpreted: bool) -> Outcome {
     let names: Vec<String> = programs.iter().map(|(_, d)| d.app.clone()).collect();
+    if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
+        return Err(Failure::Said(format!("two apps have the name `{}`; each must have its own in one process", twice.1)));
+    }
     let mut sets = vec![Vec::new(); names.len()];
     for text in &args.set {
         let (name, value) = params::pair(text)?;
@@ -78,7 +83,10 @@ fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, inter
         ready: Some(Box::new(move |ready: &Ready| announce(ready, begin, interpreted))),
         ..ServeOptions::default()
     };
-    serve(specs, options)?;
+    let served = serve(specs, options)?;
+    if !served.clean {
+        eprintln!("wireloom: not all was finished within {} s of drain; the rest was cut off", args.drain);
+    }
     Ok(())
 }
 
@@ -101,9 +109,17 @@ fn addressee(names: &[String], programs: &[(Program, Desc)], name: &str) -> Resu
         .collect();
     match having[..] {
         [one] => Ok((one, name.to_string())),
-        [] => Err(Failure::Said(format!("no app has a parameter or port `{plain}`"))),
+        [] => Err(Failure::Said(nobody_has(names, programs, plain))),
         _ => Err(Failure::Said(format!("several apps have `{plain}`; say which: --set {}.{name}=…", names[having[0]]))),
     }
+}
+
+fn nobody_has(names: &[String], programs: &[(Program, Desc)], plain: &str) -> String {
+    let descs = || programs.iter().map(|(_, d)| d);
+    let members = descs().flat_map(|d| d.params.iter().map(|p| p.name.as_str()).chain(d.ports.iter().map(|p| p.name.as_str())));
+    let hint = near::hint(plain, names.iter().map(String::as_str).chain(members));
+    let end = if hint.is_empty() { ";" } else { "" };
+    format!("no app has a parameter or port `{plain}`, and none has this name{hint}{end} the apps are: {}", names.join(", "))
 }
 
 fn announce(ready: &Ready, begin: Instant, interpreted: bool) {
@@ -126,24 +142,42 @@ fn address(text: &str) -> Result<SocketAddr, Failure> {
         .ok_or_else(|| Failure::Said(format!("`{text}` is no address; expected ADDRESS:PORT such as 127.0.0.1:9900")))
 }
 
-/// `0`, `0-3`, `0,2`, `all`.
+/// `0`, `0-3`, `0,2`, `all`: CPUs that this process may use.
 fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
-    let there = std::thread::available_parallelism().map_or(1, |n| n.get());
     let Some(list) = list else { return Ok(Vec::new()) };
+    let allowed = allowed_cpus();
     if list == "all" {
-        return Ok((0..there).collect());
+        return Ok(allowed);
     }
-    let bad = || Failure::Said(format!("`--cores {list}`: expected CPU numbers such as 0, 0-3 or 0,2"));
+    let wanted = cpu_list(list).ok_or_else(|| Failure::Said(format!("`--cores {list}`: expected CPU numbers such as 0, 0-3 or 0,2, or all")))?;
+    match wanted.iter().find(|c| !allowed.contains(c)) {
+        Some(cpu) => {
+            let there: Vec<String> = allowed.iter().map(usize::to_string).collect();
+            Err(Failure::Said(format!("`--cores {list}`: there is no CPU {cpu} for this process; it may use {}", there.join(", "))))
+        }
+        None => Ok(wanted),
+    }
+}
+
+/// What the machine and its administrator leave to this process.
+fn allowed_cpus() -> Vec<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).and_then(|l| cpu_list(l.trim()));
+    list.unwrap_or_else(|| (0..std::thread::available_parallelism().map_or(1, |n| n.get())).collect())
+}
+
+/// `0-3,8`, sorted.
+fn cpu_list(list: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().map_err(|_| bad())?, last.parse().map_err(|_| bad())?);
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
         if first > last || last > 1023 {
-            return Err(bad());
+            return None;
         }
         cpus.extend(first..=last);
     }
     cpus.sort_unstable();
     cpus.dedup();
-    Ok(cpus)
+    Some(cpus)
 }

@@ -16,43 +16,68 @@ pub fn test(args: Test) -> Outcome {
     if args.compile.sanitize && !sanitize::is_inner() {
         return sanitize::pass_on();
     }
-    let (mut passed, mut failed) = (0, 0);
-    let mut told = false;
+    let mut tally = Tally::default();
     for path in &args.files {
-        let module = Arc::new(load::load(path)?);
-        let wanted: Vec<usize> = (0..module.tests.len())
-            .filter(|&i| args.filter.as_ref().is_none_or(|f| module.tests[i].name.contains(f.as_str())))
-            .collect();
-        if wanted.is_empty() {
-            continue;
-        }
-        let mut programs = vec![("interpreter", engine::interpret(&module)?.program)];
-        if !args.compile.interpret {
-            let made = engine::make(&module, &Compile { interpret: false, ..args.compile.clone() })?;
-            match made.how {
-                How::Compiled => programs.push(("compiled", made.program)),
-                How::Interpreted if !told => told = true,
-                How::Interpreted => {}
-            }
-        }
-        for i in wanted {
-            let test = &module.tests[i];
-            let failures: Vec<String> = programs
-                .iter()
-                .filter_map(|(how, program)| run(&module, i, program).err().map(|e| format!("    {how}: {e}")))
+        let modules = load::load_all(path)?;
+        let several = modules.len() > 1;
+        for (n, module) in modules.into_iter().map(Arc::new).enumerate() {
+            let wanted: Vec<usize> = (0..module.tests.len())
+                // Tests of code belong to no app: the first stands for all.
+                .filter(|&i| n == 0 || matches!(module.tests[i].kind, TestKind::Sim { .. }))
+                .filter(|&i| args.filter.as_ref().is_none_or(|f| module.tests[i].name.contains(f.as_str())))
                 .collect();
-            println!("{} {} ... {}", path.display(), test.name, if failures.is_empty() { "ok" } else { "FAILED" });
-            if failures.is_empty() {
-                passed += 1;
-            } else {
-                failed += 1;
-                println!("{}", failures.join("\n"));
+            if !wanted.is_empty() {
+                tests_of(&module, path, several, &wanted, &args.compile, &mut tally)?;
             }
         }
     }
-    println!("{passed} passed, {failed} failed");
-    if failed > 0 {
+    if let (Some(filter), 0) = (&args.filter, tally.passed + tally.failed) {
+        return Err(Failure::Said(format!("no test has `{filter}` in its name")));
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    if tally.failed > 0 {
         return Err(Failure::Silent);
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    /// The user knows that there is no C compiler.
+    told: bool,
+}
+
+/// Some tests of one module, by the interpreter and by compiled code. Those of one of `several` apps are shown with its name.
+fn tests_of(module: &Arc<Module>, path: &Path, several: bool, wanted: &[usize], compile: &Compile, tally: &mut Tally) -> Outcome {
+    let mut programs = Vec::new();
+    let in_c = engine::extern_function(module);
+    match in_c {
+        Some(f) if !compile.interpret => eprintln!("wireloom: `{f}` is a function in C: tests run as compiled code only, not by the interpreter"),
+        _ => programs.push(("interpreter", engine::interpret(module)?.program)),
+    }
+    if !compile.interpret && (in_c.is_some() || !tally.told) {
+        let made = engine::make(module, &Compile { interpret: false, ..compile.clone() })?;
+        match made.how {
+            How::Compiled => programs.push(("compiled", made.program)),
+            How::Interpreted => tally.told = true,
+        }
+    }
+    for &i in wanted {
+        let test = &module.tests[i];
+        let failures: Vec<String> = programs
+            .iter()
+            .filter_map(|(how, program)| run(module, i, program).err().map(|e| format!("    {how}: {e}")))
+            .collect();
+        let of = if several && matches!(test.kind, TestKind::Sim { .. }) { format!("{}: ", module.app) } else { String::new() };
+        println!("{} {of}{} ... {}", path.display(), test.name, if failures.is_empty() { "ok" } else { "FAILED" });
+        if failures.is_empty() {
+            tally.passed += 1;
+        } else {
+            tally.failed += 1;
+            println!("{}", failures.join("\n"));
+        }
     }
     Ok(())
 }

@@ -29,6 +29,11 @@ fn built_in(path: &Path) -> Option<&'static str> {
     files::FILES.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
 }
 
+/// The modules of the built-in library: `std.http`.
+pub fn library() -> Vec<String> {
+    files::FILES.iter().filter_map(|(n, _)| Some(format!("std.{}", n.strip_suffix(".loom")?.replace('/', ".")))).collect()
+}
+
 impl World for CliWorld {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         match built_in(path) {

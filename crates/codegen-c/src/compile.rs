@@ -56,6 +56,9 @@ impl fmt::Display for CompileError {
             CompileError::NoCompiler { tried } => {
                 write!(f, "no C compiler found (tried {}); install clang, or run with the interpreter", tried.join(", "))
             }
+            CompileError::Io { path, error } if error.kind() == io::ErrorKind::PermissionDenied => {
+                write!(f, "cannot write {}: {error}; set XDG_CACHE_HOME to a folder for compiled programs, or run with --interpret", path.display())
+            }
             CompileError::Io { path, error } => write!(f, "{}: {error}", path.display()),
             CompileError::Failed { command, messages } => write!(f, "the C compiler failed:\n{command}\n{messages}"),
         }

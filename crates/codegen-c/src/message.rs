@@ -142,8 +142,9 @@ impl<'m> BodyGen<'_, 'm> {
         let index_text = self.expr(index);
         let timeout = within.map_or_else(|| "0".into(), |e| self.expr(e));
         let ctx = self.ctx(port, args);
+        let shares = self.shares(port, args);
         let (head, tail) = self.parts(msg);
-        line!(self, "{{ uint32_t i_ = (uint32_t)({index_text});\nwl_call c_ = {{.timeout_ns = {timeout}, .ctx = {ctx}, .flags = {flags}}};");
+        line!(self, "{{ uint32_t i_ = (uint32_t)({index_text});\nwl_call c_ = {{.timeout_ns = {timeout}, .ctx = {ctx}, .flags = {flags}{shares}}};");
         self.check(may_fault(index) || within.is_some_and(may_fault) || args.iter().any(may_fault));
         line!(self, "x->core->host->call(t, {}, i_, {head}, {tail}, &c_); }}", port.0);
     }
@@ -160,6 +161,15 @@ impl<'m> BodyGen<'_, 'm> {
             text.push_str(&format!(" | ((uint64_t)({value}) & UINT64_C({mask:#x})) << {}", p.shift));
         }
         text
+    }
+
+    /// The argument behind the response's parameters: whether the request may share a connection.
+    fn shares(&mut self, port: PortId, args: &[Expr]) -> String {
+        let m = self.g.m;
+        let response = m.ports[port.index()].protocols.first().and_then(|p| m.protocols[p.index()].response);
+        let Some(shares) = response.and_then(|u| args.get(m.unit(u).params.len())) else { return String::new() };
+        let value = self.expr(shares);
+        format!(" | (({value}) ? WL_C_PIPELINE : 0)")
     }
 
     pub fn reply(&mut self, msg: &'m Outgoing, close: bool) {

@@ -483,7 +483,7 @@ impl Gen<'_> {
         let mut text = String::new();
         let m = self.m;
         for p in &m.protocols {
-            let request = [(&p.close_request, "WL_M_CLOSE"), (&p.no_reply, "WL_M_NO_REPLY")];
+            let request = [(&p.close_request, "WL_M_CLOSE"), (&p.no_reply, "WL_M_NO_REPLY"), (&p.repeat, "WL_M_REPEAT")];
             let response = [(&p.close_response, "WL_M_CLOSE"), (&p.interim, "WL_M_INTERIM"), (&p.tunnel, "WL_M_TUNNEL")];
             let both = p.response == Some(p.request);
             let mut side = |here: bool, test: &str, clauses: &[(&Option<Expr>, &str)]| {

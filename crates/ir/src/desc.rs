@@ -121,6 +121,14 @@ pub enum Value {
     Param(u32),
 }
 
+/// Most bytes of messages that one core holds: heads being received, what is kept over a call. Beyond it: `overload`.
+pub const POOL_HELD: u64 = 256 << 20;
+/// Most bytes of output that wait on one core. Beyond it: `overload`.
+pub const POOL_QUEUES: u64 = 256 << 20;
+/// Bytes of the runtime's own about an open connection, and about a request under way (task, place in the order, call), at most.
+pub const CONNECTION: u64 = 512;
+pub const REQUEST: u64 = 1024;
+
 /// Limits and times of a port; every one has a default and can be set in the program (`port … { idle 60s }`),
 /// from a parameter or on the command line (`--set PORT.idle=60s`). Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,9 +148,15 @@ pub struct PortOptions {
     pub max_outstanding: u32,
     /// Connect, pipelined: shared connections per backend and core.
     pub connections: u32,
+    /// Connect, exclusive: requests under way on a connection that those of `pipeline when` share; 0 or 1: none do.
+    pub pipeline: u32,
     /// Connect: failures in a row before a backend is ejected, and for how long at first (doubles to 32 ×).
     pub eject_after: u32,
     pub eject_time: u64,
+    /// Streams of a merge: the byte behind the last message, without which a stream is not whole. 0: the end of the connection
+    /// is the end of the stream.
+    #[serde(default)]
+    pub end_mark: u8,
 }
 
 impl Default for PortOptions {
@@ -150,8 +164,8 @@ impl Default for PortOptions {
         const S: u64 = 1_000_000_000;
         PortOptions {
             connect_timeout: 2 * S, call_timeout: 30 * S, read_timeout: 30 * S, idle_timeout: 300 * S,
-            write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1,
-            eject_after: 3, eject_time: S,
+            write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1, pipeline: 0,
+            eject_after: 3, eject_time: S, end_mark: 0,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! what they carry over it; which state is whose; units with their head and tail; the memory bill at the declared limits.
 
 use crate::*;
-use desc::{ParamValue, PortKind, Sharing, Value};
+use desc::{ParamType, ParamValue, PortKind, Sharing, Value};
 use std::fmt::Write;
 
 /// Bookkeeping of one table entry besides key and value (hash, LRU links, expiry).
@@ -12,6 +12,7 @@ const ENTRY_OVERHEAD: u64 = 32;
 
 pub fn report(m: &Module) -> String {
     let mut out = format!("app {}\n", m.app);
+    params(m, &mut out);
     ports(m, &mut out);
     protocols(m, &mut out);
     handlers(m, &mut out);
@@ -80,7 +81,7 @@ fn value(m: &Module, v: &Value) -> String {
     }
 }
 
-fn constant(v: &ParamValue) -> String {
+pub fn constant(v: &ParamValue) -> String {
     match v {
         ParamValue::Bool(b) => b.to_string(),
         ParamValue::UInt(n) => n.to_string(),
@@ -90,30 +91,57 @@ fn constant(v: &ParamValue) -> String {
     }
 }
 
+fn params(m: &Module, out: &mut String) {
+    if m.params.is_empty() { return }
+    heading(out, "Parameters (--set NAME=VALUE)");
+    let rows: Vec<_> = m.params.iter().map(|p| {
+        let form = match p.ty {
+            ParamType::Bool => "bool".to_string(),
+            ParamType::UInt(bits) => format!("u{bits}"),
+            ParamType::Duration => "duration".into(),
+            ParamType::Bytes(max) => format!("bytes<{max}>"),
+            ParamType::Endpoint => "endpoint".into(),
+            ParamType::Endpoints(max) => format!("list<endpoint, {max}>"),
+        };
+        let given = p.default.as_ref().map_or("required".to_string(), |d| format!("default {}", constant(d)));
+        (p.name.clone(), format!("{form}, {given}"), p.doc.lines().map(|l| l.trim().to_string()).filter(|l| !l.is_empty()).collect())
+    }).collect();
+    entries(out, &rows);
+}
+
 fn names<'a>(list: impl Iterator<Item = &'a String>) -> String { list.cloned().collect::<Vec<_>>().join(" | ") }
+
+/// Entries of a name, what it is, and lines that say more below it.
+fn entries(out: &mut String, rows: &[(String, String, Vec<String>)]) {
+    let width = rows.iter().map(|r| r.0.chars().count()).max().unwrap_or(0);
+    for (name, what, more) in rows {
+        let _ = writeln!(out, "  {name:<width$} {what}");
+        for line in more { let _ = writeln!(out, "  {:width$} {line}", ""); }
+    }
+}
 
 fn ports(m: &Module, out: &mut String) {
     if m.ports.is_empty() { return }
     heading(out, "Ports");
-    let rows: Vec<Vec<String>> = m.ports.iter().map(|p| {
+    let rows: Vec<_> = m.ports.iter().map(|p| {
         let protocols = names(p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| &q.name));
         let o = &p.options;
         let (what, limits) = match &p.kind {
             PortKind::Frames { engine, names } => (format!("{}({})", text::engine_name(*engine), value(m, names)), "whole frames".into()),
-            PortKind::Listen(v) => (format!("listen tcp({})", value(m, v)), format!("at most {} connections with {} requests under way each; idle {}, read {}",
+            PortKind::Listen(v) => (format!("listen tcp({})", value(m, v)), format!("at most {} connections, {} requests under way each; idle {}, read {}",
                 count(o.max_connections as u64), o.max_outstanding, duration(o.idle_timeout), duration(o.read_timeout))),
             PortKind::Connect(v) => (format!("connect tcp({})", value(m, v)), format!("answers within {}, connects within {}; ejected after {} failures for {}",
                 duration(o.call_timeout), duration(o.connect_timeout), o.eject_after, duration(o.eject_time))),
         };
-        vec![p.name.clone(), what, format!("as {protocols}"), limits]
+        (p.name.clone(), format!("{what} as {protocols}"), vec![limits])
     }).collect();
-    columns(out, &rows);
+    entries(out, &rows);
 }
 
 fn protocols(m: &Module, out: &mut String) {
     if m.protocols.is_empty() { return }
     heading(out, "Protocols");
-    let rows: Vec<Vec<String>> = m.protocols.iter().map(|p| {
+    let rows: Vec<_> = m.protocols.iter().map(|p| {
         let unit = |u: UnitId| m.units.get(u.index()).map_or("?", |u| &u.name);
         let messages = match p.response { Some(r) => format!("{} -> {}", unit(p.request), unit(r)), None => format!("{} (one way)", unit(p.request)) };
         let order = match p.order_by.and_then(|f| m.units.get(p.request.index())?.fields.get(f.index())?.name.clone()) {
@@ -122,9 +150,9 @@ fn protocols(m: &Module, out: &mut String) {
             None => "no answers".into(),
         };
         let sharing = match p.sharing { Sharing::Pipelined => "connections shared, pipelined", Sharing::Exclusive => "a connection per request, pooled" };
-        vec![p.name.clone(), messages, order, sharing.into()]
+        (p.name.clone(), messages, vec![format!("{order}; {sharing}")])
     }).collect();
-    columns(out, &rows);
+    entries(out, &rows);
 }
 
 /// Bytes of a handler's frame: its locals that live across suspensions, each rounded up to 8.
@@ -132,13 +160,21 @@ pub fn frame_size(m: &Module, body: &Body) -> u64 {
     body.locals.iter().filter(|l| l.in_frame).fold(0, |n, l| n.saturating_add(layout::size(m, l.ty).div_ceil(8).saturating_mul(8)))
 }
 
+/// The protocol that a handler is for, where its port speaks several.
+pub fn handler_protocol<'m>(m: &'m Module, h: &Handler) -> Option<&'m str> {
+    let On::Message { port, protocol } = h.on else { return None };
+    let several = m.ports.get(port.index())?.protocols.len() > 1;
+    m.protocols.get(protocol.index()).filter(|_| several).map(|p| p.name.as_str())
+}
+
 fn handlers(m: &Module, out: &mut String) {
     if m.handlers.is_empty() { return }
-    heading(out, "Handlers (worst case of one activation)");
+    heading(out, "Handlers (steps of the largest message: operations, and bytes looked at beside parsing)");
     for h in m.handlers.iter().filter(|h| !matches!(h.on, On::Test(_))) {
         let frame = frame_size(m, &h.body);
         let kept = if frame > 0 { format!(", frame {}", bytes(frame)) } else { String::new() };
-        let _ = writeln!(out, "  {}: {} steps{kept}", h.name, count(h.steps));
+        let name = handler_protocol(m, h).map_or(h.name.clone(), |p| format!("{} as {p}", h.name));
+        let _ = writeln!(out, "  {}: at most {} steps{kept}", name, count(h.steps));
         let mut n = 0;
         walk::stmts(&h.body.block, &mut |s| {
             let StmtKind::Await { hold, hold_req, live } = &s.kind else { return };
@@ -177,19 +213,20 @@ fn table_bytes(m: &Module, t: &Table) -> u64 {
 }
 
 fn state(m: &Module, out: &mut String) {
-    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut rows: Vec<(String, String, Vec<String>)> = Vec::new();
     for t in &m.tables {
         let full = if t.evict_lru { "evicts the least recently used" } else { "rejects" };
         let idle = if t.idle > 0 { format!(", entries expire after {}", duration(t.idle)) } else { String::new() };
-        rows.push(vec![format!("table {}", t.name), "shared by the cores".into(),
-            format!("{} -> {}, {} entries, {}; full: {full}{idle}", text::print_type(m, t.key), text::print_type(m, t.value), count(t.capacity), bytes(table_bytes(m, t)))]);
+        rows.push((format!("table {}", t.name), format!("shared by the cores; {} entries, {}; full: {full}{idle}", count(t.capacity), bytes(table_bytes(m, t))),
+            vec![format!("{} -> {}", text::print_type(m, t.key), text::print_type(m, t.value))]));
     }
-    for s in &m.states { rows.push(vec![format!("state {}", s.name), "per core".into(), format!("{}, {}", text::print_type(m, s.ty), bytes(layout::size(m, s.ty)))]) }
-    for c in &m.counters { rows.push(vec![format!("counter {}", c.name), "per core, summed when shown".into(), "8 B".into()]) }
-    for s in &m.sessions { rows.push(vec![format!("session {}", s.name), "per client connection".into(), format!("{}, {}", text::print_type(m, s.ty), bytes(layout::size(m, s.ty)))]) }
+    let sized = |ty: TyId| format!("{}, {}", text::print_type(m, ty), bytes(layout::size(m, ty)));
+    for s in &m.states { rows.push((format!("state {}", s.name), format!("per core; {}", sized(s.ty)), Vec::new())) }
+    for c in &m.counters { rows.push((format!("counter {}", c.name), "per core, summed when shown; 8 B".into(), Vec::new())) }
+    for s in &m.sessions { rows.push((format!("session {}", s.name), format!("per client connection; {}", sized(s.ty)), Vec::new())) }
     if rows.is_empty() { return }
     heading(out, "State");
-    columns(out, &rows);
+    entries(out, &rows);
 }
 
 fn units(m: &Module, out: &mut String) {
@@ -198,16 +235,16 @@ fn units(m: &Module, out: &mut String) {
         .map(|(_, u)| u).collect();
     if messages.is_empty() { return }
     heading(out, "Messages");
-    let rows: Vec<Vec<String>> = messages.iter().map(|u| {
-        let size = if u.streams { format!("from {}, without its streams up to {}", bytes(u.min), bytes(u.max)) } else { format!("{} to {}", bytes(u.min), bytes(u.max)) };
+    let rows: Vec<_> = messages.iter().map(|u| {
+        let size = if u.streams { format!("{} to {} besides its streams", bytes(u.min), bytes(u.max)) } else { format!("{} to {}", bytes(u.min), bytes(u.max)) };
         let tail = match u.body.get(u.tail as usize).and_then(|f| u.fields.get(f.index())) {
             Some(f) => match &f.name { Some(n) => format!("the tail begins at or in `{n}`"), None => "the tail begins in an unnamed field".into() },
             None => "no tail".into(),
         };
         let stored = u.fields.iter().filter(|f| f.value_used || f.extent_used).count();
-        vec![u.name.clone(), size, format!("head at most {}", bytes(u.head_max)), tail, format!("{stored} of {} fields stored", u.fields.len())]
+        (u.name.clone(), format!("{size}; {stored} of {} fields stored", u.fields.len()), vec![format!("head at most {}, {tail}", bytes(u.head_max))])
     }).collect();
-    columns(out, &rows);
+    entries(out, &rows);
     for u in messages {
         let rows: Vec<Vec<String>> = u.fields.iter().filter(|f| !f.doc.is_empty())
             .filter_map(|f| Some(vec![format!("{}.{}", u.name, f.name.as_ref()?), f.doc.lines().next().unwrap_or("").trim().to_string()])).collect();
@@ -215,37 +252,53 @@ fn units(m: &Module, out: &mut String) {
     }
 }
 
+/// The whole bill: what is taken at start, what each connection and request adds, what pools may hold, and the sum.
 fn memory(m: &Module, out: &mut String) {
-    heading(out, "Memory at the declared limits");
+    heading(out, "Memory");
     let per_core = layout::counters_size(m).saturating_add(sum(m.states.iter().map(|s| layout::size(m, s.ty))));
     let tables = sum(m.tables.iter().map(|t| table_bytes(m, t)));
-    let session = sum(m.sessions.iter().map(|s| layout::size(m, s.ty)));
-    let frame = m.handlers.iter().map(|h| frame_size(m, &h.body)).max().unwrap_or(0);
-    let head = |u: UnitId| m.units.get(u.index()).map_or(0, |u| u.head_max);
-    let mut rows = Vec::new();
-    let mut row = |what: String, how: String, n: u64| if n > 0 { rows.push(vec![what, bytes(n), how]) };
-    row("state and counters".into(), "per core".into(), per_core);
-    row("tables".into(), "in all".into(), tables);
-    let mut most = 0u64;
-    for p in &m.ports {
-        let o = &p.options;
-        let protocols = || p.protocols.iter().filter_map(|q| m.protocols.get(q.index()));
-        if !matches!(p.kind, PortKind::Listen(_)) {
-            let largest = protocols().filter_map(|q| q.response).map(head).max().unwrap_or(0);
-            row(format!("{}: head of an answer", p.name), format!("per connection, {} per backend and core", o.connections.max(1)), largest);
-            continue;
-        }
-        let conns = o.max_connections as u64;
-        let heads = protocols().map(|q| head(q.request)).max().unwrap_or(0);
-        row(format!("{}: sessions", p.name), format!("{} each, {} connections", bytes(session), count(conns)), session.saturating_mul(conns));
-        row(format!("{}: heads of requests", p.name), format!("at most {} each while one is being received, {} connections", bytes(heads), count(conns)), heads.saturating_mul(conns));
-        row(format!("{}: frames", p.name), format!("at most {} each, {} requests under way per connection", bytes(frame), o.max_outstanding), frame.saturating_mul(conns).saturating_mul(o.max_outstanding as u64));
-        most = most.saturating_add(session.saturating_add(heads).saturating_add(frame.saturating_mul(o.max_outstanding as u64)).saturating_mul(conns));
-    }
-    row("reserved at start".into(), "tables, and the state of one core".into(), tables.saturating_add(per_core));
-    row("from pools, at most".into(), "if all connections were in the middle of their largest request at once; an idle one takes only its session".into(), most);
-    if rows.is_empty() { rows.push(vec!["nothing besides the runtime's own".into()]) }
+    let mut rows = vec![];
+    let mut row = |what: String, n: u64, how: String| if n > 0 { rows.push(vec![what, bytes(n), how]) };
+    row("tables".into(), tables, "once, at start".into());
+    row("state and counters".into(), per_core, "per core, at start".into());
+    let mut clients = 0u64;
+    for p in &m.ports { clients = clients.saturating_add(port_memory(m, p, &mut row)) }
+    let pools = desc::POOL_HELD.saturating_add(desc::POOL_QUEUES);
+    row("pool: messages held".into(), desc::POOL_HELD, "per core, at most: heads being received, what calls keep".into());
+    row("pool: output waiting".into(), desc::POOL_QUEUES, "per core, at most: for peers that do not take it yet".into());
+    let whole = tables.saturating_add(clients).saturating_add(per_core).saturating_add(pools);
+    row("in all, on one core".into(), whole, format!("at most, all limits reached; each further core {}", bytes(per_core.saturating_add(pools))));
     columns(out, &rows);
+    let _ = writeln!(out, "  What a pool has no room for is refused as `overload`. Pools, connections and requests take memory when they");
+    let _ = writeln!(out, "  need it. Not in it: the process itself, the sockets' buffers in the kernel.");
+}
+
+/// A port's part of the bill; the most that its clients can take, besides the pools.
+fn port_memory(m: &Module, p: &Port, row: &mut impl FnMut(String, u64, String)) -> u64 {
+    let o = &p.options;
+    let protocols = || p.protocols.iter().filter_map(|q| m.protocols.get(q.index()));
+    let head = |u: UnitId| m.units.get(u.index()).map_or(0, |u| u.head_max);
+    let held = |what: &str, largest: u64, row: &mut dyn FnMut(String, u64, String)| {
+        row(format!("{}: {what}", p.name), largest, format!("largest, from the pool; {} of them fit", count(desc::POOL_HELD / largest.max(1))));
+    };
+    if !matches!(p.kind, PortKind::Listen(_)) {
+        row(format!("{}: a connection", p.name), desc::CONNECTION, match protocols().all(|q| q.sharing == Sharing::Pipelined) {
+            true => format!("{} per backend and core", o.connections.max(1)),
+            false => format!("as many as calls under way; at most {} per backend and core", count(o.max_connections as u64)),
+        });
+        held("head of an answer", protocols().filter_map(|q| q.response).map(head).max().unwrap_or(0), row);
+        return 0;
+    }
+    let of_port = |h: &&Handler| matches!(h.on, On::Message { port, .. } if m.ports.get(port.index()).is_some_and(|q| q.name == p.name));
+    let frame = m.handlers.iter().filter(of_port).map(|h| frame_size(m, &h.body)).max().unwrap_or(0);
+    let connection = desc::CONNECTION.saturating_add(sum(m.sessions.iter().map(|s| layout::size(m, s.ty))));
+    let request = desc::REQUEST.saturating_add(frame);
+    let conns = o.max_connections as u64;
+    row(format!("{}: a connection", p.name), connection, format!("with its sessions; {} of them: {}", count(conns), bytes(connection.saturating_mul(conns))));
+    let all = request.saturating_mul(conns).saturating_mul(o.max_outstanding as u64);
+    row(format!("{}: a request", p.name), request, format!("under way, with its frame; {} per connection: {}", o.max_outstanding, bytes(all)));
+    held("head of a request", protocols().map(|q| head(q.request)).max().unwrap_or(0), row);
+    connection.saturating_mul(conns).saturating_add(all)
 }
 
 fn sum(list: impl Iterator<Item = u64>) -> u64 { list.fold(0, u64::saturating_add) }

@@ -10,6 +10,8 @@ use std::fmt::Write;
 
 const WIDTH: i64 = 280;
 const HEIGHT: i64 = 54;
+/// A further line of text.
+const LINE: i64 = 16;
 const GAP: i64 = 26;
 const COLUMN: i64 = 410;
 const TOP: i64 = 74;
@@ -18,7 +20,12 @@ const LEFT: i64 = 30;
 #[derive(Clone, Copy, PartialEq)]
 enum Look { Port, Handler, Merge, Table, Event }
 
-struct Node { key: Key, column: i64, y: i64, title: String, sub: String, look: Look }
+struct Node { key: Key, column: i64, y: i64, title: String, sub: Vec<String>, look: Look }
+
+impl Node {
+    /// Room for a title and its lines.
+    fn height(&self) -> i64 { HEIGHT + LINE * (self.sub.len() as i64 - 1).max(0) }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Key { Port(u32), Handler(usize), Merge(usize), Table(u32), Event(usize) }
@@ -31,7 +38,7 @@ struct Edge { from: Key, to: Key, line: Line }
 /// The app's graph as one SVG document.
 pub fn svg(m: &Module) -> String {
     let (nodes, edges) = build(m);
-    let bottom = nodes.iter().map(|n| n.y + HEIGHT).max().unwrap_or(TOP);
+    let bottom = nodes.iter().map(|n| n.y + n.height()).max().unwrap_or(TOP);
     let (width, height) = (2 * LEFT + 2 * COLUMN + WIDTH, bottom + 64);
     let mut out = String::new();
     let _ = writeln!(out, r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">"#);
@@ -47,7 +54,7 @@ pub fn svg(m: &Module) -> String {
 }
 
 const STYLE: &str = r##"<defs>
-<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0.5 L8 4 L0 7.5 Z" fill="#5b6b7d"/></marker>
+<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path class="head" d="M0 0.5 L8 4 L0 7.5 Z"/></marker>
 </defs>
 <style>
 .paper { fill: #ffffff }
@@ -63,6 +70,19 @@ const STYLE: &str = r##"<defs>
 .edge { fill: none; stroke: #5b6b7d; stroke-width: 1.5 }
 .reply { stroke-dasharray: 6 4 }
 .uses { stroke-dasharray: 1.5 4; stroke-linecap: round }
+.head { fill: #5b6b7d }
+@media (prefers-color-scheme: dark) {
+.paper { fill: #12181f }
+.app, .title { fill: #e8eef4 }
+.sub { fill: #a3b1c0 }
+.port { fill: #16304a; stroke: #5c9ddd }
+.handler { fill: #1b232c; stroke: #c8d2dc }
+.merge { fill: #16331c; stroke: #64b675 }
+.table { fill: #3a2d12; stroke: #d8a64c }
+.event { fill: #232930; stroke: #8a94a0 }
+.edge { stroke: #a3b1c0 }
+.head { fill: #a3b1c0 }
+}
 </style>
 "##;
 
@@ -91,7 +111,7 @@ fn short(text: &str, max: usize) -> String {
 fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
     let mut nodes = Vec::new();
     let mut edges: Vec<Edge> = Vec::new();
-    let mut add = |key, column: i64, title: &str, sub: String, look| nodes.push(Node { key, column, y: 0, title: title.into(), sub, look });
+    let mut add = |key, column: i64, title: &str, sub: Vec<String>, look| nodes.push(Node { key, column, y: 0, title: title.into(), sub, look });
     for (n, p) in m.ports.iter().enumerate() {
         let protocols: Vec<&str> = p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| q.name.as_str()).collect();
         let (column, word, value) = match &p.kind {
@@ -99,8 +119,13 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
             PortKind::Connect(v) => (2, "connect", v),
             PortKind::Frames { engine, names } => (0, text::engine_name(*engine), names),
         };
-        let at = match value { Value::Param(n) => m.params.get(*n as usize).map_or(String::new(), |p| format!(" {}", p.name)), Value::Const(_) => String::new() };
-        add(Key::Port(n as u32), column, &p.name, format!("{word}{at} as {}", protocols.join(" | ")), Look::Port);
+        let at = match value { Value::Param(n) => m.params.get(*n as usize).map_or(String::new(), |p| format!(" {}", p.name)), Value::Const(v) => format!(" {}", explain::constant(v)) };
+        let sub = match protocols[..] {
+            [] => vec![format!("{word}{at}")],
+            [one] => vec![format!("{word}{at} as {one}")],
+            _ => [format!("{word}{at}")].into_iter().chain(protocols.iter().enumerate().map(|(n, q)| format!("{} {q}", if n == 0 { "as" } else { "or" }))).collect(),
+        };
+        add(Key::Port(n as u32), column, &p.name, sub, Look::Port);
     }
     for (n, h) in m.handlers.iter().enumerate() {
         let event = match h.on {
@@ -111,17 +136,19 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
             On::Fault => Some("any fault"),
             _ => None,
         };
-        add(Key::Handler(n), 1, &h.name, format!("at most {} steps", explain::count(h.steps)), Look::Handler);
-        if let Some(event) = event { add(Key::Event(n), 0, event, String::new(), Look::Event) }
+        let steps = format!("at most {} steps", explain::count(h.steps));
+        let sub = explain::handler_protocol(m, h).map(|p| format!("as {p}")).into_iter().chain([steps]).collect();
+        add(Key::Handler(n), 1, &h.name, sub, Look::Handler);
+        if let Some(event) = event { add(Key::Event(n), 0, event, Vec::new(), Look::Event) }
         handler_edges(n, h, &mut edges);
     }
     for (n, g) in m.merges.iter().enumerate() {
-        add(Key::Merge(n), 1, &g.name, format!("merge of {} streams", g.inputs), Look::Merge);
+        add(Key::Merge(n), 1, &g.name, vec![format!("merge of {} streams", g.inputs)], Look::Merge);
         edges.push(Edge { from: Key::Port(g.from.0), to: Key::Merge(n), line: Line::Message });
         edges.push(Edge { from: Key::Merge(n), to: Key::Port(g.to.0), line: Line::Send });
     }
     for (n, t) in m.tables.iter().enumerate() {
-        add(Key::Table(n as u32), 2, &t.name, format!("table, {} entries", explain::count(t.capacity)), Look::Table);
+        add(Key::Table(n as u32), 2, &t.name, vec![format!("table, {} entries", explain::count(t.capacity))], Look::Table);
     }
     place(&mut nodes, &edges);
     (nodes, edges)
@@ -154,12 +181,16 @@ fn place(nodes: &mut [Node], edges: &[Edge]) {
             if linked.is_empty() { i64::MAX } else { linked.iter().sum::<i64>() / linked.len() as i64 }
         };
         if column > 0 { ids.sort_by_cached_key(|i| weight(*i)) }
-        for (row, i) in ids.into_iter().enumerate() { nodes[i].y = TOP + row as i64 * (HEIGHT + GAP) }
+        let mut y = TOP;
+        for i in ids {
+            nodes[i].y = y;
+            y += nodes[i].height() + GAP;
+        }
     }
-    let rows = |c: i64, nodes: &[Node]| nodes.iter().filter(|n| n.column == c).count() as i64;
-    let most = (0..3).map(|c| rows(c, nodes)).max().unwrap_or(0);
+    let bottom = |c: i64, nodes: &[Node]| nodes.iter().filter(|n| n.column == c).map(|n| n.y + n.height()).max().unwrap_or(TOP);
+    let most = (0..3).map(|c| bottom(c, nodes)).max().unwrap_or(TOP);
     for c in 0..3 {
-        let shift = (most - rows(c, nodes)) * (HEIGHT + GAP) / 2;
+        let shift = (most - bottom(c, nodes)) / 2;
         for n in nodes.iter_mut().filter(|n| n.column == c) { n.y += shift }
     }
 }
@@ -175,10 +206,12 @@ fn node(n: &Node, out: &mut String) {
         Look::Event => ("event", 27),
     };
     let (x, y) = (x(n.column), n.y);
-    let _ = writeln!(out, r#"<g><title>{}</title><rect class="box {class}" x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="{radius}"/>"#, escape(&format!("{} {}", n.title, n.sub)));
+    let _ = writeln!(out, r#"<g><title>{}</title><rect class="box {class}" x="{x}" y="{y}" width="{WIDTH}" height="{}" rx="{radius}"/>"#, escape(&format!("{} {}", n.title, n.sub.join(" "))), n.height());
     let title_y = if n.sub.is_empty() { y + 32 } else { y + 23 };
     let _ = writeln!(out, r#"<text class="title" x="{}" y="{title_y}">{}</text>"#, x + 14, escape(&short(&n.title, 31)));
-    if !n.sub.is_empty() { let _ = writeln!(out, r#"<text class="sub" x="{}" y="{}">{}</text>"#, x + 14, y + 41, escape(&short(&n.sub, 38))); }
+    for (row, line) in n.sub.iter().enumerate() {
+        let _ = writeln!(out, r#"<text class="sub" x="{}" y="{}">{}</text>"#, x + 14, y + 41 + LINE * row as i64, escape(&short(line, 38)));
+    }
     out.push_str("</g>\n");
 }
 
@@ -186,10 +219,15 @@ fn edge(nodes: &[Node], e: &Edge, out: &mut String) {
     let find = |k: Key| nodes.iter().find(|n| n.key == k);
     let (Some(a), Some(b)) = (find(e.from), find(e.to)) else { return };
     // Lines of different kinds leave a box at different heights, so that a reply does not cover its request.
-    let at = match e.line { Line::Message => HEIGHT / 3, Line::Reply => HEIGHT * 2 / 3, Line::Uses => HEIGHT * 3 / 4, Line::Call | Line::Send => HEIGHT / 2 };
+    let at = |n: &Node| match e.line {
+        Line::Message => n.height() / 3,
+        Line::Reply => n.height() * 2 / 3,
+        Line::Uses => n.height() * 3 / 4,
+        Line::Call | Line::Send => n.height() / 2,
+    };
     let forward = a.column < b.column;
     let (x1, x2) = if forward { (x(a.column) + WIDTH, x(b.column)) } else { (x(a.column), x(b.column) + WIDTH) };
-    let (y1, y2) = (a.y + at, b.y + at);
+    let (y1, y2) = (a.y + at(a), b.y + at(b));
     let bend = ((x2 - x1).abs() / 2).max(40) * if forward { 1 } else { -1 };
     let (class, marks) = match e.line {
         Line::Message | Line::Send => ("edge", r##" marker-end="url(#head)""##),
@@ -201,10 +239,10 @@ fn edge(nodes: &[Node], e: &Edge, out: &mut String) {
 }
 
 fn legend(y: i64, out: &mut String) {
-    let items = [("edge", "message", true), ("edge reply", "reply", true), ("edge uses", "table", false)];
-    for (n, (class, text, head)) in items.iter().enumerate() {
-        let x = LEFT + n as i64 * 120;
-        let mark = if *head { r##" marker-end="url(#head)""## } else { "" };
+    let (end, both) = (r##" marker-end="url(#head)""##, r##" marker-start="url(#head)" marker-end="url(#head)""##);
+    let items = [("edge", "message", end), ("edge", "call and answer", both), ("edge reply", "reply", end), ("edge uses", "table", "")];
+    for (n, (class, text, mark)) in items.iter().enumerate() {
+        let x = LEFT + n as i64 * 180;
         let _ = writeln!(out, r#"<path class="{class}" d="M{x} {y} h36"{mark}/><text class="sub" x="{}" y="{}">{text}</text>"#, x + 44, y + 4);
     }
 }

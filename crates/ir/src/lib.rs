@@ -18,6 +18,7 @@ pub mod frame;
 pub mod grammar;
 pub mod graph;
 pub mod layout;
+pub mod near;
 pub mod passes;
 pub mod text;
 pub mod walk;
@@ -210,6 +211,8 @@ pub struct Protocol {
     /// Over the message itself (`Root::This`), its unit's parameters, evaluated when the head is complete.
     pub close_request: Option<Expr>,
     pub no_reply: Option<Expr>,
+    /// The request may be sent again if a pooled connection was closed under it.
+    pub repeat: Option<Expr>,
     pub close_response: Option<Expr>,
     pub interim: Option<Expr>,
     pub tunnel: Option<Expr>,

@@ -140,6 +140,9 @@ impl<'a> Compiler<'a> {
         let known = self.names.known(module);
         let hint = names::suggest(name, known.iter().chain(extra).map(String::as_str));
         let d = Diagnostic::error("E0201", span, format!("unknown {what} `{name}`")).label("not known here");
+        let mut has: Vec<&str> = extra.iter().map(String::as_str).collect();
+        has.sort_unstable();
+        let d = if what == "port" && !has.is_empty() { d.note(format!("the app has: {}", has.join(", "))) } else { d };
         self.report(names::with_hint(d, hint))
     }
 

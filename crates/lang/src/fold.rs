@@ -39,6 +39,7 @@ pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
                 _ => ExprKind::Cast(a),
             }
         }
+        ExprKind::If(c, a, b) if matches!((&*a.kind, &*b.kind), (ExprKind::Bool(true), ExprKind::Bool(false))) => return f(c),
         ExprKind::If(c, a, b) => match (&*f(c).kind, f(a), f(b)) {
             (ExprKind::Bool(true), a, _) => return a,
             (ExprKind::Bool(false), _, b) => return b,
@@ -47,6 +48,7 @@ pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
         ExprKind::IsSome(a) => match &*f(a).kind {
             ExprKind::Some(_) => ExprKind::Bool(true),
             ExprKind::None => ExprKind::Bool(false),
+            ExprKind::If(c, a, b) if is_option_literal(a) && is_option_literal(b) => return f(&Expr::new(e.ty, ExprKind::If(c.clone(), some(e.ty, a), some(e.ty, b)))),
             _ => ExprKind::IsSome(f(a)),
         },
         ExprKind::Unwrap(a) => match *f(a).kind { ExprKind::Some(v) => return v, k => ExprKind::Unwrap(Expr::new(a.ty, k)) },
@@ -79,6 +81,14 @@ fn unary(m: &ir::Module, ty: ir::TyId, op: UnOp, a: Expr) -> ExprKind {
 fn binary(m: &ir::Module, ty: ir::TyId, op: BinOp, a: Expr, b: Expr) -> ExprKind {
     match (&*a.kind, &*b.kind) {
         (ExprKind::Int(x), ExprKind::Int(y)) => ints(m, ty, op, a.ty, *x, *y).unwrap_or(ExprKind::Binary(op, a, b)),
+        (ExprKind::Bool(true), _) if op == BinOp::And => *b.kind,
+        (ExprKind::Bool(false), _) if op == BinOp::And => ExprKind::Bool(false),
+        (_, ExprKind::Bool(false)) if op == BinOp::And => ExprKind::Bool(false),
+        (_, ExprKind::Bool(true)) if op == BinOp::And => *a.kind,
+        (ExprKind::Bool(false), _) if op == BinOp::Or => *b.kind,
+        (ExprKind::Bool(true), _) if op == BinOp::Or => ExprKind::Bool(true),
+        (_, ExprKind::Bool(true)) if op == BinOp::Or => ExprKind::Bool(true),
+        (_, ExprKind::Bool(false)) if op == BinOp::Or => *a.kind,
         (ExprKind::Bool(x), ExprKind::Bool(y)) => ExprKind::Bool(match op {
             BinOp::And => *x && *y,
             BinOp::Or => *x || *y,
@@ -141,6 +151,8 @@ fn builtin(b: Builtin, args: Vec<Expr>) -> ExprKind {
         (Builtin::Concat, xs) => Some(ExprKind::Bytes(xs.iter().flat_map(|x| x.iter().copied()).collect())),
         (Builtin::StartsWith, [x, y]) => Some(ExprKind::Bool(x.starts_with(y))),
         (Builtin::EndsWith, [x, y]) => Some(ExprKind::Bool(x.ends_with(y))),
+        // The set is a constant of 32 bytes: four words, the lowest byte first.
+        (Builtin::AllIn, [x, set]) if set.len() == 32 => Some(ExprKind::Bool(x.iter().all(|b| set[usize::from(b >> 3)] >> (b & 7) & 1 == 1))),
         _ => None,
     });
     match (done, b, args.as_slice()) {
@@ -156,3 +168,7 @@ fn builtin(b: Builtin, args: Vec<Expr>) -> ExprKind {
         _ => ExprKind::Builtin(b, args),
     }
 }
+
+fn is_option_literal(e: &Expr) -> bool { matches!(&*e.kind, ExprKind::Some(_) | ExprKind::None) }
+
+fn some(ty: ir::TyId, e: &Expr) -> Expr { Expr::new(ty, ExprKind::Bool(matches!(&*e.kind, ExprKind::Some(_)))) }

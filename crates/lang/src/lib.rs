@@ -19,7 +19,7 @@ mod x;
 
 use std::path::Path;
 use wireloom_ir as ir;
-use wireloom_syntax::ast::{ItemKind, Span};
+use wireloom_syntax::ast::{Item, ItemKind, Span};
 use wireloom_syntax::{diagnostic, Diagnostic, SourceMap, World};
 
 /// The result of checking a program.
@@ -28,13 +28,15 @@ pub struct Checked {
     pub module: Option<ir::Module>,
     pub diagnostics: Vec<Diagnostic>,
     pub map: SourceMap,
+    /// The apps of the file, in its order.
+    pub apps: Vec<String>,
 }
 
 impl Checked {
     pub fn has_errors(&self) -> bool { self.diagnostics.iter().any(Diagnostic::is_error) }
 }
 
-/// Checks and lowers a file: its app (the one named, or its only one), and everything else it holds. A file without an app gives a
+/// Checks and lowers a file: its app (the one named, or its first one), and everything else it holds. A file without an app gives a
 /// module of its units, functions and tests.
 pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked {
     let mut map = SourceMap::new();
@@ -44,10 +46,11 @@ pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked {
     if !cx.names.modules.is_empty() { program(&mut cx, app); }
     diagnostics.append(&mut cx.diags);
     let module = std::mem::take(&mut cx.m);
+    let apps = apps(&cx).iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
     drop(cx);
     diagnostic::sort(&mut diagnostics);
     let module = (!diagnostics.iter().any(Diagnostic::is_error)).then_some(module);
-    Checked { module, diagnostics, map }
+    Checked { module, diagnostics, map, apps }
 }
 
 fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
@@ -61,7 +64,8 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
         }
         if let Ok(compiler::Item::Fn(f)) = cx.item(*id, item.span) { let _ = cx.function(&f, item.span); }
     }
-    let name = app(cx, &main, wanted);
+    let name = app(cx, wanted);
+    if wanted.is_some() && name.is_none() { return; }
     for id in &main {
         let item = cx.names.items[*id].item.clone();
         if let ItemKind::Test(t) = &item.kind { let _ = cx.test(0, t, name.as_deref()); }
@@ -70,17 +74,23 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
     unused(cx);
 }
 
+/// The apps of the main file.
+fn apps(cx: &compiler::Compiler) -> Vec<std::rc::Rc<Item>> {
+    cx.names.items.iter().filter(|i| i.module == 0 && matches!(i.item.kind, ItemKind::App(_))).map(|i| i.item.clone()).collect()
+}
+
 /// Compiles the app; gives its name.
-fn app(cx: &mut compiler::Compiler, main: &[usize], wanted: Option<&str>) -> Option<String> {
-    let apps: Vec<_> = main.iter().map(|i| cx.names.items[*i].item.clone()).filter(|i| matches!(i.kind, ItemKind::App(_))).collect();
-    let named = |i: &&std::rc::Rc<wireloom_syntax::ast::Item>| match (&i.kind, wanted) { (ItemKind::App(a), Some(w)) => a.name.name == w, _ => true };
+fn app(cx: &mut compiler::Compiler, wanted: Option<&str>) -> Option<String> {
+    let apps = apps(cx);
+    let named = |i: &&std::rc::Rc<Item>| match (&i.kind, wanted) { (ItemKind::App(a), Some(w)) => a.name.name == w, _ => true };
     let found: Vec<_> = apps.iter().filter(named).collect();
     match (found.as_slice(), wanted) {
         ([], None) => None,
         ([], Some(w)) => {
-            let names: Vec<String> = apps.iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
-            let d = Diagnostic::at("E0204", None, format!("there is no app `{w}` in this file")).note(format!("its apps: {}", names.join(", ")));
-            cx.report(d);
+            let known: Vec<String> = apps.iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
+            let d = Diagnostic::at("E0204", None, format!("there is no app `{w}` in this file")).note(format!("its apps: {}", known.join(", ")));
+            let near = names::suggest(w, known.iter().map(String::as_str));
+            cx.report(names::with_hint(d, near));
             None
         }
         ([item, ..], _) => {
@@ -91,8 +101,9 @@ fn app(cx: &mut compiler::Compiler, main: &[usize], wanted: Option<&str>) -> Opt
     }
 }
 
-/// `use`s of the main file that nothing needs.
+/// `use`s of the main file that nothing needs. Of several apps one is compiled: the others may need them.
 fn unused(cx: &mut compiler::Compiler) {
+    if apps(cx).len() > 1 { return; }
     let spans: Vec<(Span, String)> = cx.names.modules[0].uses.iter().filter(|u| !u.used).map(|u| (u.span, u.parts.join("."))).collect();
     for (span, name) in spans {
         cx.report(Diagnostic::warning("W0903", span, format!("`{name}` is not used")).label("not used").hint("remove this `use`"));

@@ -33,7 +33,7 @@ impl Compiler<'_> {
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
         self.m.protocols.push(ir::Protocol {
             name, request, response, response_args: vec![], sharing: ir::desc::Sharing::Exclusive, order_by: None,
-            close_request: None, no_reply: None, close_response: None, interim: None, tunnel: None, on_fault: None,
+            close_request: None, no_reply: None, repeat: None, close_response: None, interim: None, tunnel: None, on_fault: None,
         });
         self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply });
         self.request_takes_nothing(request, p.name.span);
@@ -70,7 +70,7 @@ impl Compiler<'_> {
                 Ok(())
             }
             ClauseKind::Flag { flag, when } => {
-                let of_request = matches!(flag, FlagKind::CloseRequest | FlagKind::NoReply);
+                let of_request = matches!(flag, FlagKind::CloseRequest | FlagKind::NoReply | FlagKind::Repeat | FlagKind::Pipeline);
                 let unit = if of_request { Some(request) } else { response };
                 let Some(unit) = unit else { return Err(self.error("E0612", c.span, "this protocol has no response")) };
                 let e = self.flag(module, unit, if of_request { "request" } else { "response" }, when)?;
@@ -81,6 +81,9 @@ impl Compiler<'_> {
                     FlagKind::Interim => &mut p.interim,
                     FlagKind::Tunnel => &mut p.tunnel,
                     FlagKind::NoReply => &mut p.no_reply,
+                    // Asked of each request where it is sent (`response_args`); here it is only checked.
+                    FlagKind::Pipeline => return Ok(()),
+                    FlagKind::Repeat => &mut p.repeat,
                 };
                 // Several of one kind: any of them.
                 *slot = Some(match slot.take() { Some(old) => x::or(old, e), None => e });

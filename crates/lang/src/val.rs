@@ -32,6 +32,8 @@ pub struct Outgoing {
     pub kind: OutKind,
     /// Fields given a new value.
     pub fields: Vec<(String, Val)>,
+    /// The set whose run a built one ends with, and the separator owed before more of the set.
+    pub run: Option<(ir::ByteSet, Option<u8>)>,
 }
 
 #[derive(Clone, Debug)]

@@ -22,6 +22,7 @@ pub const WL_M_TUNNEL: u32 = 4;
 pub const WL_M_NO_REPLY: u32 = 8;
 pub const WL_M_UNTIL_EOF: u32 = 16;
 pub const WL_M_IN_STEP: u32 = 32;
+pub const WL_M_REPEAT: u32 = 64;
 
 /// Bit 63 of `ctx`: the message is a response.
 pub const WL_CTX_RESPONSE: u64 = 1 << 63;
@@ -65,6 +66,7 @@ pub const WL_T_FAULT: c_int = 2;
 // Flags of call().
 pub const WL_C_HOLD: u32 = 1;
 pub const WL_C_HOLD_REQ: u32 = 2;
+pub const WL_C_PIPELINE: u32 = 4;
 
 // Flags of reply() and fault_reply().
 pub const WL_R_CLOSE: u32 = 1;

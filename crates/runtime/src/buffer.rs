@@ -9,6 +9,7 @@
 //! or `release`. Debug builds assert that.
 
 use std::io::IoSlice;
+use wireloom_ir::desc;
 
 /// Size of a queue's first chunk, and of those that follow.
 pub const SMALL_CHUNK: usize = 2 * 1024;
@@ -34,7 +35,7 @@ pub struct PoolLimits {
 
 impl Default for PoolLimits {
     fn default() -> Self {
-        PoolLimits { queue_bytes: 256 << 20, owned_bytes: 256 << 20, keep_bytes: 1 << 20 }
+        PoolLimits { queue_bytes: desc::POOL_QUEUES as usize, owned_bytes: desc::POOL_HELD as usize, keep_bytes: 1 << 20 }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong before traffic flows.
 
 use std::fmt;
+use std::io::ErrorKind;
 
 /// An error at start-up; its text is written for the user.
 #[derive(Debug)]
@@ -19,8 +20,19 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Program(s) | Error::Param(s) | Error::Unsupported(s) => f.write_str(s),
-            Error::Io(what, e) => write!(f, "{what}: {e}"),
+            Error::Io(what, e) => write!(f, "{what}: {e}{}", advice(what, e)),
         }
+    }
+}
+
+/// What helps against the errors of start-up that people meet most.
+fn advice(what: &str, e: &std::io::Error) -> &'static str {
+    match e.kind() {
+        _ if !what.contains("listen") => "",
+        ErrorKind::PermissionDenied => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        ErrorKind::AddrInUse => "; `ss -ltnp` shows by whom",
+        ErrorKind::AddrNotAvailable => "; this machine does not have the address",
+        _ => "",
     }
 }
 

@@ -4,6 +4,7 @@
 //! after the first letter is the backend. First letters of requests:
 //! `g` pass on · `e` echo · `q` pass on, unanswered · `c` pass on, then close · `a` ask all backends, join the answers ·
 //! `h` hold request and reply over two calls · `t:5` echo with the tail · `d:5` pass on with the tail · `f` fault ·
+//! (`g`, `w` and `h` may share connections.)
 //! `n` no answer · `x` call a backend that does not exist · `w` pass on, wait 50 ms at most.
 //! `?:5` a fault in step, with 5 bytes to drop.
 //! Of responses: `i` interim · `T` tunnel · `C` close after it · `D:5` with a tail · `u` until the end. `!` is garbage.
@@ -36,6 +37,7 @@ unsafe extern "C" fn parse(_: *mut c_void, _: u32, v: *mut wl_parser, buf: *cons
         b'T' => WL_M_TUNNEL,
         b'u' => WL_M_UNTIL_EOF,
         b'?' => WL_M_IN_STEP,
+        b'g' => WL_M_REPEAT,
         _ => 0,
     };
     if line[0] == b'?' {
@@ -109,12 +111,13 @@ unsafe extern "C" fn run(_: *mut c_void, task: *mut wl_task) -> i32 {
                 (0..n).for_each(|i| call(task, 1, i, head, WL_TAIL_NONE, &how));
             }
             b'h' => {
-                how.flags = WL_C_HOLD | WL_C_HOLD_REQ;
+                how.flags = WL_C_HOLD | WL_C_HOLD_REQ | WL_C_PIPELINE;
                 call(task, 1, index, head, WL_TAIL_NONE, &how);
             }
             b'x' => call(task, 1, 99, head, WL_TAIL_NONE, &how),
             b'd' => call(task, 1, index, head, WL_TAIL_REQ, &how),
             first => {
+                how.flags = if first == b'g' || first == b'w' { WL_C_PIPELINE } else { 0 };
                 how.timeout_ns = if first == b'w' { 50_000_000 } else { 0 };
                 call(task, 1, index, head, WL_TAIL_NONE, &how);
             }

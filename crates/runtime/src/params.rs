@@ -7,6 +7,7 @@ use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::error::Error;
 use std::net::{SocketAddr, ToSocketAddrs};
 use wireloom_ir::desc::{Desc, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Value};
+use wireloom_ir::near;
 
 /// Everything that was set, resolved.
 pub struct Settings {
@@ -44,7 +45,10 @@ pub fn pair(text: &str) -> Result<(String, String), Error> {
 pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error> {
     let mut values: Vec<Option<ParamValue>> = desc.params.iter().map(|p| p.default.clone()).collect();
     let mut options: Vec<PortOptions> = desc.ports.iter().map(|p| p.options.clone()).collect();
-    for (name, text) in sets {
+    for (n, (name, text)) in sets.iter().enumerate() {
+        if let Some((_, before)) = sets[..n].iter().find(|(other, _)| other == name) {
+            return Err(Error::Param(format!("`{name}` is set twice, to `{before}` and to `{text}`")));
+        }
         if let Some((port, option)) = name.split_once('.') {
             let i = desc.ports.iter().position(|p| p.name == port).ok_or_else(|| no_such("port", port, desc))?;
             set_option(&mut options[i], option, text).map_err(|e| Error::Param(format!("`{name}={text}`: {e}")))?;
@@ -52,7 +56,7 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
         }
         let i = desc.params.iter().position(|p| &p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
         let v = parse(desc.params[i].ty, text);
-        values[i] = Some(v.map_err(|e| Error::Param(format!("parameter `{name}`: {e} (got `{text}`)")))?);
+        values[i] = Some(v.map_err(|e| Error::Param(format!("parameter `{name}`: {e}{}", got(&e, text))))?);
     }
     let values = values
         .into_iter()
@@ -60,6 +64,11 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
         .map(|(v, p)| v.ok_or_else(|| missing(p)))
         .collect::<Result<Vec<_>, _>>()?;
     build(desc, values, options)
+}
+
+/// The value as given, where the error does not quote a part of it.
+fn got(error: &str, text: &str) -> String {
+    if error.contains('`') { String::new() } else { format!(" (got `{text}`)") }
 }
 
 fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptions>) -> Result<Settings, Error> {
@@ -128,10 +137,23 @@ fn addresses(list: &[String]) -> Result<Vec<SocketAddr>, String> {
 fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text.parse::<u16>().ok().map(|p| format!("0.0.0.0:{p}"));
     let full = bare.as_deref().unwrap_or(text);
+    let Some((host, port)) = full.rsplit_once(':') else {
+        return Err(format!("`{text}` has no port; expected host:port, as in 127.0.0.1:8080"));
+    };
+    if port.parse::<u16>().is_err() {
+        return Err(format!("`{text}`: `{port}` is no port number (0 to 65535); expected host:port, as in 127.0.0.1:8080"));
+    }
     match full.to_socket_addrs() {
         Ok(mut a) => a.next().ok_or_else(|| format!("`{text}` has no address")),
-        Err(e) => Err(format!("cannot resolve `{text}`: {e}; expected host:port, as in 127.0.0.1:8080")),
+        Err(_) if host.is_empty() => Err(format!("`{text}` has no host; expected host:port, as in 127.0.0.1:8080")),
+        Err(e) => Err(format!("cannot resolve `{host}`: {}", resolver(&e))),
     }
+}
+
+/// What the resolver says, without the library's own preface.
+fn resolver(e: &std::io::Error) -> String {
+    let text = e.to_string();
+    text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).to_string()
 }
 
 fn no_such(what: &str, name: &str, desc: &Desc) -> Error {
@@ -139,8 +161,9 @@ fn no_such(what: &str, name: &str, desc: &Desc) -> Error {
         "port" => desc.ports.iter().map(|p| p.name.as_str()).collect(),
         _ => desc.params.iter().map(|p| p.name.as_str()).collect(),
     };
+    let hint = near::hint(name, known.iter().copied());
     let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
-    Error::Param(format!("app `{}` has no {what} `{name}`; it has: {known}", desc.app))
+    Error::Param(format!("app `{}` has no {what} `{name}`{hint}{} it has: {known}", desc.app, if hint.is_empty() { ";" } else { "" }))
 }
 
 fn missing(p: &ParamDesc) -> Error {
@@ -236,6 +259,22 @@ fn duration(text: &str) -> Result<u64, String> {
     Ok(total as u64)
 }
 
+/// The options of ports, by their full names.
+const OPTIONS: [&str; 12] = [
+    "connect_timeout",
+    "call_timeout",
+    "read_timeout",
+    "idle_timeout",
+    "write_timeout",
+    "max_connections",
+    "max_outstanding",
+    "connections",
+    "pipeline",
+    "eject_after",
+    "eject_time",
+    "end_mark",
+];
+
 fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), String> {
     let time = || duration(text.trim());
     let count = || number(text.trim()).and_then(|n| u32::try_from(n).map_err(|_| "number too large".to_string()));
@@ -248,12 +287,13 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
         "max_connections" => o.max_connections = count()?.max(1),
         "max_outstanding" => o.max_outstanding = count()?.max(1),
         "connections" => o.connections = count()?.clamp(1, 1024),
+        "pipeline" => o.pipeline = count()?.min(1024),
         "eject_after" => o.eject_after = count()?,
         "eject_time" => o.eject_time = time()?,
+        "end_mark" => o.end_mark = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?,
         _ => {
-            return Err("no such option; there are connect, call, read, idle, write (times), max_connections, \
-                        max_outstanding, connections, eject_after (numbers) and eject_time"
-                .into())
+            let hint = near::hint(option, OPTIONS);
+            return Err(format!("no such option{hint}{} there are {}", if hint.is_empty() { ";" } else { "" }, OPTIONS.join(", ")));
         }
     }
     Ok(())
@@ -318,9 +358,15 @@ mod tests {
             resolve(&desc(), &sets).err().map(|e| e.to_string()).unwrap_or_default()
         };
         assert!(text(&["port=80"]).contains("`servers`"));
-        assert!(text(&["prot=80"]).contains("it has: port, servers"));
+        assert_eq!(text(&["prot=80"]), "app `a` has no parameter `prot`; did you mean `port`? it has: port, servers");
+        assert_eq!(text(&["nothing=80"]), "app `a` has no parameter `nothing`; it has: port, servers");
+        assert!(text(&["clinet.idle=1s"]).contains("no port `clinet`; did you mean `client`?"));
         assert!(text(&["port=x"]).contains("parameter `port`"));
-        assert!(text(&["client.idel=1s"]).contains("no such option"));
+        assert!(text(&["client.idel_timeout=1s"]).contains("no such option; did you mean `idle_timeout`?"));
+        assert_eq!(text(&["port=80", "port=81"]), "`port` is set twice, to `80` and to `81`");
+        assert!(text(&["servers=foo"]).contains("parameter `servers`: `foo` has no port; expected host:port"));
+        assert!(text(&["servers=foo:x"]).contains("`x` is no port number"));
+        assert!(text(&["servers=:80"]).contains("has no host"), "{}", text(&["servers=:80"]));
         assert!(pair("novalue").is_err());
     }
 }

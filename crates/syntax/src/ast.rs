@@ -288,8 +288,8 @@ pub enum ClauseKind {
     Order { by: Option<Ident> },
     /// `sharing pipelined` / `sharing exclusive`
     Sharing { pipelined: bool },
-    /// `close request when e`, `close response when e`, `interim when e`, `tunnel when e`, `no_reply when e`:
-    /// expressions over `request` or `response`
+    /// `close request when e`, `close response when e`, `interim when e`, `tunnel when e`, `no_reply when e`,
+    /// `repeat when e`, `pipeline when e`: expressions over `request` or `response`
     Flag { flag: FlagKind, when: Expr },
     /// `forward request { … }`: edits of every message that is passed on. `msg` names it; in a request `client` is
     /// the connection it came from.
@@ -299,7 +299,7 @@ pub enum ClauseKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlagKind { CloseRequest, CloseResponse, Interim, Tunnel, NoReply }
+pub enum FlagKind { CloseRequest, CloseResponse, Interim, Tunnel, NoReply, Repeat, Pipeline }
 
 // ---- functions, elements, apps ----
 

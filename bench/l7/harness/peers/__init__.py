@@ -27,6 +27,7 @@ PEERS = {
     },
     "lb": {
         "wireloom": wireloom.balancer,
+        "wireloom_pipelined": wireloom.balancer_pipelined,
         "nginx_rr": nginx.round_robin,
         "nginx_hash": nginx.hashed,
         "haproxy_rr": haproxy.round_robin,
@@ -59,7 +60,7 @@ PEERS = {
 
 def missing(name, kind):
     """The reason why a peer cannot run on this machine, or None."""
-    if name == "wireloom":
+    if name.split("_")[0] == "wireloom":
         return wireloom.missing(kind)
     if name.startswith("nginx_stream"):
         return None if os.path.exists(nginx.STREAM_MODULE) else "libnginx-mod-stream is not installed"

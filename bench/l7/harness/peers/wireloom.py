@@ -40,6 +40,11 @@ def balancer(port, backends):
     return _argv("http_balancer.loom", port=port, servers=_endpoints(backends))
 
 
+def balancer_pipelined(port, backends):
+    """Requests of different clients share backend connections; nginx and HAProxy cannot do that."""
+    return balancer(port, backends) + ["--set", "backend.pipeline=16"]
+
+
 def memcached(port, backends):
     return _argv("memcached_proxy.loom", port=port, servers=_endpoints(backends))
 

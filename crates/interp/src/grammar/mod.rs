@@ -210,7 +210,7 @@ impl Grammar {
         for p in self.module.protocols.iter().filter(own) {
             let clauses = match response {
                 true => [(&p.close_response, WL_M_CLOSE), (&p.interim, WL_M_INTERIM), (&p.tunnel, WL_M_TUNNEL)],
-                false => [(&p.close_request, WL_M_CLOSE), (&p.no_reply, WL_M_NO_REPLY), (&None, 0)],
+                false => [(&p.close_request, WL_M_CLOSE), (&p.no_reply, WL_M_NO_REPLY), (&p.repeat, WL_M_REPEAT)],
             };
             for (when, flag) in clauses {
                 if let Some(when) = when {

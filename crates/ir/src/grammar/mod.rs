@@ -93,7 +93,7 @@ fn natural_rule_of(m: &Module, unit: UnitId, findings: &mut Vec<Finding>) -> Rul
 fn needed_whole(m: &Module, unit: UnitId) -> bool {
     let rule = Rule::Long;
     let clauses = m.protocols.iter().any(|p| {
-        let request = [&p.close_request, &p.no_reply].into_iter().flatten().chain(&p.response_args).collect::<Vec<_>>();
+        let request = [&p.close_request, &p.no_reply, &p.repeat].into_iter().flatten().chain(&p.response_args).collect::<Vec<_>>();
         let response = [&p.close_response, &p.interim, &p.tunnel].into_iter().flatten().collect::<Vec<_>>();
         let needs = |list: Vec<&Expr>| list.into_iter().any(|e| {
             let mut found = false;

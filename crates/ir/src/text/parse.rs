@@ -283,8 +283,10 @@ impl Parser {
             "max_connections" => o.max_connections = self.num()?,
             "max_outstanding" => o.max_outstanding = self.num()?,
             "connections" => o.connections = self.num()?,
+            "pipeline" => o.pipeline = self.num()?,
             "eject_after" => o.eject_after = self.num()?,
-            _ => o.eject_time = self.num()?,
+            "eject_time" => o.eject_time = self.num()?,
+            _ => o.end_mark = self.num()?,
         }
         Ok(())
     }
@@ -292,7 +294,7 @@ impl Parser {
     fn protocol(&mut self) -> Res<Protocol> {
         let mut p = Protocol {
             name: self.str()?, request: UnitId(0), response: None, response_args: Vec::new(), sharing: Sharing::Pipelined, order_by: None,
-            close_request: None, no_reply: None, close_response: None, interim: None, tunnel: None, on_fault: None,
+            close_request: None, no_reply: None, repeat: None, close_response: None, interim: None, tunnel: None, on_fault: None,
         };
         self.braces(|s| {
             let word = s.any_word()?;
@@ -308,6 +310,7 @@ impl Parser {
                 "response_arg" => p.response_args.push(s.expr()?),
                 "close_request" => p.close_request = Some(s.expr()?),
                 "no_reply" => p.no_reply = Some(s.expr()?),
+                "repeat" => p.repeat = Some(s.expr()?),
                 "close_response" => p.close_response = Some(s.expr()?),
                 "interim" => p.interim = Some(s.expr()?),
                 "tunnel" => p.tunnel = Some(s.expr()?),

@@ -125,12 +125,12 @@ fn result_type(t: &ResultType) -> String {
     }
 }
 
-pub(super) fn options(o: &PortOptions) -> [(&'static str, u64); 10] {
+pub(super) fn options(o: &PortOptions) -> [(&'static str, u64); 12] {
     [
         ("connect_timeout", o.connect_timeout), ("call_timeout", o.call_timeout), ("read_timeout", o.read_timeout),
         ("idle_timeout", o.idle_timeout), ("write_timeout", o.write_timeout), ("max_connections", o.max_connections as u64),
         ("max_outstanding", o.max_outstanding as u64), ("connections", o.connections as u64), ("eject_after", o.eject_after as u64),
-        ("eject_time", o.eject_time),
+        ("pipeline", o.pipeline as u64), ("eject_time", o.eject_time), ("end_mark", u64::from(o.end_mark)),
     ]
 }
 
@@ -248,7 +248,8 @@ impl Printer<'_> {
         lines.push(format!("sharing {}", match p.sharing { Sharing::Pipelined => "pipelined", Sharing::Exclusive => "exclusive" }));
         if let Some(f) = p.order_by { lines.push(format!("order_by {}", self.field_ref(Some(p.request), f))) }
         for e in &p.response_args { lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request)))) }
-        let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)), ("close_response", &p.close_response, p.response),
+        let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)),
+            ("repeat", &p.repeat, Some(p.request)), ("close_response", &p.close_response, p.response),
             ("interim", &p.interim, p.response), ("tunnel", &p.tunnel, p.response)];
         for (name, e, unit) in clauses {
             if let Some(e) = e { lines.push(format!("{name} {}", self.expr_in(e, unit))) }

@@ -226,7 +226,7 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
                 if let Some(e) = within { self.c.need(self.c.is_uint_of(e.ty, 64), path, "a time is not a u64") }
                 if let Some(p) = self.connected(path, *port) {
-                    match p.response { Some(u) => self.c.arguments(path, u, response_args), None => self.error(path, "a call in a protocol without answers") }
+                    match p.response { Some(u) => self.c.call_arguments(path, u, response_args), None => self.error(path, "a call in a protocol without answers") }
                     self.message(name, path, at, msg, p.request, state);
                 }
                 state.calls = true;

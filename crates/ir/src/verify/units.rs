@@ -167,7 +167,19 @@ impl Checker<'_> {
 
     pub fn arguments(&mut self, path: &str, unit: UnitId, args: &[Expr]) {
         let params = &self.m.unit(unit).params;
-        let fit = params.len() == args.len() && params.iter().zip(args).all(|(p, a)| self.fits(a.ty, p.ty));
+        let fit = params.len() == args.len() && self.fitting(params, args);
         self.need(fit, path, "the arguments do not fit the unit's parameters");
+    }
+
+    /// The same of a call: there may be one more, whether the request may share a connection.
+    pub fn call_arguments(&mut self, path: &str, unit: UnitId, args: &[Expr]) {
+        let params = &self.m.unit(unit).params;
+        let more = args.get(params.len()..).unwrap_or_default();
+        let fit = params.len() <= args.len() && self.fitting(params, args) && more.len() <= 1 && more.iter().all(|e| *self.m.ty(e.ty) == Ty::Bool);
+        self.need(fit, path, "the arguments do not fit the unit's parameters");
+    }
+
+    fn fitting(&self, params: &[UnitParam], args: &[Expr]) -> bool {
+        params.iter().zip(args).all(|(p, a)| self.fits(a.ty, p.ty))
     }
 }

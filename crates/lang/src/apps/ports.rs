@@ -54,15 +54,22 @@ impl Compiler<'_> {
 
     fn endpoints(&mut self, e: &Expr) -> R<Vec<String>> {
         match &*e.kind {
-            ExprKind::Address(a) => Ok(vec![a.clone()]),
+            ExprKind::Address(a) => Ok(vec![self.with_port(a, e.span)?]),
             ExprKind::Bytes(b) => match std::str::from_utf8(b) {
-                Ok(s) => Ok(s.split(',').map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect()),
+                Ok(s) => s.split(',').map(str::trim).filter(|s| !s.is_empty()).map(|s| self.with_port(s, e.span)).collect(),
                 Err(_) => Err(self.error("E0615", e.span, "an endpoint is text: `\"host:port\"`")),
             },
             ExprKind::List(es) => { let mut all = vec![]; for e in es { all.extend(self.endpoints(e)?); } Ok(all) }
             ExprKind::Error => Err(Reported),
             _ => Err(self.error("E0615", e.span, "expected an endpoint: `127.0.0.1:80` or `\"host:port\"`")),
         }
+    }
+
+    /// An endpoint is an address or a name, and a port.
+    fn with_port(&mut self, text: &str, span: Span) -> R<String> {
+        let port = text.rsplit(':').next().unwrap_or(text);
+        if port.parse::<u16>().is_ok() { return Ok(text.to_string()); }
+        Err(self.report(Diagnostic::error("E0615", span, format!("`{text}` has no port")).hint(format!("write `{text}:80`"))))
     }
 
     pub fn port(&mut self, module: ModId, p: &ast::Port) -> R<AppName> {
@@ -155,14 +162,21 @@ impl Compiler<'_> {
             _ => None,
         };
         if let Some(slot) = time { *slot = self.const_duration(module, e)?; return Ok(()); }
+        if name.name == "end_mark" {
+            return match u8::try_from(self.const_u64(module, e)?) {
+                Ok(n) => { o.end_mark = n; Ok(()) }
+                Err(_) => Err(self.error("E0304", e.span, "an end mark is a byte, such as '\\n'; 0 is none")),
+            };
+        }
         let slot = match name.name.as_str() {
             "max_connections" => &mut o.max_connections,
             "max_outstanding" => &mut o.max_outstanding,
             "connections" => &mut o.connections,
+            "pipeline" => &mut o.pipeline,
             "eject_after" => &mut o.eject_after,
             _ => {
                 let known = ["connect_timeout", "call_timeout", "read_timeout", "idle_timeout", "write_timeout", "eject_time", "max_connections",
-                             "max_outstanding", "connections", "eject_after"];
+                             "max_outstanding", "connections", "pipeline", "eject_after", "end_mark"];
                 let hint = crate::names::suggest(&name.name, known.into_iter());
                 let d = Diagnostic::error("E0614", name.span, format!("a port has no option `{}`", name.name)).note(format!("options: {}", known.join(", ")));
                 return Err(self.report(crate::names::with_hint(d, hint)));

@@ -155,6 +155,10 @@ impl Lower<'_, '_> {
             (Ty::Bytes(n), Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind { K::Read(p) => (p.clone(), *n), _ => return Err(Reported) },
             (_, Vk::Pure(x)) if matches!(&*x.kind, K::Read(_)) => match &*x.kind { K::Read(p) => (p.clone(), 64), _ => return Err(Reported) },
             (Ty::Error, _) => return Err(Reported),
+            (Ty::Stream, _) => {
+                return Err(self.cx.report(Diagnostic::error("E0303", e.span, "a stream has no bytes that can be read").label("flows through without being held")
+                    .hint("pass the message on, or give the field a largest length: `bytes<N> [length]`")));
+            }
             _ => return Err(self.cx.report(Diagnostic::error("E0303", e.span, "only a field, list or nested unit of a parsed message has original bytes"))),
         };
         let ty = Ty::Bytes(max);
@@ -236,7 +240,11 @@ impl Lower<'_, '_> {
             None => match self.expr(e, None)?.ty {
                 Ty::Port(p) => Ok(p),
                 Ty::Error => Err(Reported),
-                t => { let s = self.show(&t); Err(self.err("E0301", e.span, format!("expected a port, found {s}"))) }
+                t => {
+                    let d = Diagnostic::error("E0301", e.span, format!("expected a port, found {}", self.show(&t)));
+                    let hint = "calls go to a port of the app: `port backends = connect tcp(servers) as …`, then `call backends[i](m)`";
+                    Err(self.cx.report(if matches!(t, Ty::List(..)) { d.hint(hint) } else { d }))
+                }
             },
         }
     }

@@ -91,7 +91,7 @@ impl Lower<'_, '_> {
             }
         }
         let Some(unit) = unit else { return Err(self.err("E0608", span, "an answer needs at least one message; `reply nothing` answers by silence")) };
-        self.sink(Val::out(Outgoing { unit, kind: OutKind::Built(all), fields: vec![] }), sink, span)
+        self.sink(Val::out(Outgoing { unit, kind: OutKind::Built(all), fields: vec![], run: None }), sink, span)
     }
 
     /// The message that a value is.
@@ -99,7 +99,7 @@ impl Lower<'_, '_> {
         match (&v.ty, &v.kind) {
             (_, Vk::Out(o)) => Ok(o.clone()),
             (Ty::Msg(u), Vk::Path(ir::Path { root: ir::Root::Local(l), steps })) if steps.is_empty() => {
-                Ok(Rc::new(Outgoing { unit: *u, kind: OutKind::Pass { msg: *l, edits: vec![] }, fields: vec![] }))
+                Ok(Rc::new(Outgoing { unit: *u, kind: OutKind::Pass { msg: *l, edits: vec![] }, fields: vec![], run: None }))
             }
             (Ty::Error | Ty::Never, _) => Err(Reported),
             (Ty::Msg(_), Vk::Path(_)) => Err(self.cx.report(Diagnostic::error("E0608", span, "a part of a message is no message").hint("build one: `Unit { … }`"))),

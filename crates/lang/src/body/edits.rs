@@ -10,7 +10,7 @@ use crate::x;
 use std::collections::HashMap;
 use wireloom_ir as ir;
 use ir::{BinOp, Edit, Emit, ExprKind as K, FieldId, FieldKind, Root, Step, StmtKind};
-use wireloom_syntax::ast::{self, Block, ClauseKind, Expr, ExprKind, Ident, ItemKind, Span, StmtKind as S};
+use wireloom_syntax::ast::{self, Block, ClauseKind, Expr, ExprKind, FlagKind, Ident, ItemKind, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
 
 /// What is being edited.
@@ -39,7 +39,7 @@ impl Lower<'_, '_> {
         let value = self.expr_as(e, &m.ty)?;
         let value = self.once(Val::pure(m.ty.clone(), value), e.span);
         let Vk::Pure(x) = value.kind.clone() else { return Err(Reported) };
-        let body = self.edit_body(x, &field, e.span)?;
+        let body = self.edit_body(x, (unit, m.field), &field, e.span)?;
         let path = vec![m.field];
         edits.retain(|old| !matches!((old, &cond), (Edit::Set { field, .. }, None) if *field == path));
         edits.push(Edit::Set { field: path, cond, body });
@@ -47,7 +47,7 @@ impl Lower<'_, '_> {
     }
 
     /// The bytes of a field's extent: its delimiter stays where it is.
-    fn edit_body(&mut self, e: ir::Expr, field: &ir::Field, span: Span) -> R<ir::Block> {
+    fn edit_body(&mut self, e: ir::Expr, at: (ir::UnitId, FieldId), field: &ir::Field, span: Span) -> R<ir::Block> {
         let mut bare = field.clone();
         if let FieldKind::Number { until, .. } = &mut bare.kind { *until = None; }
         if let Some(ranges) = &field.within {
@@ -64,6 +64,7 @@ impl Lower<'_, '_> {
         if let FieldKind::Bytes { extent: ir::Extent::Until(u), .. } = &field.kind {
             if !u.peek { body.truncate(1); }
         }
+        self.blank_edit(at.0, at.1, &mut body);
         Ok(body)
     }
 
@@ -296,7 +297,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The parameters that the parser of the answer to this request needs.
+    /// The parameters that the parser of the answer to this request needs; with `pipeline when` clauses one more: whether the
+    /// request may share a connection.
     pub fn response_args(&mut self, proto: ir::ProtocolId, request: &Val, span: Span) -> R<Vec<ir::Expr>> {
         let info = self.cx.protocols[proto.index()].clone();
         let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
@@ -307,10 +309,15 @@ impl Lower<'_, '_> {
         let outer = (self.module, self.in_app);
         (self.module, self.in_app) = (info.module, false);
         self.bind_all(&[(Ident { name: "request".into(), span }, request.clone())]);
-        let made = params.iter().enumerate().map(|(i, (name, t))| {
+        let mut made = params.iter().enumerate().map(|(i, (name, t))| {
             let e = args.iter().find(|(n, _)| n.as_ref().is_some_and(|n| n.name == *name)).or(args.get(i).filter(|(n, _)| n.is_none()));
             match e { Some((_, e)) => self.expr_as(e, t), None => Ok(self.zero(t)) }
         }).collect::<R<Vec<_>>>();
+        let shares = p.clauses.iter().filter_map(|c| match &c.kind {
+            ClauseKind::Flag { flag: FlagKind::Pipeline, when } => Some(when),
+            _ => None,
+        }).map(|e| self.cond(e)).collect::<R<Vec<_>>>();
+        made = made.and_then(|args| shares.map(|s| args.into_iter().chain(s.into_iter().reduce(x::or)).collect()));
         self.scopes = scopes;
         (self.module, self.in_app) = outer;
         made

@@ -1,9 +1,10 @@
 //! Writing a message: its fields in wire order, with lengths, literals and delimiters filled in. What would not be valid on the
 //! wire is guarded: too long, outside of the set, holding the delimiter.
 
-use super::message::{Fields, Given};
+use super::message::{Fields, Given, Piece};
+use super::requires::same_sum;
 use super::Lower;
-use crate::compiler::{Item, Reported, R, T_BOOL, T_U32, T_U64};
+use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
 use crate::ty::{Elem, Ty};
 use crate::val::{Val, Vk};
 use crate::x;
@@ -79,7 +80,7 @@ impl Lower<'_, '_> {
     }
 
     /// An integer field's value: given, computed, derived from what it governs, or zero.
-    fn number_of(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field) -> R<ir::Expr> {
+    pub fn number_of(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field) -> R<ir::Expr> {
         let t = ir_field.ty;
         if let Some(e) = fields.value(f).cloned() {
             if let Some(ranges) = &ir_field.within {
@@ -129,6 +130,7 @@ impl Lower<'_, '_> {
                     return Ok(Some(x::len_bytes(v)));
                 }
                 (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Source(s)) if reads(&e, f) => return self.item_count(&s).map(Some),
+                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Pieces(p)) if reads(&e, f) => return Ok(Some(x::u64(p.len() as u64))),
                 _ => {}
             }
         }
@@ -136,7 +138,7 @@ impl Lower<'_, '_> {
     }
 
     /// How many items a list will have.
-    fn item_count(&mut self, e: &Expr) -> R<ir::Expr> {
+    pub fn item_count(&mut self, e: &Expr) -> R<ir::Expr> {
         match &*e.kind {
             ExprKind::List(items) if !items.iter().any(|i| matches!(&*i.kind, ExprKind::Call(..))) => Ok(x::u64(items.len() as u64)),
             ExprKind::Comprehension { pattern, list, cond, .. } => {
@@ -152,6 +154,19 @@ impl Lower<'_, '_> {
                 })?;
                 Ok(x::local(n, T_U64))
             }
+            ExprKind::If(c, then, Some(other)) => {
+                let n = self.temp("", &crate::ty::U64, x::u64(0), e.span);
+                self.bounds.remove(&n);
+                let c = self.decide(c)?;
+                let count = |s: &mut Self, e: &Expr| { let x = s.item_count(e)?; s.push(e.span, StmtKind::Set(n, x)); Ok(Val::unit()) };
+                let then = Expr { kind: Box::new(ExprKind::Block(then.clone())), span: then.span };
+                self.branch(c, e.span, Some(&Ty::Unit), |s| count(s, &then), |s| count(s, other))?;
+                Ok(x::local(n, T_U64))
+            }
+            ExprKind::Block(b) => match b.stmts.as_slice() {
+                [wireloom_syntax::ast::Stmt { kind: wireloom_syntax::ast::StmtKind::Expr(e), .. }] => self.item_count(e),
+                _ => Err(self.err("E0429", b.span, "a list must be given here")),
+            },
             _ => match self.expr(e, None)? {
                 Val { ty: Ty::Items(..), kind: Vk::Path(p), .. } => Ok(x::cast(T_U64, x::count(p))),
                 Val { ty: Ty::List(..), kind: Vk::Pure(l), .. } => Ok(x::cast(T_U64, ir::Expr::new(T_U32, K::ListLen(l)))),
@@ -161,7 +176,7 @@ impl Lower<'_, '_> {
     }
 
     /// Guards what the grammar asks for; refused at once where it is known to be wrong.
-    fn valid(&mut self, ok: ir::Expr, kind: FaultKind, span: Span) -> R<()> {
+    pub fn valid(&mut self, ok: ir::Expr, kind: FaultKind, span: Span) -> R<()> {
         match x::as_bool(&ok) {
             Some(true) => Ok(()),
             Some(false) => Err(self.cx.report(Diagnostic::error("E0433", span, "this value is not valid in this field").label("the receiver would refuse it"))),
@@ -172,7 +187,8 @@ impl Lower<'_, '_> {
     fn emit_field(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field) -> R<()> {
         let span = fields.get(f).map_or(fields.span, |g| g.2);
         match &ir_field.kind {
-            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => Ok(()),
+            FieldKind::Require { cond } => self.required(fields, cond, true, ir_field.bad, ir_field.span),
+            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => Ok(()),
             FieldKind::Number { radix, digits, exact, until } => {
                 let v = self.number_of(fields, f, ir_field)?;
                 if *exact {
@@ -222,7 +238,7 @@ impl Lower<'_, '_> {
     }
 
     fn emit_bytes(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field, span: Span) -> R<()> {
-        let FieldKind::Bytes { min, max, class, extent, .. } = &ir_field.kind else { return Ok(()) };
+        let FieldKind::Bytes { min, max, class, extent, trim, .. } = &ir_field.kind else { return Ok(()) };
         let Some(v) = self.enum_text(fields, f)?.or_else(|| fields.value(f).cloned()) else {
             let default = self.cx.units[fields.unit.index()].defaults.iter().find(|(d, _)| *d == f).map(|(_, v)| v.clone());
             if let Some(value) = default {
@@ -248,7 +264,9 @@ impl Lower<'_, '_> {
         if !self.same_source(&v, ir_field) {
             self.valid_bytes(&v, *min, *max, class.as_ref(), extent, span)?;
         }
+        if let (1.., Some(t)) = (*min, trim) { self.not_blank(&v, t, span)?; }
         self.length_agrees(fields, extent, &v, span)?;
+        if let Some(blank) = self.blank_before(fields.unit, f, &v) { self.emit(span, Emit::Bytes(blank)); }
         self.emit_from(span, Emit::Bytes(v), class.as_ref().unwrap_or(&ir::ByteSet::ALL));
         if let (Extent::Run, Some(c)) = (extent, class) { self.run = Some((*c, None)); }
         if let Extent::Until(u) = extent { self.delimiter(Some(u), span); }
@@ -256,7 +274,7 @@ impl Lower<'_, '_> {
     }
 
     /// The text of an enum's value that is given.
-    fn enum_text(&mut self, fields: &Fields, f: FieldId) -> R<Option<ir::Expr>> {
+    pub fn enum_text(&mut self, fields: &Fields, f: FieldId) -> R<Option<ir::Expr>> {
         let Some((value, e)) = self.cx.units[fields.unit.index()].text(f) else { return Ok(None) };
         let (max, texts) = self.cx.texts[&e].clone();
         let name = self.field_ir(fields.unit, value).name.unwrap_or_default();
@@ -325,10 +343,8 @@ impl Lower<'_, '_> {
         let known = match self.cx.m.types.get(v.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => u64::MAX };
         if known > max { self.valid(x::cmp(BinOp::Le, len, x::u64(max)), FaultKind::TOO_LONG, span)?; }
         if let Some(c) = class {
-            let t = self.cx.lower_ty(&Ty::Bytes(32));
-            let table = ir::Expr::new(t, K::Bytes(c.0.iter().flat_map(|w| w.to_le_bytes()).collect()));
             let digits = matches!(&*v.kind, K::Builtin(Builtin::TextU64, _)) && (b'0'..=b'9').all(|d| c.has(d));
-            if !digits { self.valid(x::builtin(T_BOOL, Builtin::AllIn, vec![v.clone(), table]), FaultKind::CONSTRAINT, span)?; }
+            if !digits { let ok = self.all_in(v, c); self.valid(ok, FaultKind::CONSTRAINT, span)?; }
         }
         if let Extent::Until(u) = extent {
             for d in &u.delimiters {
@@ -349,14 +365,15 @@ impl Lower<'_, '_> {
             let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Eq, x::len_bytes(v.clone()), x::u64(n as u64)));
             return self.valid(ok, FaultKind::CONSTRAINT, span);
         }
-        for (m, g, _) in &fields.given {
-            if let (true, Given::Value(given)) = (reads(n, m.field), g) {
-                let given = self.recast(T_U64, given.clone());
-                let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Eq, x::len_bytes(v.clone()), given));
-                return self.valid(ok, FaultKind::CONSTRAINT, span);
+        match self.closed(fields, n)? {
+            Some(n) => {
+                let ok = same_sum(&self.cx.m, &x::len_bytes(v.clone()), &n).then(|| x::boolean(true));
+                let ok = ok.unwrap_or_else(|| x::cmp(BinOp::Eq, x::len_bytes(v.clone()), n));
+                let ok = crate::fold::fold(&self.cx.m, &ok);
+                self.valid(ok, FaultKind::CONSTRAINT, span)
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn emit_switch(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field, cases: &[ir::Case], span: Span) -> R<()> {
@@ -376,29 +393,12 @@ impl Lower<'_, '_> {
             let v = values.first().cloned().unwrap_or_default();
             self.emit_const(&v, span);
         }
-        if let ir::Guard::When(cond) = &case.guard { self.case_agrees(fields, cond, span)?; }
+        self.case_agrees(fields, f, cases, chosen)?;
         self.emit_fields(fields, &case.fields)
     }
 
-    /// The fields given must choose the case that is written, as far as its condition is over such fields.
-    fn case_agrees(&mut self, fields: &Fields, cond: &ir::Expr, span: Span) -> R<()> {
-        let mut cond = cond.clone();
-        let mut known = true;
-        ir::walk::expr_mut(&mut cond, &mut |e| match &*e.kind {
-            K::Read(p) => match p.steps.as_slice() {
-                [ir::Step::Field(f)] if p.root == ir::Root::This => match fields.value(*f) { Some(v) => *e = v.clone(), None => known = false },
-                _ => known = false,
-            },
-            K::UnitParam(..) | K::Find { .. } | K::CountOf { .. } | K::AnyToken { .. } | K::Count(_) | K::Raw(_) | K::Case(..) | K::Acc => known = false,
-            _ => {}
-        });
-        if !known { return Ok(()); }
-        let cond = crate::fold::fold(&self.cx.m, &cond);
-        self.valid(cond, FaultKind::CONSTRAINT, span)
-    }
-
     /// The case taken when none is named: one without fields of its own.
-    fn default_case(&self, fields: &Fields, cases: &[ir::Case]) -> Option<usize> {
+    pub fn default_case(&self, fields: &Fields, cases: &[ir::Case]) -> Option<usize> {
         let unit = &self.cx.m.units[fields.unit.index()];
         cases.iter().position(|c| !matches!(c.guard, ir::Guard::Fault(_)) && c.name.is_none() && c.fields.iter().all(|f| {
             let f = &unit.fields[f.index()];
@@ -407,14 +407,23 @@ impl Lower<'_, '_> {
     }
 
     /// A nested unit: built in place, or the bytes of a parsed one.
-    fn emit_nested(&mut self, fields: &Fields, f: FieldId, unit: ir::UnitId, _args: &[ir::Expr], span: Span) -> R<()> {
+    fn emit_nested(&mut self, fields: &Fields, f: FieldId, unit: ir::UnitId, args: &[ir::Expr], span: Span) -> R<()> {
         if self.cx.units[fields.unit.index()].enclosed.contains(&f) {
             return Err(self.cx.report(Diagnostic::error("E0429", span, "a unit in a length cannot be built yet").hint("pass the message on, or read the field as `bytes<N> [length]`")));
         }
         match fields.get(f) {
             Some((_, Given::Source(e), _)) => { let e = e.clone(); self.emit_item(&Elem::Unit(unit), None, fields.unit, &e) }
-            _ => self.emit_unit(&Fields { unit, given: vec![], cases: vec![], span }),
+            Some((_, Given::Pieces(ps), _)) => { let ps = ps.clone(); let args = self.known_args(fields, args)?; self.emit_pieces(unit, ps, &args) }
+            _ => { let params = self.known_args(fields, args)?; self.emit_unit(&Fields { params, ..Fields::new(unit, span) }) }
         }
+    }
+
+    fn emit_pieces(&mut self, unit: ir::UnitId, pieces: Vec<Piece>, args: &[ir::Expr]) -> R<()> {
+        for mut p in pieces {
+            if let Piece::Built(f) = &mut p { f.params = args.to_vec(); }
+            self.emit_piece(unit, &p)?;
+        }
+        Ok(())
     }
 
     fn emit_list_field(&mut self, fields: &Fields, f: FieldId, element: FieldId, extent: &ir::ListExtent, span: Span) -> R<()> {
@@ -424,6 +433,10 @@ impl Lower<'_, '_> {
             let item = ir::Expr::new(t, K::ListGet(list.clone(), self.local_expr(var)));
             let ((), body) = self.sub(|s| s.emit(span, Emit::Bytes(item)));
             self.push(span, StmtKind::For { var, from: x::u32(0), to: ir::Expr::new(T_U32, K::ListLen(list)), max: n.into(), body });
+        }
+        if let (Some((_, Given::Pieces(ps), _)), FieldKind::Unit { unit, args }) = (fields.get(f).cloned(), self.field_ir(fields.unit, element).kind) {
+            let args = self.known_args(fields, &args)?;
+            self.emit_pieces(unit, ps, &args)?;
         }
         if let Some((m, Given::Source(e), _)) = fields.get(f).cloned() {
             let Ty::Items(elem, _) = &m.ty else { return Err(Reported) };
@@ -524,24 +537,30 @@ impl Lower<'_, '_> {
             }
         };
         if let Some((r, _)) = self.cx.record_units.get(&unit).copied() { return self.emit_record(unit, r, e); }
-        if let ExprKind::Build(path, fields) = &*e.kind {
-            let id = self.cx.path_item(self.module, path, "unit")?;
-            let Item::Unit(u) = self.cx.item(id, path.span)? else { return Err(self.err("E0301", path.span, "this is no unit")) };
-            if u != unit && self.cx.units[unit.index()].of != Some(u) { let (w, f) = (Ty::Msg(unit), Ty::Msg(u)); return Err(self.mismatch(&w, &f, e.span)); }
-            let fields = self.fields_of(unit, fields, e.span)?;
-            return self.emit_unit(&fields);
-        }
-        let v = self.expr(e, None)?;
-        let v = self.defined(v, e.span)?;
+        let piece = self.piece(unit, e)?;
+        self.emit_piece(unit, &piece)
+    }
+
+    fn emit_piece(&mut self, unit: ir::UnitId, piece: &Piece) -> R<()> {
+        let (v, span) = match piece {
+            Piece::Built(fields) => return self.emit_unit(fields),
+            Piece::Ready(v, span) => (v.clone(), *span),
+        };
         match (&v.ty, v.kind) {
-            (Ty::Msg(u), Vk::Path(p)) if *u == unit => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 24)); self.emit(e.span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
+            (Ty::Msg(u), Vk::Path(p)) if *u == unit => { let t = self.cx.lower_ty(&Ty::Bytes(1 << 24)); self.emit(span, Emit::Bytes(ir::Expr::new(t, K::Raw(p)))); Ok(()) }
             (Ty::Msg(u), Vk::Out(o)) if *u == unit => match &o.kind {
-                crate::val::OutKind::Built(b) => { self.out.extend(b.clone()); Ok(()) }
-                crate::val::OutKind::Pass { .. } => Err(self.err("E0429", e.span, "a changed message cannot stand inside another one")),
+                crate::val::OutKind::Built(b) => {
+                    // What its first byte is was not looked at when it was built.
+                    self.settle_run(span);
+                    self.out.extend(b.clone());
+                    self.run = o.run;
+                    Ok(())
+                }
+                crate::val::OutKind::Pass { .. } => Err(self.err("E0429", span, "a changed message cannot stand inside another one")),
             },
-            (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => self.emit_raw(x, unit, e.span),
+            (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => self.emit_raw(x, unit, span),
             (Ty::Error, _) => Err(Reported),
-            (t, _) => { let (w, f) = (Ty::Msg(unit), t.clone()); Err(self.mismatch(&w, &f, e.span)) }
+            (t, _) => { let (w, f) = (Ty::Msg(unit), t.clone()); Err(self.mismatch(&w, &f, span)) }
         }
     }
 
@@ -553,7 +572,7 @@ impl Lower<'_, '_> {
     }
 
     fn emit_record_value(&mut self, unit: ir::UnitId, r: ir::RecordId, whole: &ir::Expr, span: Span) -> R<()> {
-        let mut fields = Fields { unit, given: vec![], cases: vec![], span };
+        let mut fields = Fields::new(unit, span);
         let parts = self.cx.records[r.index()].clone();
         let mut nested = false;
         for (i, (name, ty)) in parts.iter().enumerate() {
@@ -633,7 +652,7 @@ fn digits(radix: u8) -> ir::ByteSet {
 }
 
 /// The path of `raw(…)`, also of one that may be absent.
-fn raw_path(e: &ir::Expr) -> Option<&ir::Path> {
+pub fn raw_path(e: &ir::Expr) -> Option<&ir::Path> {
     match &*e.kind {
         K::Raw(p) => Some(p),
         K::If(_, a, _) => raw_path(a),

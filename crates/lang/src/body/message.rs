@@ -20,6 +20,16 @@ pub enum Given {
     Source(Expr),
     /// Items as slices of parsed messages, gathered before the message is built.
     Slices(ir::Expr),
+    /// Units given one by one: the items of a list, or the one nested unit.
+    Pieces(Vec<Piece>),
+}
+
+/// A unit inside of the one that is built.
+#[derive(Clone)]
+pub enum Piece {
+    Built(Fields),
+    /// A parsed one, its original bytes, or one that a function has built.
+    Ready(Val, Span),
 }
 
 /// The fields given for one unit.
@@ -29,10 +39,18 @@ pub struct Fields {
     pub given: Vec<(Member, Given, Span)>,
     /// Cases selected by the fields given.
     pub cases: Vec<(FieldId, u32)>,
+    /// Its parameters, where they are known.
+    pub params: Vec<ir::Expr>,
+    /// What its `let` fields are, as far as somebody asked.
+    pub lets: std::cell::RefCell<Vec<(FieldId, ir::Expr)>>,
     pub span: Span,
 }
 
 impl Fields {
+    pub fn new(unit: ir::UnitId, span: Span) -> Self {
+        Fields { unit, given: vec![], cases: vec![], params: vec![], lets: Default::default(), span }
+    }
+
     pub fn value(&self, f: FieldId) -> Option<&ir::Expr> {
         self.given.iter().find_map(|(m, g, _)| match g { Given::Value(e) if m.field == f => Some(e), _ => None })
     }
@@ -50,13 +68,13 @@ impl Lower<'_, '_> {
                 let fields = self.fields_of(u, fields, span)?;
                 let outer = self.run.take();
                 let (made, block) = self.sub(|s| s.emit_unit(&fields));
-                self.run = outer;
+                let run = std::mem::replace(&mut self.run, outer);
                 made?;
                 let known = fields.given.iter().map(|(m, g, _)| match g {
                     Given::Value(e) => (m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() }, e.clone()) }),
-                    Given::Source(_) | Given::Slices(_) => (m.name.clone(), Val::error()),
+                    _ => (m.name.clone(), Val::error()),
                 }).collect();
-                Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known }))
+                Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known, run }))
             }
             Item::Alias(Ty::Record(r)) => self.record(r, fields, span),
             _ => Err(self.err("E0301", path.span, "only records and units are built like this")),
@@ -85,7 +103,7 @@ impl Lower<'_, '_> {
     /// Evaluates the data among the fields given, in the order given.
     pub fn fields_of(&mut self, unit: ir::UnitId, given: &[(Ident, Expr)], span: Span) -> R<Fields> {
         if !self.cx.units[unit.index()].ok { return Err(Reported); }
-        let mut fields = Fields { unit, given: vec![], cases: vec![], span };
+        let mut fields = Fields::new(unit, span);
         let mut failed = false;
         for (n, e) in given {
             match self.given(&mut fields, n, e) { Ok(()) => {} Err(Reported) => failed = true }
@@ -133,7 +151,18 @@ impl Lower<'_, '_> {
                 _ => return Err(self.err("E0429", e.span, "a stream of units cannot be built; it can only be passed on")),
             },
             Ty::Items(elem, _) if self.over_replies(e) => { let elem = (**elem).clone(); Given::Slices(self.gather(e, &elem)?) }
-            Ty::Msg(_) | Ty::Items(..) => Given::Source(e.clone()),
+            Ty::Items(elem, _) => match (&**elem, &*e.kind) {
+                (crate::ty::Elem::Unit(u), ExprKind::List(es)) if !self.cx.record_units.contains_key(u) => {
+                    let u = *u;
+                    Given::Pieces(es.iter().map(|e| self.piece(u, e)).collect::<R<Vec<_>>>()?)
+                }
+                _ => Given::Source(e.clone()),
+            },
+            Ty::Msg(u) if !self.cx.record_units.contains_key(u) && !self.cx.units[fields.unit.index()].enclosed.contains(&m.field) => {
+                let u = *u;
+                Given::Pieces(vec![self.piece(u, e)?])
+            }
+            Ty::Msg(_) => Given::Source(e.clone()),
             Ty::Switch(..) => return Err(self.cx.report(Diagnostic::error("E0428", n.span, "a switch is not given itself").hint("name the field of the case that is wanted"))),
             ty => {
                 let ty = ty.clone();
@@ -144,6 +173,19 @@ impl Lower<'_, '_> {
         };
         fields.given.push((m, value, e.span));
         Ok(())
+    }
+
+    /// A unit inside of another: its data is evaluated, its bytes are written in their place.
+    pub fn piece(&mut self, unit: ir::UnitId, e: &Expr) -> R<Piece> {
+        if let ExprKind::Build(path, fields) = &*e.kind {
+            let id = self.cx.path_item(self.module, path, "unit")?;
+            let Item::Unit(u) = self.cx.item(id, path.span)? else { return Err(self.err("E0301", path.span, "this is no unit")) };
+            if u != unit && self.cx.units[unit.index()].of != Some(u) { let (w, f) = (Ty::Msg(unit), Ty::Msg(u)); return Err(self.mismatch(&w, &f, e.span)); }
+            return self.fields_of(unit, fields, e.span).map(Piece::Built);
+        }
+        let v = self.expr(e, None)?;
+        let v = self.defined(v, e.span)?;
+        Ok(Piece::Ready(v, e.span))
     }
 
     /// Whether items are made from the answers to `call all`: those are looked at before the message is built.
@@ -209,7 +251,7 @@ impl Lower<'_, '_> {
         }
         self.computed_edits(o.unit, msg, &known, None, &mut edits);
         self.order_edits(o.unit, &mut edits);
-        Ok(Val::out(Outgoing { unit: o.unit, kind: OutKind::Pass { msg, edits }, fields: known }))
+        Ok(Val::out(Outgoing { unit: o.unit, kind: OutKind::Pass { msg, edits }, fields: known, run: None }))
     }
 
     fn with_record(&mut self, r: ir::RecordId, whole: ir::Expr, given: &[(Ident, Expr)]) -> R<Val> {

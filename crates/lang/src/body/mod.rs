@@ -4,6 +4,7 @@
 pub mod addresses;
 pub mod align;
 pub mod assign;
+pub mod blanks;
 pub mod builtins;
 pub mod calls;
 pub mod coerce;
@@ -17,6 +18,7 @@ pub mod lists;
 pub mod message;
 pub mod ops;
 pub mod patterns;
+pub mod requires;
 pub mod stmts;
 
 use crate::compiler::{Compiler, Reported, R};
@@ -117,6 +119,8 @@ pub struct Lower<'c, 'a> {
     pub failed: bool,
     /// Upper bounds of locals that never change.
     pub bounds: HashMap<LocalId, u64>,
+    /// What temporaries that never change were made of, where it says something about them.
+    pub origins: HashMap<LocalId, ir::Expr>,
     /// Edits of messages that will be sent on.
     pub pending: Vec<(LocalId, ir::Edit)>,
     /// Messages with edits made in a branch that went on.
@@ -137,7 +141,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![],
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, run: None, outlets: vec![], span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, run: None, outlets: vec![], span: Span::default(),
         }
     }
 
@@ -270,7 +274,8 @@ impl<'c, 'a> Lower<'c, 'a> {
         let Vk::Pure(e) = &v.kind else { return v };
         if self.pure_only() || (is_cheap(e) && !self.mentions_var(e)) || !v.ty.is_plain() || v.ty == Ty::None { return v; }
         let (ty, e) = (if v.ty == Ty::Lit { crate::ty::U64 } else { v.ty.clone() }, e.clone());
-        let l = self.temp("", &ty, e, span);
+        let l = self.temp("", &ty, e.clone(), span);
+        if !self.mentions_var(&e) && requires::is_telling(&e) { self.origins.insert(l, e); }
         Val { caseless: v.caseless, ..Val::pure(ty, self.local_expr(l)) }
     }
 

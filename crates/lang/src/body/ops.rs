@@ -252,6 +252,7 @@ impl Lower<'_, '_> {
                 if matches!(ta, Ty::Instant | Ty::Duration) || matches!(tb, Ty::Instant | Ty::Duration) {
                     d = d.hint("times add up with durations (`now + 10s`, `n * 1s`); `u64(x)` gives nanoseconds");
                 }
+                if matches!((&ta, op), (Ty::Bytes(_), BinOp::Add)) { d = d.hint("byte strings are joined with `concat(a, b)`"); }
                 return Err(self.cx.report(d));
             }
         };

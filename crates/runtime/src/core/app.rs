@@ -358,6 +358,8 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
         shared: vec![Id::NIL; options.connections.max(1) as usize],
         turn: 0,
         idle: Vec::new(),
+        piped: Vec::new(),
+        calm_until: 0,
         open: 0,
         waiters: VecDeque::new(),
         waiters_timer: u64::MAX,

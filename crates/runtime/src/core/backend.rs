@@ -118,6 +118,12 @@ impl Core {
             self.backend_bad(id, WL_F_BAD_REPLY, place);
             return;
         }
+        let ends = flags & (WL_M_CLOSE | WL_M_UNTIL_EOF) != 0;
+        if flags & WL_M_TUNNEL != 0 && self.conns[id].has(flag::PIPED) {
+            // Nobody has asked for it.
+            self.backend_bad(id, WL_F_BAD_REPLY, NO_PLACE);
+            return;
+        }
         let k = &self.calls[call];
         let (task, part, client_id) = (k.task, k.part, k.client_id);
         if flags & WL_M_INTERIM != 0 && m.whole {
@@ -129,7 +135,7 @@ impl Core {
         self.succeeded(at);
         self.my_stats().apps[at.a].ports[at.p].replies.add(1);
         let client = self.tasks.get(task).map_or(Id::NIL, |t| t.conn);
-        if flags & (WL_M_CLOSE | WL_M_UNTIL_EOF) != 0 {
+        if ends {
             self.conns[id].set(flag::NO_REUSE);
         }
         let tunnel = flags & WL_M_TUNNEL != 0;
@@ -163,9 +169,17 @@ impl Core {
             if c.sink == Sink::Undecided {
                 c.sink = Sink::Discard;
             }
+            if c.sink == Sink::Discard {
+                self.leave_alone(id);
+            } else if ends {
+                self.shed(id);
+            }
             return;
         }
         self.end_message(id);
+        if ends {
+            self.shed_all(id);
+        }
         if tunnel && self.can_close_alone(id) && self.conns.get(client).is_some_and(|c| !c.has(flag::CLOSING | flag::DOOMED)) {
             self.conns[id].clear(flag::RELEASE);
             self.start_tunnel(client, id);
@@ -206,8 +220,11 @@ impl Core {
         let exclusive = self.can_close_alone(id);
         let c = &mut self.conns[id];
         c.clear(flag::ANSWERING);
+        c.answered = c.answered.saturating_add(1);
         if exclusive {
             c.set(flag::RELEASE);
+        } else {
+            self.give_up_idle(id);
         }
     }
 
@@ -267,14 +284,16 @@ impl Core {
         let c = &self.conns[id];
         let waiting = c.count > 0 && !c.has(flag::RELEASE);
         // An idle connection that is closed under a request is no sign of a sick backend.
-        let stale = c.has(flag::REUSED) && !c.has(flag::ANSWERING) && self.can_close_alone(id);
+        let reused = if c.has(flag::PIPED) { c.answered > 0 } else { c.has(flag::REUSED) && self.can_close_alone(id) };
+        let stale = reused && !c.has(flag::ANSWERING);
         self.fail_backend(id, WL_F_LOST, WL_F_LOST);
         if waiting && !stale {
             self.backend_failed(at);
         }
     }
 
-    /// Closes a backend connection; the first of its calls fails with `front`, the others with `rest`.
+    /// Closes a backend connection; the first of its calls fails with `front`, the others with `rest`. Those of a `pipeline` that
+    /// are just lost are sent again.
     pub(super) fn fail_backend(&mut self, id: Id, front: u32, rest: u32) {
         let at = self.target_of(id);
         let c = &mut self.conns[id];
@@ -283,6 +302,7 @@ impl Core {
         c.last = Id::NIL;
         c.count = 0;
         let retry = c.has(flag::REUSED) && !c.has(flag::ANSWERING);
+        let shared = c.has(flag::PIPED);
         if !self.apps[at.a].ports[at.p].closed.is_empty() && !self.conns[id].has(flag::CONNECTING) {
             self.conns[id].set(flag::CLOSING);
             for h in self.apps[at.a].ports[at.p].closed.clone() {
@@ -309,7 +329,9 @@ impl Core {
             let next = c.next;
             self.calls[call].next = Id::NIL;
             self.calls[call].conn = Id::NIL;
-            if !(retry && status == WL_F_LOST && self.retry(at, call)) {
+            if shared && status == WL_F_LOST {
+                self.resend(at, call);
+            } else if !(retry && status == WL_F_LOST && self.retry(at, call)) {
                 self.fail_call(call, status);
             }
             status = rest;
@@ -318,10 +340,10 @@ impl Core {
         self.serve_waiter(at, None);
     }
 
-    /// Sends a request again, once, on a fresh connection.
+    /// Sends a request again, once, on a fresh connection: only one whose protocol says that twice does no harm.
     fn retry(&mut self, at: Target, call: Id) -> bool {
         let c = &mut self.calls[call];
-        if c.retried || c.kept.is_empty() || !self.tasks.alive(c.task) {
+        if c.retried || !c.repeat || c.kept.is_empty() || !self.tasks.alive(c.task) {
             return false;
         }
         c.retried = true;

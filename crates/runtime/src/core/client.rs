@@ -391,14 +391,16 @@ impl Core {
             return; // it has long been streaming to someone else
         }
         s.sink = Sink::Discard;
-        if self.can_close_alone(src) {
+        self.leave_alone(src);
+        if self.conns.alive(src) && self.can_close_alone(src) {
             self.close_conn(src, false);
         }
     }
 
+    /// Whether a backend connection serves nobody but (at most) one call.
     pub(super) fn can_close_alone(&self, id: Id) -> bool {
         let c = &self.conns[id];
-        c.side == Side::Backend && self.apps[c.app as usize].protos[c.proto as usize].exclusive
+        c.side == Side::Backend && self.apps[c.app as usize].protos[c.proto as usize].exclusive && !c.has(flag::PIPED)
     }
 }
 

@@ -68,6 +68,7 @@ impl Core {
         }
         let own = !t.c.req.base.is_null() && (head.p == t.c.req.base || tail == WL_TAIL_REQ);
         let no_reply = own && t.req_flags & WL_M_NO_REPLY != 0;
+        let repeat = own && t.req_flags & WL_M_REPEAT != 0;
         // SAFETY: the program's bytes are valid during the call.
         let head = Raw::of(unsafe { head.as_slice() });
         if no_reply || proto.response.is_none() {
@@ -79,7 +80,7 @@ impl Core {
         let now = self.now;
         let c = &mut self.calls[call];
         (c.task, c.part, c.app, c.port, c.inst) = (id, part, target.a as u16, target.p as u16, target.i as u32);
-        (c.conn, c.next, c.stream, c.retried) = (Id::NIL, Id::NIL, Id::NIL, false);
+        (c.conn, c.next, c.stream, c.retried, c.repeat) = (Id::NIL, Id::NIL, Id::NIL, false, repeat);
         (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
         self.tasks[id].calls[part as usize] = call;
         self.apps[target.a].ports[target.p].load[target.i] += 1;
@@ -127,7 +128,7 @@ impl Core {
         }
     }
 
-    fn append_out(&mut self, conn: Id, head: Raw, here: Raw) -> Result<(), u32> {
+    pub(super) fn append_out(&mut self, conn: Id, head: Raw, here: Raw) -> Result<(), u32> {
         let c = &mut self.conns[conn];
         if c.out.is_empty() {
             c.last_tx = self.now;
@@ -216,13 +217,17 @@ impl Core {
     }
 
     fn call_exclusive(&mut self, at: Target, call: Id, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
-        if more {
+        if !more {
+            if let Some(conn) = self.pipelined_conn(at, call) {
+                return self.call_piped(conn, call, head, here);
+            }
+        } else {
             let task = self.calls[call].task;
             self.calls[call].stream = self.tasks[task].conn;
             self.tasks[task].req_streamed = true;
         }
         if let Some(conn) = self.take_idle(at) {
-            if !more {
+            if !more && self.calls[call].repeat {
                 // Kept for a retry. Without memory for it there is just no retry.
                 self.keep_request(call, head, here);
             }
@@ -242,13 +247,13 @@ impl Core {
         Ok(())
     }
 
-    fn keep_request(&mut self, call: Id, head: Raw, here: Raw) -> bool {
+    pub(super) fn keep_request(&mut self, call: Id, head: Raw, here: Raw) -> bool {
         let kept = &mut self.calls[call].kept;
         // SAFETY: program bytes, valid during the call.
         unsafe { kept.append(&mut self.pool, head.slice()) && kept.append(&mut self.pool, here.slice()) }
     }
 
-    fn take_idle(&mut self, at: Target) -> Option<Id> {
+    pub(super) fn take_idle(&mut self, at: Target) -> Option<Id> {
         let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
         while let Some(id) = b.idle.pop() {
             if let Some(c) = self.conns.get_mut(id) {

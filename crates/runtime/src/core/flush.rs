@@ -215,6 +215,7 @@ impl Core {
         }
         let kind = if reset { crate::abi::WL_F_CANCELLED } else { crate::abi::WL_F_LOST };
         self.conns[id].set(flag::ANSWERING); // no retry
+        self.conns[id].clear(flag::PIPED);
         self.fail_backend(id, kind, kind);
     }
 
@@ -258,6 +259,7 @@ impl Core {
             let b = &mut self.apps[a].ports[p].backends[i];
             b.open -= 1;
             b.idle.retain(|x| *x != id);
+            b.piped.retain(|x| *x != id);
             for s in &mut b.shared {
                 if *s == id {
                     *s = Id::NIL;

@@ -140,6 +140,11 @@ impl Core {
                     }
                     None
                 }
+                // Answers to requests that were sent elsewhere, or nonsense: it is closed.
+                Mode::Head if c.has(flag::RELEASE) && c.has(flag::NO_REUSE) => {
+                    self.release(id);
+                    return raw.n;
+                }
                 Mode::Head if budget == 0 => {
                     self.mark_again(id);
                     None
@@ -229,7 +234,7 @@ impl Core {
                 let c = &self.conns[id];
                 // SAFETY: as above.
                 let endless = unsafe { (*view).flags } & WL_M_UNTIL_EOF != 0;
-                let short = unit.whole_max > 0 && !endless && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
+                let short = (unit.whole_max > 0 || c.has(flag::PIPED)) && !endless && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
                 if !hold && !short || in_step {
                     let c = &mut self.conns[id];
                     c.clear(flag::HEAD_DONE);

@@ -79,6 +79,7 @@ impl Core {
         let Some(c) = self.conns.get(conn) else { return };
         let waiting = if front { c.out.len() } else { self.slots[slot].stored.len() };
         if waiting > HIGH {
+            self.leave_alone(src);
             if self.can_pause(src) {
                 self.pause_source(src, conn);
             } else if waiting > STORED_MAX {
@@ -91,7 +92,7 @@ impl Core {
     /// A shared backend connection carries other clients' answers: it is never paused for one of them.
     fn can_pause(&self, src: Id) -> bool {
         let c = &self.conns[src];
-        c.side == Side::Client || self.apps[c.app as usize].protos[c.proto as usize].exclusive
+        c.side == Side::Client || self.can_close_alone(src)
     }
 
     fn pause_source(&mut self, src: Id, dst: Id) {

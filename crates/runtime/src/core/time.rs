@@ -25,6 +25,8 @@ enum Due {
     Read,
     Write,
     Call,
+    /// One answer holds up the others of a shared connection.
+    Crowd,
     Idle,
 }
 
@@ -142,6 +144,7 @@ impl Core {
             Due::Read if self.conns[id].mode == Mode::Tail => self.slow_tail(id),
             Due::Read => self.client_fault(id, WL_F_IDLE, NO_PLACE),
             Due::Call => self.calls_due(id),
+            Due::Crowd => self.shed(id),
         }
         if self.conns.alive(id) {
             let (at, _) = self.deadline(id);
@@ -181,6 +184,7 @@ impl Core {
             consider(moving.saturating_add(o.idle_timeout), Due::Idle);
             return best;
         }
+        consider(self.crowded_at(id), Due::Crowd);
         match c.side {
             Side::Client => {
                 let partial = c.mode == Mode::Head && c.view.is_some() && !c.has(flag::LAST);
@@ -242,6 +246,8 @@ impl Core {
     /// said anything since the oldest of them was sent; a silent one is closed.
     fn calls_due(&mut self, id: Id) {
         let now = self.now;
+        // What is behind the late answer is sent again; what is late itself is told so.
+        self.shed(id);
         let c = &self.conns[id];
         let (first, last_rx) = (c.first, c.last_rx);
         let silent = self.calls.get(first).is_some_and(|k| last_rx <= k.issued) || c.mode == Mode::Tail;
@@ -267,6 +273,7 @@ impl Core {
     /// A backend that says or takes nothing: the connection is given up.
     fn backend_silent(&mut self, id: Id) {
         let at = self.target_of(id);
+        self.shed(id);
         self.conns[id].set(flag::ANSWERING); // no retry of what timed out
         self.fail_backend(id, WL_F_TIMEOUT, WL_F_TIMEOUT);
         self.backend_failed(at);

@@ -58,6 +58,8 @@ pub mod flag {
     pub const BEHIND: u32 = 1 << 20;
     /// Exclusive backend: answered; goes back to the pool when nothing else has arrived on it.
     pub const RELEASE: u32 = 1 << 21;
+    /// Backend of an exclusive protocol: shared at present by requests that allow it (`pipeline`).
+    pub const PIPED: u32 = 1 << 22;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -133,6 +135,8 @@ pub struct Conn {
     pub window: u32,
     /// When the message under way began, the connection attempt started, or lingering began.
     pub since: u64,
+    /// Backend: complete answers so far.
+    pub answered: u32,
     pub session: Option<Box<[u64]>>,
 }
 
@@ -174,6 +178,7 @@ impl Default for Conn {
             last_tx: 0,
             window: 0,
             since: 0,
+            answered: 0,
             session: None,
         }
     }
@@ -329,6 +334,8 @@ pub struct Call {
     pub client_id: [u8; 8],
     /// The request, while it waits for a connection or may be sent again.
     pub kept: OwnedBuf,
+    /// The protocol allows to send the request again.
+    pub repeat: bool,
     /// Its tail streams from this client connection.
     pub stream: Id,
     pub retried: bool,
@@ -342,6 +349,9 @@ pub struct Backend {
     pub turn: u32,
     /// Exclusive: idle connections, last used last.
     pub idle: Vec<Id>,
+    /// Exclusive: those that are shared at present, and when sharing may begin again.
+    pub piped: Vec<Id>,
+    pub calm_until: u64,
     pub open: u32,
     pub waiters: VecDeque<Id>,
     pub waiters_timer: u64,
@@ -352,4 +362,20 @@ pub struct Backend {
     pub level: u32,
     /// Messages that are not answered still wait for an exclusive connection with this.
     pub probing: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::size_of;
+    use wireloom_ir::desc;
+
+    /// `wireloom explain` counts with these figures.
+    #[test]
+    fn the_memory_bill_is_right() {
+        assert!(size_of::<Conn>() as u64 <= desc::CONNECTION, "{}", size_of::<Conn>());
+        let request = size_of::<Task>() + size_of::<Slot>() + size_of::<Call>();
+        assert!(request as u64 <= desc::REQUEST, "{request}");
+        assert!(2 * size_of::<Conn>() as u64 > desc::CONNECTION && 2 * request as u64 > desc::REQUEST, "far too high a figure");
+    }
 }

@@ -7,10 +7,18 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 pub enum Source {
-    /// A mapper: its number in the run, its socket, and the bytes that back the window.
-    Socket { number: usize, fd: RawFd, buffer: Box<[u8]> },
+    /// A mapper: its number in the run, its socket, the bytes that back the window, and how its stream ends.
+    Socket { number: usize, fd: RawFd, buffer: Box<[u8]>, end: EndMark },
     /// Another task. The window is a block of the pipe; `joined` backs it when a message began in an earlier block.
     Pipe { pipe: Arc<Pipe>, block: Option<Block>, joined: Vec<u8> },
+}
+
+/// The byte behind the last message (0: none is asked for). The last byte received may be it, so it is kept out of the window
+/// until another follows.
+#[derive(Clone, Copy, Default)]
+pub struct EndMark {
+    pub byte: u8,
+    pub kept: bool,
 }
 
 pub struct Input {
@@ -24,6 +32,8 @@ pub enum Filled {
     More(usize),
     End,
     Later,
+    /// The stream has ended without its end mark.
+    Cut,
     Broken(std::io::Error),
 }
 
@@ -36,7 +46,7 @@ impl Input {
     /// Gets more bytes into the window, whose used part is dropped. Later: they are not there yet.
     pub fn fill(&mut self, w: &mut wl_window) -> Filled {
         let filled = match &mut self.source {
-            Source::Socket { fd, buffer, .. } => receive(*fd, buffer, w),
+            Source::Socket { fd, buffer, end, .. } => receive(*fd, buffer, end, w),
             Source::Pipe { pipe, block, joined } => take(pipe, block, joined, w),
         };
         if matches!(filled, Filled::End) {
@@ -49,7 +59,7 @@ impl Input {
     /// Whether `fill` can add bytes: a window is never larger than its buffer.
     pub fn has_room(&self, w: &wl_window) -> bool {
         match &self.source {
-            Source::Socket { buffer, .. } => ((w.n - w.pos) as usize) < buffer.len(),
+            Source::Socket { buffer, end, .. } => ((w.n - w.pos) as usize) + usize::from(end.kept) < buffer.len(),
             Source::Pipe { .. } => true,
         }
     }
@@ -68,11 +78,12 @@ impl Input {
     }
 }
 
-fn receive(fd: RawFd, buffer: &mut [u8], w: &mut wl_window) -> Filled {
-    let (from, to) = (w.pos as usize, w.n as usize);
+fn receive(fd: RawFd, buffer: &mut [u8], end: &mut EndMark, w: &mut wl_window) -> Filled {
+    let kept = usize::from(end.kept);
+    let (from, to) = (w.pos as usize, w.n as usize + kept);
     buffer.copy_within(from..to, 0);
     let have = to - from;
-    (w.pos, w.n) = (0, have as u32);
+    (w.pos, w.n) = (0, (have - kept) as u32);
     w.buf = buffer.as_ptr();
     if have == buffer.len() {
         // The program wants more than a message can measure.
@@ -81,9 +92,11 @@ fn receive(fd: RawFd, buffer: &mut [u8], w: &mut wl_window) -> Filled {
     match socket::receive(fd, &mut buffer[have..], 0) {
         Moved::Bytes(n) => {
             w.buf = buffer.as_ptr();
-            w.n += n as u32;
+            end.kept = end.byte != 0;
+            w.n = (have + n - usize::from(end.kept)) as u32;
             Filled::More(n)
         }
+        Moved::End if end.byte != 0 && !(end.kept && buffer[have - 1] == end.byte) => Filled::Cut,
         Moved::End => Filled::End,
         Moved::Blocked => Filled::Later,
         Moved::Broken(e) => Filled::Broken(e),

@@ -1,6 +1,6 @@
 //! The life of a merge node: gather the mappers, run, begin again. It runs on a thread that sleeps while tasks work.
 
-use super::input::{Input, Source};
+use super::input::{EndMark, Input, Source};
 use super::pipe::Pipe;
 use super::plan::{plan, Plan};
 use super::socket::{self, Bell, Moved};
@@ -49,6 +49,8 @@ impl Node {
         let desc = &app.desc.merges[number];
         let from = &app.settings.ports[desc.from as usize];
         let name = &app.desc.ports[desc.from as usize].name;
+        check_end_mark(&app, desc.from)?;
+        check_end_mark(&app, desc.to)?;
         let addr = from.addrs[0];
         let listener = socket::listen(addr).map_err(|e| Error::Io(format!("port `{name}`: cannot listen on {addr}"), e))?;
         let fail = |e| Error::Io("cannot make an event descriptor".into(), e);
@@ -352,9 +354,12 @@ impl Node {
     /// The plan as tasks: the root first, then its children, each with a pipe to it.
     fn tasks(&mut self, mappers: &[Mapper], reducer: OwnedFd, window: usize, block: usize) -> (Vec<Parts>, Vec<Arc<Pipe>>) {
         let Plan { children, .. } = plan(mappers.len(), self.setting.stats.len());
+        let desc = &self.app.desc.merges[self.number];
+        let mark = |port: u32| self.app.settings.ports[port as usize].options.end_mark;
+        let (end_mark, end) = (mark(desc.to), EndMark { byte: mark(desc.from), kept: false });
         let mut sockets = Vec::new();
         for (number, m) in mappers.iter().enumerate() {
-            let source = Source::Socket { number, fd: m.fd.as_raw_fd(), buffer: self.buffer(window) };
+            let source = Source::Socket { number, fd: m.fd.as_raw_fd(), buffer: self.buffer(window), end };
             sockets.push(Input::new(source));
         }
         let mut sockets = sockets.into_iter();
@@ -363,13 +368,25 @@ impl Node {
             let blocks = (0..BLOCKS).map(|_| self.buffer(block)).collect();
             let pipe = Arc::new(Pipe::new(blocks, self.bells[0].clone(), self.bells[c + 1].clone()));
             let inputs = sockets.by_ref().take(share).collect();
-            below.push(Parts { inputs, sink: Sink::Pipe(pipe.clone()), out: self.buffer(block) });
+            below.push(Parts { inputs, sink: Sink::Pipe(pipe.clone()), out: self.buffer(block), end_mark });
             streams.push(Input::new(Source::Pipe { pipe: pipe.clone(), block: None, joined: Vec::new() }));
             pipes.push(pipe);
         }
-        let root = Parts { inputs: streams.into_iter().chain(sockets).collect(), sink: Sink::Reducer(reducer), out: self.buffer(window) };
+        let root = Parts { inputs: streams.into_iter().chain(sockets).collect(), sink: Sink::Reducer(reducer), out: self.buffer(window), end_mark };
         (std::iter::once(root).chain(below).collect(), pipes)
     }
+}
+
+/// A mark that could begin a message would make a stream that is cut there look whole.
+fn check_end_mark(app: &App, port: u32) -> Result<(), Error> {
+    let (port, settings) = (&app.desc.ports[port as usize], &app.settings.ports[port as usize]);
+    let mark = settings.options.end_mark;
+    let begins = port.protocols.iter().any(|p| app.desc.protocols[*p as usize].first.contains(&mark));
+    if mark != 0 && begins {
+        let shown = std::ascii::escape_default(mark);
+        return Err(Error::Param(format!("port `{}`: the end mark '{shown}' can begin a message, so it cannot tell the end of a stream", port.name)));
+    }
+    Ok(())
 }
 
 /// A port option's time; 0 is no limit.

@@ -84,6 +84,8 @@ pub struct Parts {
     pub inputs: Vec<Input>,
     pub sink: Sink,
     pub out: Box<[u8]>,
+    /// Written to the reducer behind the last message; 0: nothing.
+    pub end_mark: u8,
 }
 
 pub struct Worker<'a> {
@@ -97,6 +99,7 @@ pub struct Worker<'a> {
     state: Box<[u64]>,
     sink: Sink,
     out: Box<[u8]>,
+    end_mark: u8,
     have: usize,
 }
 
@@ -121,11 +124,11 @@ pub struct Left {
 impl<'a> Worker<'a> {
     /// `number`: which task of the run.
     pub fn new(run: &'a Run, number: usize, merge: Merge, limits: Limits, counts: Counts<'a>, parts: Parts) -> Worker<'a> {
-        let Parts { inputs, sink, out } = parts;
+        let Parts { inputs, sink, out, end_mark } = parts;
         let windows = vec![wl_window::default(); inputs.len()];
         let state = crate::core::app::words(merge.state_size);
         let bell = run.bells[number].clone();
-        Worker { run, merge, limits, counts, bell, inputs, windows, state, sink, out, have: 0 }
+        Worker { run, merge, limits, counts, bell, inputs, windows, state, sink, out, end_mark, have: 0 }
     }
 
     /// Runs to the end of the inputs, or of the run.
@@ -156,13 +159,25 @@ impl<'a> Worker<'a> {
             match verdict {
                 WL_G_DRY if (at.input as usize) < self.inputs.len() => self.fill(at.input as usize)?,
                 WL_G_FULL => self.flush()?,
-                WL_G_DONE => return self.flush(),
+                WL_G_DONE => return self.end_output(),
                 _ => return self.bad(&at),
             }
             if self.run.failed() {
                 return Err(Stopped::Over);
             }
         }
+    }
+
+    /// Hands on what is left, with the mark that says to the reducer that it is all.
+    fn end_output(&mut self) -> Res<()> {
+        if self.end_mark != 0 && matches!(self.sink, Sink::Reducer(_)) {
+            if self.have == self.out.len() {
+                self.flush()?;
+            }
+            self.out[self.have] = self.end_mark;
+            self.have += 1;
+        }
+        self.flush()
     }
 
     fn step(&mut self, at: &mut wl_merge_at) -> i32 {
@@ -225,6 +240,7 @@ impl<'a> Worker<'a> {
             }
             Filled::End => Ok(true),
             Filled::Later => Ok(false),
+            Filled::Cut => fault(WL_F_TRUNCATED as i32, format!("{} ended without the end mark of a whole stream", self.name(k))),
             Filled::Broken(e) => fault(WL_F_LOST as i32, format!("{} was lost: {e}", self.name(k))),
         }
     }

@@ -653,9 +653,25 @@ impl Parser<'_> {
 
     fn fold_follows(&self) -> bool {
         let next = &self.token(1);
+        if !next.newline && next.tok == Tok::Sign("(") { return self.list_in_parentheses(); }
         !next.newline && matches!(next.tok, Tok::Word | Tok::Sign("[" | "."))
             && !self.word_at(1, "else") && (next.tok != Tok::Sign("[") || !self.adjacent(1))
             && (next.tok != Tok::Sign(".") || !self.adjacent(1))
+    }
+
+    /// `fold (…) from`: else it is a call of a function of that name.
+    fn list_in_parentheses(&self) -> bool {
+        let mut depth = 0usize;
+        for n in 1.. {
+            match self.token(n).tok {
+                Tok::Sign("(") => depth += 1,
+                Tok::Sign(")") if depth == 1 => return self.word_at(n + 1, "from"),
+                Tok::Sign(")") => depth -= 1,
+                Tok::End => break,
+                _ => {}
+            }
+        }
+        false
     }
 
     /// `fold list from init with |acc, x| e`

@@ -6,7 +6,7 @@ use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol};
 use crate::diagnostic::Diagnostic;
 
 const CLAUSES: &[&str] =
-    &["request", "response", "order", "sharing", "close", "interim", "tunnel", "no_reply", "forward", "on"];
+    &["request", "response", "order", "sharing", "close", "interim", "tunnel", "no_reply", "repeat", "pipeline", "forward", "on"];
 
 impl Parser<'_> {
     pub(super) fn protocol(&mut self) -> P<Protocol> {
@@ -45,6 +45,8 @@ impl Parser<'_> {
             "interim" => self.flag(FlagKind::Interim),
             "tunnel" => self.flag(FlagKind::Tunnel),
             "no_reply" => self.flag(FlagKind::NoReply),
+            "repeat" => self.flag(FlagKind::Repeat),
+            "pipeline" => self.flag(FlagKind::Pipeline),
             "forward" => {
                 let response = self.one_of(&["request", "response"])? == 1;
                 Ok(ClauseKind::Forward { response, body: self.block()? })

@@ -218,6 +218,25 @@ fn a_stale_pooled_connection_is_retried_once() {
     assert_clean(&mut s);
 }
 
+/// Where twice may do harm, the client decides whether to try again: also for a request that had waited for its connection.
+#[test]
+fn only_a_repeatable_request_is_retried() {
+    let mut s = sim(true, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"g a\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    x.send(b"r a\n");
+    s.settle();
+    assert_eq!(text(&c), "r a\n");
+    c.send(b"p b\n");
+    x.reset();
+    s.settle();
+    assert!(s.backend("backends", 0).is_none(), "it was sent a second time");
+    assert_eq!(text(&c), "!8\n");
+    assert_clean(&mut s);
+}
+
 #[test]
 fn a_client_that_leaves_disturbs_nobody() {
     for exclusive in [false, true] {

@@ -3,6 +3,7 @@
 mod basic;
 mod faults;
 mod flow;
+mod pipeline;
 mod torture;
 
 use crate::engine::memory::Peer;

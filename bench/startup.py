@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""How long a user waits: `check` of each app, and from the start of `run` to the first answer, cold and warm.
+
+In: the binary under test (WIRELOOM, or target/release/wireloom) and apps/. Out: a table between the marks of
+bench/README.md and the figures as JSON in bench/results/startup/latest.json; with --print only the table, on the terminal.
+
+  cold   nothing in the cache: C is generated, compiled with clang or gcc, loaded, and the first request answered
+  warm   the compiled program is in the cache
+  interpreted   the same request by `run --interpret`, which needs no C compiler
+  check  the whole process of `wireloom check APP`
+"""
+import argparse, datetime, json, os, pathlib, platform, shutil, socket, statistics, subprocess, sys, tempfile, threading, time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- startup:begin -->", "<!-- startup:end -->"
+HTTP = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+NOOP = bytes([0x80, 0x0A]) + bytes(22)
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+# What is asked first, what the answer begins with, and what a backend says to anything.
+ASK = {
+    "static_web": (HTTP, b"HTTP/1.1 200", None),
+    "http_balancer": (HTTP, b"HTTP/1.1 200", OK),
+    "kv_server": (b"version\r\n", b"VERSION", None),
+    "memcached_proxy": (b"get a\r\n", b"END\r\n", b"END\r\n"),
+    "memcached_proxy_brief": (NOOP, b"\x81\x0a", b"\x81\x0a" + bytes(22)),
+    "redis_proxy": (b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"$-1\r\n", b"$-1\r\n"),
+    # A merge answers nobody: accepting the first mapper is its first service.
+    "word_count_combiner": (None, None, b""),
+}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def backend(answer):
+    """A server on loopback that says `answer` to whatever it receives; its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(conn):
+        try:
+            while conn.recv(65536):
+                conn.sendall(answer)
+        except OSError:
+            pass
+
+    def accept():
+        while True:
+            conn, _ = listener.accept()
+            threading.Thread(target=serve, args=(conn,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listener.getsockname()[1]
+
+
+def first_answer(app, binary, cache, extra, servers):
+    """Seconds from the start of the process to the first answer, and the CPU seconds it took, the C compiler's included."""
+    port = free_port()
+    command = [binary, "run", f"apps/{app}.loom", "--set", f"port={port}", *extra]
+    if servers:
+        name = "reducer" if app == "word_count_combiner" else "servers"
+        command += ["--set", f"{name}=127.0.0.1:{servers}"]
+    ask, begins, _ = ASK[app]
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    start = time.monotonic()
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=log)
+        try:
+            while True:
+                if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                    log.seek(0)
+                    sys.exit(f"startup: {app} ended: {log.read().decode()}")
+                try:
+                    conn = socket.create_connection(("127.0.0.1", port), 10)
+                    break
+                except ConnectionRefusedError:
+                    time.sleep(0.001)
+            with conn:
+                if ask:
+                    conn.sendall(ask)
+                    got = conn.recv(65536)
+                    if not got.startswith(begins):
+                        sys.exit(f"startup: {app} answered {got!r}")
+                took = time.monotonic() - start
+        finally:
+            process.kill()
+            used = os.wait4(process.pid, 0)[2]
+            process.returncode = 0
+        return took, used.ru_utime + used.ru_stime
+
+
+def check(app, binary):
+    start = time.monotonic()
+    subprocess.run([binary, "check", f"apps/{app}.loom"], cwd=ROOT, check=True, capture_output=True)
+    return time.monotonic() - start
+
+
+def measure(app, binary, rounds):
+    answer = ASK[app][2]
+    servers = backend(answer) if answer is not None else None
+    cold, cpu, warm, interpreted = [], [], [], []
+    for _ in range(rounds):
+        cache = pathlib.Path(tempfile.mkdtemp(prefix="wireloom-startup-"))
+        took, used = first_answer(app, binary, cache, [], servers)
+        cold.append(took)
+        cpu.append(used)
+        warm += [first_answer(app, binary, cache, [], servers)[0] for _ in range(3)]
+        interpreted.append(first_answer(app, binary, cache, ["--interpret"], servers)[0])
+        shutil.rmtree(cache)
+    checks = [check(app, binary) for _ in range(3 * rounds)]
+    code = subprocess.run([binary, "emit", "c", f"apps/{app}.loom"], cwd=ROOT, check=True, capture_output=True).stdout
+    ms = lambda xs: [round(1000 * f(xs), 1) for f in (statistics.median, min, max)]
+    return {"app": app, "c_lines": code.count(b"\n"), "check": ms(checks), "cold": ms(cold), "cold_cpu": ms(cpu), "warm": ms(warm), "interpreted": ms(interpreted)}
+
+
+def table(result):
+    cell = lambda v: f"{v[0]:.0f} [{v[1]:.0f}..{v[2]:.0f}]"
+    worst = lambda key: max(r[key][0] for r in result["apps"])
+    verdict = lambda key, most: f"{worst(key):.0f} ms, {'pass' if worst(key) < most else '**MISS**'}"
+    lines = [
+        f"{result['date']}, {result['machine']}, load average {result['load']:.1f}, {result['rounds']} rounds, {result['compiler']}, "
+        f"commit {result['commit']}: `python3 bench/startup.py`. Milliseconds, median [smallest..largest].",
+        "",
+        "| app | lines of C | check | cold start to first answer | of it CPU time | warm start | interpreted |",
+        "|---|---|---|---|---|---|---|",
+        *(f"| {r['app']} | {r['c_lines']} | {cell(r['check'])} | {cell(r['cold'])} | {cell(r['cold_cpu'])} | {cell(r['warm'])} | {cell(r['interpreted'])} |" for r in result["apps"]),
+        f"| must stay under | | 50 | 3000 | | 100 | |",
+        f"| worst median | | {verdict('check', 50)} | {verdict('cold', 3000)} | {worst('cold_cpu'):.0f} ms | {verdict('warm', 100)} | |",
+    ]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--print", action="store_true", help="only print the table")
+    args = parser.parse_args()
+    binary = str(pathlib.Path(os.environ.get("WIRELOOM", ROOT / "target/release/wireloom")).resolve())
+    run = lambda *command: subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
+    compiler = run("clang", "--version") or run("gcc", "--version")
+    result = {
+        "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
+        "machine": f"{cpu}, {os.cpu_count()} cores",
+        "load": os.getloadavg()[0],
+        "rounds": args.rounds,
+        "compiler": compiler.splitlines()[0] if compiler else "no C compiler",
+        "commit": run("git", "rev-parse", "--short", "HEAD"),
+        "apps": [measure(app, binary, args.rounds) for app in ASK],
+    }
+    text = table(result)
+    if args.print:
+        print(text)
+        return
+    (ROOT / "bench/results/startup").mkdir(exist_ok=True)
+    (ROOT / "bench/results/startup/latest.json").write_text(json.dumps(result, indent=1) + "\n")
+    page = ROOT / "bench/README.md"
+    before, rest = page.read_text().split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}")
+    print(text)
+
+
+main()

@@ -1,0 +1,47 @@
+//! What a misspelt name was most likely meant to be: in, a word and the words that are known; out, the nearest of them.
+
+/// The known word that `word` is a slip of, if any is near: one edit for short words, a quarter of the letters for long ones.
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let limit = match word.chars().count() { 0..=2 => 0, 3..=5 => 1, n => 1 + n / 4 };
+    known.into_iter().map(|k| (distance(word, k), k)).filter(|(d, _)| *d <= limit).min().map(|(_, k)| k)
+}
+
+/// `; did you mean …?`, or nothing.
+pub fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    nearest(word, known).map_or(String::new(), |k| format!("; did you mean `{k}`?"))
+}
+
+/// Edits between two words: a letter put in, left out, exchanged, or swapped with its neighbour. Words over 64 letters are far from all.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(65).collect(), b.chars().take(65).collect());
+    if a.len() > 64 || b.len() > 64 { return usize::MAX }
+    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let mut best = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y { best = best.min(before[j - 1] + 1) }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_found_and_other_words_are_not() {
+        let known = ["port", "servers", "idle_timeout"];
+        let near = |w| nearest(w, known);
+        assert_eq!(near("prot"), Some("port"));
+        assert_eq!(near("server"), Some("servers"));
+        assert_eq!(near("idel_timout"), Some("idle_timeout"));
+        assert_eq!(near("x"), None);
+        assert_eq!(near("body"), None);
+        assert_eq!(near(&"s".repeat(1000)), None);
+        assert_eq!(hint("prot", known), "; did you mean `port`?");
+    }
+}

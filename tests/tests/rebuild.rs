@@ -1,0 +1,92 @@
+//! What is parsed and built again from its fields is the same message: every message of the standard library that a program can
+//! build, by interpreter and compiled code. Built again once more, it is the same bytes.
+
+use std::sync::Arc;
+use wireloom_interp::generate::Generator;
+use wireloom_interp::grammar::Grammar;
+use wireloom_interp::{parse_message, Parsed};
+use wireloom_ir::{Module, UnitId};
+use wireloom_runtime::{App, Program, Sim};
+use wireloom_tests::programs::{no_internal_errors, seeds, twins_of};
+
+const FILE: &str = "tests/programs/rebuild.loom";
+
+/// What the app makes of one message: the message built again, nothing if it has declined.
+fn again(module: &Module, program: &Program, message: &[u8]) -> Vec<u8> {
+    let app = App::new(program.clone(), module.desc(), &[]).expect("the app starts");
+    let mut sim = Sim::new(vec![app]).expect("the app is simulated");
+    let client = sim.client("client").expect("it accepts");
+    client.send(message);
+    sim.settle();
+    client.receive()
+}
+
+/// The named fields and their values; bytes without a name (blanks, line ends) have several forms.
+fn fields(module: &Module, unit: UnitId, bytes: &[u8]) -> String {
+    match parse_message(module, unit, bytes, 0, true) {
+        Parsed::Message { dump, used, .. } if used == bytes.len() => dump.lines().filter(|l| !l.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n"),
+        _ => format!("not read: {}", bytes.escape_ascii()),
+    }
+}
+
+/// At least `least` messages must be made, `built` of a hundred built again, and `same` of a hundred to the byte.
+fn rebuilds(app: &str, least: usize, built: usize, same: usize) {
+    let t = twins_of(FILE, Some(app));
+    let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
+    let unit = t.module.protocols[t.module.ports[0].protocols[0].index()].request;
+    let args = Grammar::new(t.module.clone()).args(unit, 0);
+    let module: &Arc<Module> = &t.module;
+    let (mut made, mut done, mut equal) = (0, 0, 0);
+    for seed in seeds(300) {
+        let Some(message) = Generator::new(module, seed).message(unit, &args) else { continue };
+        made += 1;
+        let first = again(module, &t.interpreted, &message);
+        assert_eq!(first.escape_ascii().to_string(), again(module, compiled, &message).escape_ascii().to_string(), "{app}, seed {seed}: left interpreted, right compiled");
+        if first.is_empty() {
+            continue;
+        }
+        done += 1;
+        equal += usize::from(first == message);
+        assert_eq!(fields(module, unit, &message), fields(module, unit, &first), "{app}, seed {seed}: left as it came, right built again");
+        let second = again(module, &t.interpreted, &first);
+        assert_eq!(first.escape_ascii().to_string(), second.escape_ascii().to_string(), "{app}, seed {seed}: built twice");
+    }
+    eprintln!("{app}: {made} made, {done} built, {equal} to the byte");
+    assert!(made >= least && done * 100 >= made * built && equal * 100 >= made * same, "{app}: {made} made, {done} built, {equal} to the byte");
+    no_internal_errors();
+}
+
+#[test]
+fn kv_pair() {
+    rebuilds("pair", 250, 100, 100);
+}
+
+#[test]
+fn memcached_command() {
+    rebuilds("command", 250, 100, 10);
+}
+
+#[test]
+fn memcached_request() {
+    rebuilds("ask", 250, 50, 5);
+}
+
+#[test]
+fn memcached_answer() {
+    rebuilds("answer", 250, 50, 5);
+}
+
+#[test]
+fn redis_request() {
+    rebuilds("order", 250, 50, 5);
+}
+
+#[test]
+fn redis_response() {
+    rebuilds("item", 250, 50, 5);
+}
+
+#[test]
+fn http_request() {
+    rebuilds("get", 15, 90, 10);
+}
