@@ -25,7 +25,8 @@ Examples:
   wireloom run a.loom b.loom --set a.port=80 --set b.port=81     # two apps in one process
   wireloom run both.loom:a --set port=80                         # one of the apps in a file
   wireloom run apps/kv_server.loom --set client.idle_timeout=10s # an option of a port
-SIGTERM or SIGINT drains: no new connections, what is under way is finished, exit 0.")]
+  wireloom run apps/flow_tracker.loom --bind wire=pcap:in.pcap --dump flows=flows.json
+SIGTERM or SIGINT drains: no new connections, what is under way is finished, exit 0. A run on captures ends with them.")]
     Run(Run),
     /// Check files: types, bounds, grammars, protocols. Exits 1 on errors.
     #[command(after_help = "\
@@ -129,6 +130,22 @@ pub struct Serve {
     /// before it looks, which saves work; at light load and with few clients it never waits. 0: never.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
     pub batch_wait: u64,
+    /// What a frame port is bound to, instead of what the app says: `wire=pcap:in.pcap`, `ports=nic:eth0,nic:eth1`. Engines: pcap (reads
+    /// or writes pcap and pcapng, .gz and .zst too), nic, afpacket, afxdp, tun, tap, kernel, udp, memory, null.
+    #[arg(long, value_name = "PORT=ENGINE:NAME,…")]
+    pub bind: Vec<String>,
+    /// Where a port that is read from a capture writes its frames: `ports=pcap:o0.pcap,pcap:o1.pcap`.
+    #[arg(long, value_name = "PORT=ENGINE:NAME,…")]
+    pub out: Vec<String>,
+    /// Fills a table before the first frame, from a JSON list of objects or a CSV file.
+    #[arg(long, value_name = "TABLE=FILE")]
+    pub load: Vec<String>,
+    /// Writes a table when the run has ended, as JSON or, by the file's name, CSV.
+    #[arg(long, value_name = "TABLE=FILE")]
+    pub dump: Vec<String>,
+    /// Read captures at the speed at which they were made, rather than as fast as possible.
+    #[arg(long)]
+    pub pace: bool,
     /// How long a drain may take, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub drain: u64,

@@ -12,7 +12,7 @@ use wireloom_ir::desc::{Desc, ParamType};
 use wireloom_ir::near;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::server::Ready;
-use wireloom_runtime::{params, serve, AppSpec, Program, ServeOptions};
+use wireloom_runtime::{packet, params, serve, AppSpec, Program, ServeOptions};
 
 pub fn run(args: Run) -> Outcome {
     let begin = Instant::now();
@@ -80,6 +80,7 @@ fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, inter
         admin: args.admin.as_deref().map(address).transpose()?,
         batch_wait: Duration::from_micros(args.batch_wait),
         drain_limit: Duration::from_secs(args.drain),
+        frames: frames(args)?,
         ready: Some(Box::new(move |ready: &Ready| announce(ready, begin, interpreted))),
         ..ServeOptions::default()
     };
@@ -87,7 +88,32 @@ fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, inter
     if !served.clean {
         eprintln!("wireloom: not all was finished within {} s of drain; the rest was cut off", args.drain);
     }
+    if served.frames + served.frames_sent > 0 {
+        let (ms, faults) = (served.elapsed.as_millis(), served.faults);
+        let counts = format!("{} frames received, {} sent, {} without a way out", served.frames, served.frames_sent, served.frames_dropped);
+        eprintln!("wireloom: {counts}, {faults} faults, in {ms} ms");
+    }
     Ok(())
+}
+
+/// What is said of frame ports.
+fn frames(args: &Serve) -> Result<packet::Options, Failure> {
+    let pairs = |flag: &str, form: &str, list: &[String]| -> Result<Vec<(String, String)>, Failure> {
+        let pair = |text: &String| match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_string(), value.to_string())),
+            _ => Err(Failure::Said(format!("`--{flag} {text}`: expected {form}"))),
+        };
+        list.iter().map(pair).collect()
+    };
+    let files = |list: Vec<(String, String)>| list.into_iter().map(|(t, f)| (t, f.into())).collect();
+    Ok(packet::Options {
+        bind: pairs("bind", "PORT=ENGINE:NAME, as in wire=pcap:in.pcap", &args.bind)?,
+        out: pairs("out", "PORT=ENGINE:NAME, as in wire=pcap:out.pcap", &args.out)?,
+        load: files(pairs("load", "TABLE=FILE, as in rules=rules.json", &args.load)?),
+        dump: files(pairs("dump", "TABLE=FILE, as in flows=flows.json", &args.dump)?),
+        pace: args.pace,
+        ..packet::Options::default()
+    })
 }
 
 /// Which app a setting is for: `app.name`, or the only app, or all that have the name.
@@ -125,6 +151,9 @@ fn nobody_has(names: &[String], programs: &[(Program, Desc)], plain: &str) -> St
 fn announce(ready: &Ready, begin: Instant, interpreted: bool) {
     for (app, port, address) in &ready.ports {
         eprintln!("wireloom: {app}.{port} listens on {address}");
+    }
+    for (app, port, target) in &ready.frames {
+        eprintln!("wireloom: {app}.{port} is {target}");
     }
     if let Some(admin) = ready.admin {
         eprintln!("wireloom: metrics on http://{admin}/metrics, status on http://{admin}/status");

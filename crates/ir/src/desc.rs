@@ -28,6 +28,9 @@ pub struct Desc {
     /// What can be called while the app runs.
     #[serde(default)]
     pub signals: Vec<SignalDesc>,
+    /// Tables of which each core has its own part.
+    #[serde(default)]
+    pub local_tables: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -298,6 +301,7 @@ impl crate::Module {
             faults: self.faults.clone(),
             merges: self.merges.iter()
                 .map(|g| MergeDesc { name: g.name.clone(), from: g.from.0, to: g.to.0, inputs: g.inputs, unit: g.unit.0 }).collect(),
+            local_tables: self.tables.iter().filter(|t| t.local).map(|t| t.name.clone()).collect(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
         }
     }

@@ -211,7 +211,14 @@ fn merge_status(i: usize, m: usize, a: &App, stats: &[CoreStats]) -> Value {
     })
 }
 
+fn is_frames(p: &wireloom_ir::desc::PortDesc) -> bool {
+    matches!(p.kind, wireloom_ir::desc::PortKind::Frames { .. })
+}
+
 fn port_status(i: usize, p: usize, a: &App, stats: &[CoreStats]) -> Value {
+    if is_frames(&a.desc.ports[p]) {
+        return crate::packet::status(i, p, a, stats);
+    }
     let all = |f: fn(&crate::stats::PortStats) -> &crate::stats::Cell| sum(stats, |c| f(&c.apps[i].ports[p]).get());
     let mut v = json!({
         "port": a.desc.ports[p].name,
@@ -250,17 +257,17 @@ fn label(s: &str) -> String {
 }
 
 /// One family of samples in the text format.
-struct Family<'a> {
+pub(crate) struct Family<'a> {
     out: &'a mut String,
     name: &'a str,
 }
 
 impl<'a> Family<'a> {
-    fn new(out: &'a mut String, name: &'a str, kind: &str, help: &str) -> Family<'a> {
+    pub(crate) fn new(out: &'a mut String, name: &'a str, kind: &str, help: &str) -> Family<'a> {
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
         Family { out, name }
     }
-    fn add(&mut self, labels: &[(&str, &str)], value: u64) {
+    pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: u64) {
         let labels: Vec<String> = labels.iter().map(|(k, v)| format!("{k}=\"{}\"", label(v))).collect();
         let _ = writeln!(self.out, "{}{{{}}} {value}", self.name, labels.join(","));
     }
@@ -270,6 +277,7 @@ impl<'a> Family<'a> {
 pub fn metrics(apps: &[Arc<App>], stats: &[CoreStats]) -> String {
     let mut out = String::new();
     port_metrics(&mut out, apps, stats);
+    crate::packet::metrics(&mut out, apps, stats);
     merge_metrics(&mut out, apps, stats);
     backend_metrics(&mut out, apps, stats);
     let mut f = Family::new(&mut out, "wireloom_faults_total", "counter", "Faults by kind and place.");
@@ -337,7 +345,7 @@ fn port_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
     for (name, kind, help, get) in families {
         let mut f = Family::new(out, name, kind, help);
         for (i, a) in apps.iter().enumerate() {
-            for (p, port) in a.desc.ports.iter().enumerate() {
+            for (p, port) in a.desc.ports.iter().enumerate().filter(|(_, p)| !is_frames(p)) {
                 f.add(&[("app", &a.desc.app), ("port", &port.name)], sum(stats, |c| get(&c.apps[i].ports[p]).get()));
             }
         }
@@ -358,7 +366,7 @@ fn backend_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
         let mut f = Family::new(out, name, kind, help);
         for (i, a) in apps.iter().enumerate() {
             for (p, port) in a.desc.ports.iter().enumerate() {
-                if stats[0].apps[i].ports[p].listen {
+                if stats[0].apps[i].ports[p].listen || is_frames(port) {
                     continue;
                 }
                 for (b, address) in a.settings.ports[p].names.iter().enumerate() {

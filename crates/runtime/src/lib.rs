@@ -13,6 +13,7 @@ pub mod engine;
 pub mod error;
 pub mod hashing;
 pub mod merge;
+pub mod packet;
 pub mod params;
 pub mod program;
 pub mod server;

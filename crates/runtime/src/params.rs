@@ -104,10 +104,10 @@ fn build(desc: &Desc, values: Vec<ParamValue>, options: Vec<PortOptions>) -> Res
 }
 
 fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) -> Result<PortSetting, Error> {
-    let (value, listen) = match &port.kind {
-        PortKind::Listen(v) => (v, true),
-        PortKind::Connect(v) => (v, false),
-        PortKind::Frames { .. } => todo!("frame ports"),
+    let (value, listen, frames) = match &port.kind {
+        PortKind::Listen(v) => (v, true, false),
+        PortKind::Connect(v) => (v, false, false),
+        PortKind::Frames { names, .. } => (names, false, true),
     };
     let value = match value {
         Value::Const(v) => v,
@@ -116,6 +116,10 @@ fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) ->
             .ok_or_else(|| Error::Program(format!("port `{}` names a parameter that does not exist", port.name)))?,
     };
     let bad = |e: String| Error::Param(format!("port `{}`: {e}", port.name));
+    if frames {
+        let names = instances(value).ok_or_else(|| bad("needs the name of an interface, a file or an address".into()))?;
+        return Ok(PortSetting { listen: false, options, addrs: Vec::new(), names });
+    }
     let (names, addrs) = match value {
         ParamValue::UInt(n) if listen => {
             let n = u16::try_from(*n).map_err(|_| bad(format!("{n} is no port number (0 to 65535)")))?;
@@ -128,6 +132,17 @@ fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) ->
         return Err(bad("listens on exactly one endpoint".into()));
     }
     Ok(PortSetting { listen, options, addrs, names })
+}
+
+/// The instances of a frame port: a name, or several with commas between.
+fn instances(value: &ParamValue) -> Option<Vec<String>> {
+    let names: Vec<String> = match value {
+        ParamValue::Bytes(b) => std::str::from_utf8(b).ok()?.split(',').map(|s| s.trim().to_string()).collect(),
+        ParamValue::Endpoints(list) => list.clone(),
+        ParamValue::UInt(n) => vec![n.to_string()],
+        ParamValue::Bool(_) | ParamValue::Duration(_) => return None,
+    };
+    (!names.is_empty() && names.len() <= usize::from(u16::MAX)).then_some(names)
 }
 
 fn addresses(list: &[String]) -> Result<Vec<SocketAddr>, String> {

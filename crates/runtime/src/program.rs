@@ -91,6 +91,19 @@ impl Merge {
     }
 }
 
+/// The functions of a program with frame ports.
+#[derive(Clone, Copy)]
+pub struct Packets {
+    pub batch: BatchFn,
+    pub steer: Option<SteerFn>,
+    pub this: *mut c_void,
+}
+
+// SAFETY: as for `Program`: functions and the program's own pointer.
+unsafe impl Send for Packets {}
+// SAFETY: as above.
+unsafe impl Sync for Packets {}
+
 /// A loaded program. Cheap to copy around by reference; lives as long as the process (shared objects are not closed:
 /// their code may be on the stack of another core).
 #[derive(Clone)]
@@ -98,6 +111,7 @@ pub struct Program {
     table: *const wl_program,
     units: Vec<Unit>,
     merges: Vec<Merge>,
+    packets: Option<Packets>,
 }
 
 // SAFETY: the table is immutable, and the ABI asks of a program that its functions can be called from several cores
@@ -132,7 +146,7 @@ impl Program {
             let view_size = (u.view_size as usize).max(std::mem::size_of::<wl_parser>());
             units.push(Unit { view_size, head_max: u.head_max as usize, whole_max: u.whole_max as usize, parse: u.parse, tail: u.tail, this: t.self_, index: i });
         }
-        Ok(Program { table, units, merges: Vec::new() })
+        Ok(Program { table, units, merges: Vec::new(), packets: None })
     }
 
     /// Loads a compiled program.
@@ -161,7 +175,17 @@ impl Program {
         // SAFETY: the one exported symbol has this type (wireloom.h).
         let f: ProgramFn = unsafe { std::mem::transmute::<*mut c_void, ProgramFn>(sym) };
         // SAFETY: generated code; the table is static.
-        let program = unsafe { Program::from_table(f()) }?;
+        let mut program = unsafe { Program::from_table(f()) }?;
+        // SAFETY: as above; the symbol is there only if the program has frame ports.
+        let sym = unsafe { libc::dlsym(lib, c"wireloom_packets".as_ptr()) };
+        if !sym.is_null() {
+            // SAFETY: the symbol has this type (wireloom.h); the table is static.
+            unsafe {
+                let f: PacketsFn = std::mem::transmute::<*mut c_void, PacketsFn>(sym);
+                let this = program.table().self_;
+                program = program.with_packets(this, f());
+            }
+        }
         // SAFETY: as above; the symbol is there only if the program has merge nodes.
         let sym = unsafe { libc::dlsym(lib, c"wireloom_merges".as_ptr()) };
         if sym.is_null() {
@@ -188,6 +212,23 @@ impl Program {
         let merge = |m: &wl_merge| Merge { state_size: m.state_size as usize, inputs: m.inputs as usize, message_max: m.message_max as usize, run: m.run.unwrap_or(no_merge), this };
         self.merges = merges.iter().map(merge).collect();
         self
+    }
+
+    /// Adds the functions of frame ports, which take `this` as their `self`, and gives the program its way to transmit.
+    /// # Safety
+    /// `packets` is null or valid for the rest of the process, used by nobody else now, and obeys `wireloom.h`.
+    pub unsafe fn with_packets(mut self, this: *mut c_void, packets: *mut wl_packets) -> Program {
+        // SAFETY: by contract.
+        if let Some(p) = unsafe { packets.as_mut() } {
+            p.transmit = Some(crate::packet::transmit);
+            self.packets = p.batch.map(|batch| Packets { batch, steer: p.steer, this });
+        }
+        self
+    }
+
+    /// What runs frames, if the program has frame ports.
+    pub fn packets(&self) -> Option<Packets> {
+        self.packets
     }
 
     pub fn table(&self) -> &wl_program {

@@ -37,6 +37,8 @@ pub struct ServeOptions {
     pub drain_limit: Duration,
     /// Asks the service to end from within the process.
     pub stop: Stop,
+    /// Of apps with frame ports.
+    pub frames: crate::packet::Options,
     /// Called once, when all ports are open.
     pub ready: Option<ReadyFn>,
 }
@@ -53,6 +55,7 @@ impl Default for ServeOptions {
             batch_wait: crate::core::pace::DEFAULT_MAX,
             drain_limit: Duration::from_secs(10),
             stop: Stop::default(),
+            frames: crate::packet::Options::default(),
             ready: None,
         }
     }
@@ -65,6 +68,8 @@ pub struct Ready {
     pub admin: Option<SocketAddr>,
     /// (app, port, address) of every listening port.
     pub ports: Vec<(String, String, SocketAddr)>,
+    /// (app, port, what it is bound to) of every frame port.
+    pub frames: Vec<(String, String, String)>,
     pub stats: Arc<Vec<CoreStats>>,
     pub apps: Vec<Arc<App>>,
 }
@@ -76,6 +81,10 @@ pub struct Summary {
     pub requests: u64,
     pub replies: u64,
     pub faults: u64,
+    /// Received, sent, and not to be sent.
+    pub frames: u64,
+    pub frames_sent: u64,
+    pub frames_dropped: u64,
     pub elapsed: Duration,
     /// All connections ended by themselves within the drain limit.
     pub clean: bool,
@@ -112,8 +121,16 @@ pub fn prepare(specs: Vec<AppSpec>) -> Result<Vec<Arc<App>>, Error> {
     specs.into_iter().map(|s| App::new(s.program, s.desc, &s.sets)).collect()
 }
 
-/// Serves until told to stop.
+/// Serves until told to stop; a packet app also ends when all its inputs have.
 pub fn serve(specs: Vec<AppSpec>, options: ServeOptions) -> Result<Summary, Error> {
+    let frames = |s: &AppSpec| s.desc.ports.iter().any(|p| matches!(p.kind, wireloom_ir::desc::PortKind::Frames { .. }));
+    if specs.iter().any(frames) {
+        return crate::packet::serve(specs, options);
+    }
+    let f = &options.frames;
+    if !(f.bind.is_empty() && f.out.is_empty() && f.load.is_empty() && f.dump.is_empty()) {
+        return Err(Error::Param("`--bind`, `--out`, `--load` and `--dump` are for apps with frame ports; there is none here".into()));
+    }
     serve_apps(prepare(specs)?, options)
 }
 
@@ -181,7 +198,7 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
         return Err(e);
     }
     if let Some(ready) = options.ready.take() {
-        ready(&Ready { engine, cores, admin: page.as_ref().map(admin::Page::addr), ports: ports(&apps), stats: stats.clone(), apps: apps.clone() });
+        ready(&Ready { engine, cores, admin: page.as_ref().map(admin::Page::addr), ports: ports(&apps), frames: Vec::new(), stats: stats.clone(), apps: apps.clone() });
     }
     wait(&signals, &options.stop, &wakers, &threads);
     let clean = join(threads);
@@ -317,7 +334,7 @@ fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mp
             log::error!("core {}: {e}", spec.index);
             return false;
         }
-        spec.mailbox.serve(&mut core);
+        spec.mailbox.serve(|app, handler, args| core.signal(app, handler, args));
         match spec.stop.state() {
             RUN => continue,
             END => return core.clients() == 0,
@@ -379,12 +396,12 @@ pub(crate) fn raise_descriptor_limit() -> u64 {
 }
 
 /// SIGTERM and SIGINT, blocked for all threads started after, and waited for here.
-struct Signals {
+pub(crate) struct Signals {
     set: libc::sigset_t,
 }
 
 impl Signals {
-    fn block() -> Signals {
+    pub(crate) fn block() -> Signals {
         // SAFETY: plain calls on a set that lives here.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
@@ -397,7 +414,7 @@ impl Signals {
     }
 
     /// Waits; true if a signal came.
-    fn wait(&self, d: Duration) -> bool {
+    pub(crate) fn wait(&self, d: Duration) -> bool {
         let t = libc::timespec { tv_sec: d.as_secs() as libc::time_t, tv_nsec: d.subsec_nanos() as libc::c_long };
         // SAFETY: the set and the time live here.
         unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), &t) > 0 }

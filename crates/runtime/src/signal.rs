@@ -4,7 +4,6 @@
 //! results are listed by core; integers are added up as well.
 
 use crate::core::app::App;
-use crate::core::Core;
 use crate::engine::Waker;
 use crate::params;
 use serde_json::{json, Map, Number, Value};
@@ -31,15 +30,15 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// Runs what has come in.
-    pub fn serve(&self, core: &mut Core) {
+    /// Runs what has come in: `run` takes an app, a handler and its arguments.
+    pub fn serve(&self, mut run: impl FnMut(usize, u32, &[ParamValue]) -> Option<Vec<u8>>) {
         if !self.any.swap(false, Ordering::Acquire) {
             return;
         }
         let calls = std::mem::take(&mut *self.calls.lock().unwrap_or_else(|e| e.into_inner()));
         for c in calls {
             // Whoever asked may have gone.
-            let _ = c.answer.send(core.signal(c.app, c.handler, &c.args));
+            let _ = c.answer.send(run(c.app, c.handler, &c.args));
         }
     }
 
@@ -164,7 +163,7 @@ fn plain(text: &str) -> String {
 }
 
 /// A result as the program wrote it (see [`ResultType`]).
-fn decode(ty: &ResultType, from: &mut &[u8]) -> Option<Value> {
+pub(crate) fn decode(ty: &ResultType, from: &mut &[u8]) -> Option<Value> {
     Some(match ty {
         ResultType::Nothing => Value::Null,
         ResultType::Bool => Value::Bool(leaf(from)? == b"true"),

@@ -94,6 +94,20 @@ pub struct PortStats {
     pub bytes_out: Cell,
     pub retries: Cell,
     pub backends: Vec<BackendStats>,
+    pub frames: FrameStats,
+}
+
+/// Of a frame port.
+#[derive(Default, Debug)]
+pub struct FrameStats {
+    pub received: Cell,
+    pub received_bytes: Cell,
+    pub sent: Cell,
+    pub sent_bytes: Cell,
+    /// Could not be sent.
+    pub dropped: Cell,
+    /// Dropped by the kernel before they were received.
+    pub lost: Cell,
 }
 
 #[derive(Default, Debug)]

@@ -110,8 +110,12 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
         }
     }
     for p in &desc.ports {
-        let frames = matches!(p.kind, PortKind::Frames { .. });
-        if frames { continue }
+        if matches!(p.kind, PortKind::Frames { .. }) {
+            if program.packets().is_none() {
+                return bad(format!("port `{}` carries frames, but the program has no `wireloom_packets`", p.name));
+            }
+            continue;
+        }
         if p.protocols.is_empty() || p.protocols.iter().any(|i| *i as usize >= desc.protocols.len()) {
             return bad(format!("port `{}` has no protocol", p.name));
         }
@@ -337,6 +341,7 @@ fn port(app: &App, i: usize) -> Port {
         hs.filter(|(_, h)| h.on == wanted).map(|(j, _)| j as u32).collect()
     };
     let addrs = if listen { &[][..] } else { &set.addrs[..] };
+    let instances = if matches!(desc.kind, PortKind::Frames { .. }) { set.names.len() } else { addrs.len() };
     Port {
         listen,
         protos: desc.protocols.iter().map(|p| *p as u16).collect(),
@@ -346,8 +351,8 @@ fn port(app: &App, i: usize) -> Port {
         closed: of(&|port| HandlerOn::Closed { port }),
         open: 0,
         backends: addrs.iter().map(|a| backend(*a, &set.options)).collect(),
-        load: vec![0; addrs.len()].into_boxed_slice(),
-        up: vec![1; addrs.len()].into_boxed_slice(),
+        load: vec![0; instances].into_boxed_slice(),
+        up: vec![1; instances].into_boxed_slice(),
         options: set.options.clone(),
     }
 }

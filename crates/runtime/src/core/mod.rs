@@ -24,7 +24,7 @@ mod host;
 mod input;
 pub mod pace;
 mod pipeline;
-mod signal;
+pub(crate) mod signal;
 pub mod slab;
 mod tail;
 mod task;
@@ -462,7 +462,7 @@ impl Drop for Core {
 }
 
 /// SplitMix64's finaliser.
-fn mix(x: u64) -> u64 {
+pub(crate) fn mix(x: u64) -> u64 {
     let mut z = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

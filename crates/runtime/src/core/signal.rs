@@ -26,7 +26,7 @@ impl Core {
 }
 
 /// An argument as the ABI has it; its bytes belong to the caller.
-fn value(v: &ParamValue) -> wl_param {
+pub(crate) fn value(v: &ParamValue) -> wl_param {
     let mut out = wl_param::default();
     match v {
         ParamValue::Bool(b) => out.u = u64::from(*b),

@@ -1,0 +1,240 @@
+//! Interfaces through AF_PACKET: received from a TPACKET_V3 ring that the kernel fills block by block, sent many per system call.
+//!
+//! What the kernel has taken out of a frame is put back: the VLAN tag, and checksums that were left to hardware. With several cores each
+//! has a socket of its own; the kernel deals the flows out among them.
+
+use super::pool::Pool;
+use super::port::{Batch, FramePort, BATCH};
+use super::socket::{complete_checksum, Messages};
+use crate::abi::wl_frame;
+use crate::engine::common;
+use std::ffi::CString;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const BLOCK: usize = 256 << 10;
+const BLOCKS: usize = 32;
+/// A block that is not full is handed over after this long.
+const RETIRE_MS: u32 = 1;
+/// The kernel is asked for its drops once per so many blocks.
+const ASK: u32 = 64;
+
+// linux/if_packet.h; the libc crate lacks them.
+const PACKET_IGNORE_OUTGOING: i32 = 23;
+const PACKET_QDISC_BYPASS: i32 = 20;
+
+/// The kernel's ring of blocks.
+struct Ring {
+    base: *mut u8,
+    /// The block at hand, the frames left in it, and the next one's offset in it.
+    block: usize,
+    left: u32,
+    next: u32,
+    blocks_seen: u32,
+}
+
+// SAFETY: the mapping belongs to this value alone.
+unsafe impl Send for Ring {}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `open`.
+        unsafe { libc::munmap(self.base.cast(), BLOCK * BLOCKS) };
+    }
+}
+
+pub struct AfPacket {
+    ring: Option<Ring>,
+    fd: OwnedFd,
+    messages: Messages,
+    lost: u64,
+}
+
+/// The index of an interface.
+pub fn index_of(name: &str) -> Result<u32, String> {
+    let c = CString::new(name).map_err(|_| format!("`{name}` is no name of an interface"))?;
+    // SAFETY: a C string.
+    match unsafe { libc::if_nametoindex(c.as_ptr()) } {
+        0 => Err(format!("there is no interface `{name}`")),
+        i => Ok(i),
+    }
+}
+
+fn set<T>(fd: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
+    let at = (value as *const T).cast();
+    // SAFETY: the value lives here and has the size given.
+    common::check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, at, size_of::<T>() as u32) }).map(drop)
+}
+
+impl AfPacket {
+    /// `group`: sockets of one group share the frames, a flow always to the same one.
+    pub fn open(name: &str, receives: bool, group: Option<u16>) -> Result<AfPacket, String> {
+        let index = index_of(name)?;
+        let fail = |e: io::Error| match e.raw_os_error() {
+            Some(libc::EPERM) => format!("no permission for `{name}`: AF_PACKET needs CAP_NET_RAW"),
+            _ => format!("cannot open `{name}` by AF_PACKET: {e}"),
+        };
+        // SAFETY: a plain system call.
+        let fd = common::check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) }).map_err(fail)?;
+        // SAFETY: opened just now.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let ring = if receives { Some(ring(&fd, index).map_err(fail)?) } else { None };
+        // Refused by old kernels, and only faster.
+        let _ = set(&fd, PACKET_QDISC_BYPASS, &1i32);
+        // SAFETY: a plain struct of numbers.
+        let mut at: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        at.sll_family = libc::AF_PACKET as u16;
+        at.sll_protocol = if receives { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
+        at.sll_ifindex = index as i32;
+        let size = size_of::<libc::sockaddr_ll>() as u32;
+        // SAFETY: the address lives here.
+        common::check(unsafe { libc::bind(fd.as_raw_fd(), (&at as *const libc::sockaddr_ll).cast(), size) }).map_err(fail)?;
+        if let Some(group) = group.filter(|_| receives) {
+            let hash = u32::from(group) | libc::PACKET_FANOUT_HASH << 16;
+            set(&fd, libc::PACKET_FANOUT, &hash).map_err(fail)?;
+        }
+        Ok(AfPacket { ring, fd, messages: Messages::new(), lost: 0 })
+    }
+}
+
+fn ring(fd: &OwnedFd, index: u32) -> io::Result<Ring> {
+    set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as i32))?;
+    set(fd, PACKET_IGNORE_OUTGOING, &1i32)?;
+    let request = libc::tpacket_req3 {
+        tp_block_size: BLOCK as u32,
+        tp_block_nr: BLOCKS as u32,
+        tp_frame_size: 2048,
+        tp_frame_nr: (BLOCK * BLOCKS / 2048) as u32,
+        tp_retire_blk_tov: RETIRE_MS,
+        tp_sizeof_priv: 0,
+        tp_feature_req_word: 0,
+    };
+    set(fd, libc::PACKET_RX_RING, &request)?;
+    let all = libc::packet_mreq { mr_ifindex: index as i32, mr_type: libc::PACKET_MR_PROMISC as u16, mr_alen: 0, mr_address: [0; 8] };
+    set(fd, libc::PACKET_ADD_MEMBERSHIP, &all)?;
+    // SAFETY: a new mapping of the socket's ring.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), BLOCK * BLOCKS, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Ring { base: base.cast(), block: 0, left: 0, next: 0, blocks_seen: 0 })
+}
+
+impl Ring {
+    fn start(&self) -> *mut u8 {
+        // SAFETY: `block` is below `BLOCKS`.
+        unsafe { self.base.add(self.block * BLOCK) }
+    }
+
+    fn header(&self) -> *mut libc::tpacket_hdr_v1 {
+        // SAFETY: a block begins with its description, whose header is of this type; only its address is taken.
+        unsafe { &raw mut (*self.start().cast::<libc::tpacket_block_desc>()).hdr.bh1 }
+    }
+
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: an aligned word of the mapping that kernel and program both change.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).block_status) }
+    }
+
+    /// Sees to it that there is a frame at hand.
+    fn has_frame(&mut self) -> bool {
+        while self.left == 0 {
+            if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+                return false;
+            }
+            // SAFETY: the block is ours while its status says so.
+            let h = unsafe { *self.header() };
+            (self.left, self.next) = (h.num_pkts, h.offset_to_first_pkt);
+            self.blocks_seen = self.blocks_seen.wrapping_add(1);
+            if self.left == 0 {
+                self.release();
+            }
+        }
+        true
+    }
+
+    fn release(&mut self) {
+        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.block = (self.block + 1) % BLOCKS;
+    }
+
+    /// The frame at hand, copied to a buffer.
+    fn take(&mut self, pool: &mut Pool) -> Option<(u32, wl_frame)> {
+        // SAFETY: the kernel has put a header here; the block is ours.
+        let (at, h) = unsafe {
+            let at = self.start().add(self.next as usize);
+            (at, &*at.cast::<libc::tpacket3_hdr>())
+        };
+        // SAFETY: the kernel says that so many bytes of the frame lie there.
+        let data = unsafe { std::slice::from_raw_parts(at.add(h.tp_mac as usize), h.tp_snaplen as usize) };
+        let tagged = h.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && data.len() >= 12;
+        let extra = if tagged { 4 } else { 0 };
+        let (buf, mut f) = pool.take(data.len() + extra)?;
+        // SAFETY: a buffer of our own with that much room.
+        let to = unsafe { std::slice::from_raw_parts_mut(f.p, data.len() + extra) };
+        if tagged {
+            let kind = if h.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { h.hv1.tp_vlan_tpid } else { 0x8100 };
+            to[..12].copy_from_slice(&data[..12]);
+            to[12..14].copy_from_slice(&kind.to_be_bytes());
+            to[14..16].copy_from_slice(&(h.hv1.tp_vlan_tci as u16).to_be_bytes());
+            to[16..].copy_from_slice(&data[12..]);
+        } else {
+            to.copy_from_slice(data);
+        }
+        if h.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+            complete_checksum(to);
+        }
+        f.time = u64::from(h.tp_sec) * 1_000_000_000 + u64::from(h.tp_nsec);
+        f.wire = (h.tp_len + extra as u32).max(f.n);
+        self.left -= 1;
+        self.next += h.tp_next_offset;
+        if self.left == 0 {
+            self.release();
+        }
+        Some((buf, f))
+    }
+}
+
+impl FramePort for AfPacket {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Batch, _: u64) -> io::Result<()> {
+        let Some(ring) = &mut self.ring else { return Ok(()) };
+        let before = ring.blocks_seen / ASK;
+        while into.room() > 0 && ring.has_frame() {
+            let Some((buf, f)) = ring.take(pool) else { break };
+            into.push(buf, f);
+        }
+        if ring.blocks_seen / ASK != before {
+            let mut s = [0u32; 3];
+            let mut size = size_of::<[u32; 3]>() as libc::socklen_t;
+            // SAFETY: three words, as the kernel gives for this version of the ring.
+            let r = unsafe { libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, s.as_mut_ptr().cast(), &mut size) };
+            self.lost += if r == 0 { u64::from(s[1]) } else { 0 };
+        }
+        Ok(())
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+        let n = batch.len().min(BATCH);
+        for (i, f) in batch.frames.iter().take(n).enumerate() {
+            self.messages.set(i, f.p, f.n as usize, 0);
+        }
+        // SAFETY: set just above to frames that are ours until they are released.
+        let sent = unsafe { self.messages.send(self.fd.as_raw_fd(), n) };
+        batch.release(pool);
+        sent
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        self.ring.as_ref().map(|_| self.fd.as_raw_fd())
+    }
+
+    fn ended(&self) -> bool {
+        self.ring.is_none()
+    }
+
+    fn lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+}

@@ -1,0 +1,129 @@
+//! Frames in memory: preloaded ones are replayed without a system call, sent ones are counted or kept. For benches and tests.
+
+use super::pool::{Pool, NONE};
+use super::port::{bytes, Batch, FramePort};
+use crate::abi::{wl_frame, WL_GONE};
+use std::io;
+use std::sync::{Arc, Mutex};
+
+/// Frames to replay.
+#[derive(Clone, Default)]
+pub struct Frames {
+    /// All bytes, frame behind frame.
+    pub data: Vec<u8>,
+    /// (first byte in `data`, length, time) of each; time 0: when it is replayed.
+    pub index: Vec<(u32, u32, u64)>,
+    /// How often all of them are replayed.
+    pub rounds: u64,
+    /// Handled where they lie, without room around them and without a fresh copy for each round: for programs that do not change them.
+    pub in_place: bool,
+}
+
+impl Frames {
+    pub fn new(rounds: u64) -> Frames {
+        Frames { rounds, ..Frames::default() }
+    }
+
+    pub fn push(&mut self, frame: &[u8], time: u64) {
+        self.index.push((self.data.len() as u32, frame.len() as u32, time));
+        self.data.extend_from_slice(frame);
+    }
+
+    /// Those for which `keep` holds, as a port of their own.
+    pub fn filter(&self, keep: impl Fn(&[u8]) -> bool) -> Frames {
+        let mut out = Frames { rounds: self.rounds, in_place: self.in_place, ..Frames::default() };
+        for &(at, n, time) in &self.index {
+            let frame = &self.data[at as usize..(at + n) as usize];
+            if keep(frame) {
+                out.push(frame, time);
+            }
+        }
+        out
+    }
+}
+
+/// Where sent frames go: counted, and kept if asked for.
+#[derive(Default)]
+pub struct Sink {
+    pub keep: bool,
+    /// (core, time, bytes).
+    pub frames: Mutex<Vec<(usize, u64, Vec<u8>)>>,
+}
+
+/// A port on such frames.
+pub struct Memory {
+    frames: Frames,
+    at: usize,
+    capture: bool,
+    sink: Option<Arc<Sink>>,
+    core: usize,
+}
+
+impl Memory {
+    pub fn new(frames: Frames, sink: Option<Arc<Sink>>, core: usize) -> Memory {
+        let rounds = if frames.index.is_empty() { 0 } else { frames.rounds };
+        let capture = frames.index.first().is_some_and(|f| f.2 != 0);
+        Memory { frames: Frames { rounds, ..frames }, at: 0, capture, sink, core }
+    }
+
+    fn next_round(&mut self) {
+        if self.at == self.frames.index.len() {
+            self.at = 0;
+            self.frames.rounds -= 1;
+        }
+    }
+}
+
+impl FramePort for Memory {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()> {
+        if self.frames.rounds == 0 {
+            return Ok(());
+        }
+        let room = into.room().min(self.frames.index.len() - self.at);
+        let data = self.frames.data.as_mut_ptr();
+        let begin = self.at;
+        for &(at, n, time) in &self.frames.index[begin..begin + room] {
+            if time > until {
+                break;
+            }
+            // SAFETY: the index names bytes of `data`, which lives as long as the port and moves nowhere.
+            let p = unsafe { data.add(at as usize) };
+            let (buf, mut frame) = if self.frames.in_place {
+                (NONE, wl_frame { p, n, head: 0, tail: 0, port: 0, instance: 0, time, wire: n, out: WL_GONE })
+            } else {
+                // SAFETY: as above.
+                match pool.store(unsafe { std::slice::from_raw_parts(p, n as usize) }) {
+                    Some(x) => x,
+                    None => break,
+                }
+            };
+            frame.time = time;
+            into.push(buf, frame);
+            self.at += 1;
+        }
+        self.next_round();
+        Ok(())
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+        let n = batch.len() as u32;
+        if let Some(sink) = self.sink.as_ref().filter(|s| s.keep) {
+            let mut kept = sink.frames.lock().unwrap_or_else(|e| e.into_inner());
+            kept.extend(batch.frames.iter().map(|f| (self.core, f.time, bytes(f).to_vec())));
+        }
+        batch.release(pool);
+        n
+    }
+
+    fn ended(&self) -> bool {
+        self.frames.rounds == 0
+    }
+
+    fn is_capture(&self) -> bool {
+        self.capture
+    }
+
+    fn next_time(&mut self) -> Option<u64> {
+        (self.capture && self.frames.rounds > 0).then(|| self.frames.index[self.at].2)
+    }
+}

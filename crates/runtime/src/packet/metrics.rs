@@ -1,0 +1,54 @@
+//! Numbers of frame ports, for `/metrics` and `/status`.
+
+use crate::admin::Family;
+use crate::core::app::App;
+use crate::stats::{Cell, CoreStats, FrameStats};
+use serde_json::{json, Value};
+use std::sync::Arc;
+use wireloom_ir::desc::PortKind;
+
+type Get = fn(&FrameStats) -> &Cell;
+
+const FAMILIES: [(&str, &str, Get); 6] = [
+    ("wireloom_frames_received_total", "Frames received.", |s| &s.received),
+    ("wireloom_frames_sent_total", "Frames sent.", |s| &s.sent),
+    ("wireloom_frames_dropped_total", "Frames that could not be sent.", |s| &s.dropped),
+    ("wireloom_frames_lost_total", "Frames that the kernel dropped before they were received.", |s| &s.lost),
+    ("wireloom_frame_received_bytes_total", "Bytes of frames received.", |s| &s.received_bytes),
+    ("wireloom_frame_sent_bytes_total", "Bytes of frames sent.", |s| &s.sent_bytes),
+];
+
+fn sum(stats: &[CoreStats], app: usize, port: usize, get: Get) -> u64 {
+    stats.iter().map(|c| get(&c.apps[app].ports[port].frames).get()).fold(0, u64::wrapping_add)
+}
+
+/// In the Prometheus text format; nothing if no app has frame ports.
+pub fn metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
+    let frames = |k: &PortKind| matches!(k, PortKind::Frames { .. });
+    if !apps.iter().any(|a| a.desc.ports.iter().any(|p| frames(&p.kind))) {
+        return;
+    }
+    for (name, help, get) in FAMILIES {
+        let mut f = Family::new(out, name, "counter", help);
+        for (i, a) in apps.iter().enumerate() {
+            for (p, port) in a.desc.ports.iter().enumerate().filter(|(_, p)| frames(&p.kind)) {
+                f.add(&[("app", &a.desc.app), ("port", &port.name)], sum(stats, i, p, get));
+            }
+        }
+    }
+}
+
+/// A frame port as JSON.
+pub fn status(app: usize, p: usize, a: &App, stats: &[CoreStats]) -> Value {
+    let all = |get: Get| sum(stats, app, p, get);
+    json!({
+        "port": a.desc.ports[p].name,
+        "instances": a.settings.ports[p].names,
+        "received": all(|s| &s.received),
+        "sent": all(|s| &s.sent),
+        "dropped": all(|s| &s.dropped),
+        "lost": all(|s| &s.lost),
+        "received_bytes": all(|s| &s.received_bytes),
+        "sent_bytes": all(|s| &s.sent_bytes),
+    })
+}

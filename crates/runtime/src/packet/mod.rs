@@ -1,0 +1,43 @@
+//! Frames: in come batches from ports (captures, interfaces, memory), out go the same buffers through other ports, and in between the
+//! program's `batch` function runs to completion, one thread per core.
+//!
+//! ```text
+//! port ─ receive ─ steer ─ (ring to another core) ─ batch ─ route ─ (ring) ─ transmit ─ port
+//! ```
+//!
+//! `plan` says which engine each port's instances are bound to and opens them; each engine is a [`FramePort`] in a file of its own
+//! (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`, `udp`); `pool` has the buffers, `core` the loop of one core, `mesh` the rings between
+//! cores, `serve` the threads, and `table` what is loaded before the first frame and written behind the last.
+//!
+//! A frame is received into a buffer of the pool and leaves from the same buffer: nothing is copied on a straight path, and nothing is
+//! allocated per frame.
+
+mod afpacket;
+mod afxdp;
+mod bpf;
+mod core;
+mod end;
+mod memory;
+mod mesh;
+mod metrics;
+mod pcap;
+mod plan;
+mod pool;
+mod port;
+mod serve;
+mod socket;
+mod spsc;
+mod table;
+mod tun;
+mod udp;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::core::transmit;
+pub use memory::{Frames, Sink};
+pub use metrics::{metrics, status};
+pub use plan::{check_bindings, Options};
+pub use pool::Pool;
+pub use port::{Batch, FramePort, BATCH};
+pub use serve::serve;

@@ -1,0 +1,122 @@
+//! Capture files. In: pcap (microseconds or nanoseconds, either byte order) and pcapng, plain or compressed by gzip or zstd. Out: frames
+//! with their own times; and the same formats written.
+//!
+//! `read` finds the frames in a window of the file, `ng` knows the blocks of pcapng, `write` is the other direction. A capture that is
+//! damaged ends with an error that says where; the frames before the damage have been handled.
+
+mod ng;
+mod read;
+mod write;
+
+pub use read::Reader;
+pub use write::Writer;
+
+use super::port::{Batch, FramePort};
+use super::Pool;
+use std::io;
+
+/// What the frames begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    Ethernet,
+    /// IPv4 or IPv6, told by the first four bits.
+    Ip,
+}
+
+impl Link {
+    /// By its number in a file.
+    fn of(number: u32) -> Result<Link, String> {
+        match number & 0xffff {
+            1 => Ok(Link::Ethernet),
+            12 | 14 | 101 | 228 | 229 => Ok(Link::Ip),
+            n => Err(format!("link type {n} is not supported: only Ethernet (1) and raw IP (101, 228, 229)")),
+        }
+    }
+    fn number(self) -> u16 {
+        match self {
+            Link::Ethernet => 1,
+            Link::Ip => 101,
+        }
+    }
+}
+
+/// How a capture is written: as the first one that is read, so that what passes unchanged is written unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    pub link: Link,
+    pub nanos: bool,
+    pub snap: u32,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Style { link: Link::Ethernet, nanos: true, snap: super::pool::FRAME_MAX as u32 }
+    }
+}
+
+/// A capture that is read.
+pub struct Input(pub Reader);
+
+impl FramePort for Input {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()> {
+        let mut first = None;
+        while into.room() > 0 {
+            let Some(next) = self.0.peek() else { break };
+            let begin = *first.get_or_insert(next.time);
+            if next.time > until || next.time.abs_diff(begin) > super::core::APART_NS {
+                break;
+            }
+            let Some((buf, mut frame)) = pool.store(self.0.bytes(&next)) else { break };
+            (frame.time, frame.wire) = (next.time, next.wire.max(frame.n));
+            into.push(buf, frame);
+            self.0.advance();
+        }
+        match self.0.failure() {
+            Some(e) => Err(io::Error::new(io::ErrorKind::InvalidData, e)),
+            None => Ok(()),
+        }
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+        batch.release(pool);
+        0
+    }
+
+    fn ended(&self) -> bool {
+        self.0.ended()
+    }
+
+    fn is_capture(&self) -> bool {
+        true
+    }
+
+    fn next_time(&mut self) -> Option<u64> {
+        self.0.peek().map(|n| n.time)
+    }
+}
+
+/// A capture that is written.
+pub struct Output(pub Writer);
+
+impl FramePort for Output {
+    fn receive(&mut self, _: &mut Pool, _: &mut Batch, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+        let sent = batch.frames.iter().filter(|f| self.0.frame(super::port::bytes(f), f.time, f.wire)).count();
+        batch.release(pool);
+        sent as u32
+    }
+
+    fn ended(&self) -> bool {
+        true
+    }
+
+    fn finish(&mut self, _: &mut Pool) -> io::Result<()> {
+        self.0.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! Reading captures: a window moves over the (decompressed) file; `peek` finds the next frame in it.
+
+use super::super::pool::FRAME_MAX;
+use super::ng::Section;
+use super::{Link, Style};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Bytes read at once.
+const STEP: usize = 1 << 20;
+/// Nothing that must be seen as a whole is longer.
+const WHOLE_MAX: usize = FRAME_MAX + 65_536;
+
+/// A frame in the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    pub time: u64,
+    pub wire: u32,
+    /// Where its bytes begin, from the record's first byte.
+    at: usize,
+    n: usize,
+    /// Length of the record.
+    record: usize,
+}
+
+impl Next {
+    pub fn new(time: u64, wire: u32, at: usize, n: usize, record: usize) -> Next {
+        Next { time, wire, at, n, record }
+    }
+}
+
+enum Format {
+    Classic { big: bool, nanos: bool },
+    Ng(Section),
+}
+
+pub struct Reader {
+    source: Box<dyn Read + Send>,
+    window: Vec<u8>,
+    at: usize,
+    end: usize,
+    eof: bool,
+    /// Offset of `window[0]` in the capture.
+    offset: u64,
+    format: Format,
+    style: Style,
+    next: Option<Next>,
+    ended: bool,
+    /// What ended it before its time.
+    failure: Option<String>,
+    count: u64,
+}
+
+impl Reader {
+    /// Opens a file, compressed or not, and reads its first header.
+    pub fn open(path: &Path) -> Result<Reader, String> {
+        let mut file = File::open(path).map_err(|e| format!("cannot open {}: {e}", path.display()))?;
+        let mut magic = [0; 4];
+        let mut have = 0;
+        while have < 4 {
+            match file.read(&mut magic[have..]) {
+                Ok(0) => break,
+                Ok(n) => have += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(format!("cannot read {}: {e}", path.display())),
+            }
+        }
+        let all = io::Cursor::new(magic[..have].to_vec()).chain(file);
+        let source: Box<dyn Read + Send> = match magic {
+            [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(all)),
+            [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::new(all).map_err(|e| format!("{}: {e}", path.display()))?),
+            _ => Box::new(all),
+        };
+        Reader::new(source).map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    pub fn new(source: Box<dyn Read + Send>) -> Result<Reader, String> {
+        let format = Format::Classic { big: false, nanos: false };
+        let window = vec![0; STEP + WHOLE_MAX];
+        let mut r = Reader { source, window, at: 0, end: 0, eof: false, offset: 0, format, style: Style::default(), next: None, ended: false, failure: None, count: 0 };
+        r.first_header()?;
+        Ok(r)
+    }
+
+    /// How it is written: the link type is that of the first interface.
+    pub fn style(&self) -> Style {
+        self.style
+    }
+
+    fn first_header(&mut self) -> Result<(), String> {
+        if !self.need(24)? {
+            return Err(format!("not a capture: {} bytes are too few for one", self.end));
+        }
+        let h = &self.window[..24];
+        let magic: [u8; 4] = [h[0], h[1], h[2], h[3]];
+        let (big, nanos) = match magic {
+            [0xd4, 0xc3, 0xb2, 0xa1] => (false, false),
+            [0x4d, 0x3c, 0xb2, 0xa1] => (false, true),
+            [0xa1, 0xb2, 0xc3, 0xd4] => (true, false),
+            [0xa1, 0xb2, 0x3c, 0x4d] => (true, true),
+            [0x0a, 0x0d, 0x0d, 0x0a] => return self.first_section(),
+            [a, b, c, d] => return Err(format!("not a capture: begins with {a:02x} {b:02x} {c:02x} {d:02x}")),
+        };
+        let (major, snap, link) = (u16_at(h, 4, big), u32_at(h, 16, big), Link::of(u32_at(h, 20, big))?);
+        if major != 2 {
+            return Err(format!("version {major} of the pcap format is not known"));
+        }
+        self.format = Format::Classic { big, nanos };
+        self.style = Style { link, nanos, snap };
+        self.at = 24;
+        Ok(())
+    }
+
+    fn first_section(&mut self) -> Result<(), String> {
+        self.format = Format::Ng(Section::default());
+        // The interface comes before the first frame; without frames there may be none.
+        self.peek();
+        let Format::Ng(section) = &self.format else { return Ok(()) };
+        match (section.link, self.failure.take()) {
+            (None, Some(e)) => return Err(e),
+            (link, failure) => {
+                self.style = Style { link: link.unwrap_or(Link::Ethernet), ..Style::default() };
+                self.failure = failure;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next frame; `None` at the end, which `failure` may have brought about.
+    pub fn peek(&mut self) -> Option<Next> {
+        if self.next.is_none() && !self.ended {
+            self.next = self.find().unwrap_or_else(|e| {
+                let at = self.offset + self.at as u64;
+                self.failure = Some(format!("the capture is damaged at byte {at}, after {} frames: {e}", self.count));
+                None
+            });
+            self.ended = self.next.is_none();
+        }
+        self.next
+    }
+
+    /// What ended the capture before its time; told once.
+    pub fn failure(&mut self) -> Option<String> {
+        self.failure.take()
+    }
+
+    pub fn bytes(&self, next: &Next) -> &[u8] {
+        &self.window[self.at + next.at..self.at + next.at + next.n]
+    }
+
+    /// Goes past the frame that `peek` gave.
+    pub fn advance(&mut self) {
+        if let Some(n) = self.next.take() {
+            self.at += n.record;
+            self.count += 1;
+        }
+    }
+
+    /// Whether all was read and said.
+    pub fn ended(&self) -> bool {
+        self.ended && self.next.is_none() && self.failure.is_none()
+    }
+
+    fn find(&mut self) -> Result<Option<Next>, String> {
+        match self.format {
+            Format::Classic { big, nanos } => self.find_classic(big, nanos),
+            Format::Ng(_) => self.find_ng(),
+        }
+    }
+
+    fn find_classic(&mut self, big: bool, nanos: bool) -> Result<Option<Next>, String> {
+        if !self.need(16)? {
+            return if self.here().is_empty() { Ok(None) } else { Err("cut off within the header of a frame".into()) };
+        }
+        let h = self.here();
+        let (seconds, fraction, n, wire) = (u32_at(h, 0, big), u32_at(h, 4, big), u32_at(h, 8, big), u32_at(h, 12, big));
+        if n as usize > FRAME_MAX {
+            return Err(format!("a frame of {n} bytes (at most {FRAME_MAX} are possible)"));
+        }
+        let n = n as usize;
+        if !self.need(16 + n)? {
+            return Err(format!("cut off within a frame of {n} bytes"));
+        }
+        let ns = if nanos { u64::from(fraction) } else { u64::from(fraction) * 1000 };
+        Ok(Some(Next { time: u64::from(seconds) * 1_000_000_000 + ns, wire, at: 16, n, record: 16 + n }))
+    }
+
+    fn find_ng(&mut self) -> Result<Option<Next>, String> {
+        loop {
+            if !self.need(12)? {
+                return if self.here().is_empty() { Ok(None) } else { Err("cut off within the header of a block".into()) };
+            }
+            let Format::Ng(section) = &mut self.format else { return Ok(None) };
+            let h = &self.window[self.at..self.end];
+            let (kind, length) = section.block(h)?;
+            if !Section::needs_all(kind) {
+                self.skip(length)?;
+                continue;
+            }
+            if length > WHOLE_MAX {
+                return Err(format!("a block of {length} bytes"));
+            }
+            if !self.need(length)? {
+                return Err(format!("cut off within a block of {length} bytes"));
+            }
+            let Format::Ng(section) = &mut self.format else { return Ok(None) };
+            let block = &self.window[self.at..self.at + length];
+            if let Some(next) = section.take(kind, block)? {
+                return Ok(Some(next));
+            }
+            self.at += length;
+        }
+    }
+
+    fn here(&self) -> &[u8] {
+        &self.window[self.at..self.end]
+    }
+
+    /// Goes past `n` bytes, which may be more than the window holds.
+    fn skip(&mut self, mut n: usize) -> Result<(), String> {
+        loop {
+            let step = n.min(self.end - self.at);
+            self.at += step;
+            n -= step;
+            if n == 0 {
+                return Ok(());
+            }
+            if !self.need(1)? {
+                return Err("cut off within a block".into());
+            }
+        }
+    }
+
+    /// Whether `n` bytes are (now) in the window.
+    #[inline]
+    fn need(&mut self, n: usize) -> Result<bool, String> {
+        if self.end - self.at >= n {
+            return Ok(true);
+        }
+        self.fill(n)
+    }
+
+    #[cold]
+    fn fill(&mut self, n: usize) -> Result<bool, String> {
+        self.window.copy_within(self.at..self.end, 0);
+        self.offset += self.at as u64;
+        self.end -= self.at;
+        self.at = 0;
+        while self.end < n && !self.eof {
+            match self.source.read(&mut self.window[self.end..]) {
+                Ok(0) => self.eof = true,
+                Ok(k) => self.end += k,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(format!("cannot be read: {e}")),
+            }
+        }
+        Ok(self.end >= n)
+    }
+}
+
+/// A number of the file, in its byte order. There are enough bytes.
+pub fn u32_at(b: &[u8], at: usize, big: bool) -> u32 {
+    let bytes = [b[at], b[at + 1], b[at + 2], b[at + 3]];
+    if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+}
+
+pub fn u16_at(b: &[u8], at: usize, big: bool) -> u16 {
+    let bytes = [b[at], b[at + 1]];
+    if big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
+}

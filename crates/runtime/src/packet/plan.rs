@@ -1,0 +1,415 @@
+//! From names to open ports. In: the app's frame ports and `--bind`, `--out`. Out: for each core its ends, which of them it reads, and
+//! the way to every instance of every port.
+//!
+//! A port with a handler is read from what it is bound to, and written to it, too, unless that is a capture: then `--out` says where its
+//! frames go. A port without one is only written.
+
+use super::afpacket::AfPacket;
+use super::afxdp::{self, AfXdp};
+use super::core::{frame_handler, End, Input, Route};
+use super::end::Null;
+use super::memory::{Frames, Memory, Sink};
+use super::mesh::{core_of, flow_hash};
+use super::pcap::{self, Link, Reader, Style, Writer};
+use super::pool::Pool;
+use super::port::FramePort;
+use super::tun::{Kind, Tun};
+use super::udp::Udp;
+use crate::core::app::App;
+use crate::error::Error;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
+
+/// What the command line says of a packet app.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// (port, targets): `--bind` and `--out`.
+    pub bind: Vec<(String, String)>,
+    pub out: Vec<(String, String)>,
+    /// (table, file).
+    pub load: Vec<(String, PathBuf)>,
+    pub dump: Vec<(String, PathBuf)>,
+    /// Captures are read at the speed at which they were made.
+    pub pace: bool,
+    /// What `memory:NAME` names.
+    pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Engine {
+    Pcap,
+    Nic,
+    AfPacket,
+    AfXdp,
+    Tun,
+    Tap,
+    Kernel,
+    Udp,
+    Memory,
+    Null,
+}
+
+const ENGINES: [(&str, Engine); 10] = [
+    ("pcap", Engine::Pcap),
+    ("nic", Engine::Nic),
+    ("afpacket", Engine::AfPacket),
+    ("afxdp", Engine::AfXdp),
+    ("tun", Engine::Tun),
+    ("tap", Engine::Tap),
+    ("kernel", Engine::Kernel),
+    ("udp", Engine::Udp),
+    ("memory", Engine::Memory),
+    ("null", Engine::Null),
+];
+
+/// One instance of a port, as asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    engine: Engine,
+    name: String,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = ENGINES.iter().find(|e| e.1 == self.engine).map_or("", |e| e.0);
+        if self.name.is_empty() { f.write_str(word) } else { write!(f, "{word}:{}", self.name) }
+    }
+}
+
+/// Reads `ENGINE:NAME,…`; a name without an engine has that of the one before it.
+fn targets(text: &str) -> Result<Vec<Target>, String> {
+    let mut out: Vec<Target> = Vec::new();
+    for item in text.split(',').map(str::trim) {
+        let (word, name) = item.split_once(':').unwrap_or((item, ""));
+        let known = ENGINES.iter().find(|e| e.0 == word).map(|e| e.1);
+        let target = match (known, out.last()) {
+            (Some(engine), _) => Target { engine, name: name.to_string() },
+            (None, Some(before)) => Target { engine: before.engine, name: item.to_string() },
+            (None, None) => {
+                let words: Vec<&str> = ENGINES.iter().map(|e| e.0).collect();
+                return Err(format!("`{item}` names no engine; expected one of {}, as in pcap:in.pcap", words.join(", ")));
+            }
+        };
+        let nameless = matches!(target.engine, Engine::Null | Engine::Kernel | Engine::Tun | Engine::Tap);
+        if target.name.is_empty() && !nameless {
+            return Err(format!("`{item}` lacks a name, as in {word}:NAME"));
+        }
+        out.push(target);
+    }
+    Ok(out)
+}
+
+fn engine_of(e: FrameEngine) -> Engine {
+    match e {
+        FrameEngine::Nic => Engine::Nic,
+        FrameEngine::Pcap => Engine::Pcap,
+        FrameEngine::Tun => Engine::Tun,
+        FrameEngine::Tap => Engine::Tap,
+        FrameEngine::Kernel => Engine::Kernel,
+        FrameEngine::Memory => Engine::Memory,
+        FrameEngine::Udp => Engine::Udp,
+    }
+}
+
+/// Puts what ports are bound to into the description, so that the program sees the right number of instances.
+pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
+    if let Some(p) = desc.ports.iter().find(|p| !matches!(p.kind, PortKind::Frames { .. })) {
+        let text = format!("app `{}` has frame ports and the service port `{}`; apps with both are not supported yet", desc.app, p.name);
+        return Err(Error::Unsupported(text));
+    }
+    for (flag, list) in [("bind", &options.bind), ("out", &options.out)] {
+        for (port, text) in list {
+            let bad = |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}"));
+            let Some(i) = desc.ports.iter().position(|p| &p.name == port) else {
+                let names: Vec<&str> = desc.ports.iter().map(|p| p.name.as_str()).collect();
+                return Err(bad(format!("app `{}` has no port `{port}`; it has: {}", desc.app, names.join(", "))));
+            };
+            let names: Vec<String> = targets(text).map_err(bad)?.iter().map(Target::to_string).collect();
+            let read = desc.handlers.iter().any(|h| h.on == HandlerOn::Frame { port: i as u32 });
+            let bound = options.bind.iter().any(|b| &b.0 == port);
+            if flag == "bind" || !read && !bound {
+                if let PortKind::Frames { names: value, .. } = &mut desc.ports[i].kind {
+                    *value = Value::Const(ParamValue::Endpoints(names));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What one core gets.
+#[derive(Default)]
+pub struct CorePlan {
+    pub ends: Vec<End>,
+    pub inputs: Vec<Input>,
+    pub routes: Vec<Vec<Route>>,
+}
+
+pub struct Plan {
+    pub cores: Vec<CorePlan>,
+    pub pools: Vec<Pool>,
+    /// Time is that of captures, the first of which begins here.
+    pub capture: Option<u64>,
+    /// Nothing is read: the app's timers keep it running.
+    pub endless: bool,
+    /// (port, what it is bound to), for the start-up line.
+    pub shown: Vec<(String, String)>,
+}
+
+/// Opens all ports.
+pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
+    let mut ports = Vec::new();
+    for (p, desc) in app.desc.ports.iter().enumerate() {
+        ports.push(port_targets(app, p, options).map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)))?);
+    }
+    let queues = ports.iter().flat_map(|p| &p.main).filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| afxdp::queues(&t.name));
+    let small = 2048 * cores + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
+    let pools = Pool::all(cores, small).map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
+    let new = |_| CorePlan { routes: ports.iter().map(|p| vec![Route::Nowhere; p.main.len()]).collect(), ..CorePlan::default() };
+    let mut o = Opening { app, options, plans: (0..cores).map(new).collect(), pools, style: Style::default(), first: None, capture: None };
+    // Captures first: how the others are written follows from them.
+    for (p, port) in ports.iter().enumerate() {
+        for (i, t) in port.main.iter().enumerate().filter(|(_, t)| port.handler.is_some() && t.engine == Engine::Pcap) {
+            o.at(p, i, |o| o.read_capture(p, i, port, t))?;
+        }
+    }
+    if o.first.is_none() && ports.iter().flat_map(|p| &p.main).any(|t| t.engine == Engine::Tun) {
+        o.style.link = Link::Ip;
+    }
+    for (p, port) in ports.iter().enumerate() {
+        for (i, t) in port.main.iter().enumerate() {
+            o.at(p, i, |o| o.open(p, i, port, t))?;
+        }
+        for (i, t) in port.out.iter().enumerate().take(port.main.len()) {
+            o.at(p, i, |o| o.open(p, i, &PortTargets { handler: None, ..port.clone() }, t))?;
+        }
+    }
+    let shown = app.desc.ports.iter().zip(&ports).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
+    let endless = o.plans.iter().all(|p| p.inputs.is_empty());
+    Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, shown })
+}
+
+fn list(targets: &[Target]) -> String {
+    targets.iter().map(Target::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[derive(Clone)]
+struct PortTargets {
+    handler: Option<u32>,
+    main: Vec<Target>,
+    out: Vec<Target>,
+}
+
+fn port_targets(app: &App, p: usize, options: &Options) -> Result<PortTargets, String> {
+    let handler = frame_handler(app, p);
+    let desc = &app.desc.ports[p];
+    let of = |list: &[(String, String)]| list.iter().rev().find(|(port, _)| *port == desc.name).map(|(_, text)| targets(text)).transpose();
+    let (bind, out) = (of(&options.bind)?, of(&options.out)?);
+    let main = match (bind, &out, &desc.kind) {
+        (Some(t), ..) => t,
+        (None, Some(out), _) if handler.is_none() => out.clone(),
+        (None, _, PortKind::Frames { engine, .. }) => {
+            let declared = |name: &String| Target { engine: engine_of(*engine), name: name.clone() };
+            app.settings.ports[p].names.iter().map(declared).collect()
+        }
+        _ => Vec::new(),
+    };
+    if out.as_ref().is_some_and(|o| o.len() != main.len()) {
+        return Err(format!("--out names {} instances, the port has {}", out.map_or(0, |o| o.len()), main.len()));
+    }
+    Ok(PortTargets { handler, main, out: out.unwrap_or_default() })
+}
+
+struct Opening<'a> {
+    app: &'a App,
+    options: &'a Options,
+    plans: Vec<CorePlan>,
+    pools: Vec<Pool>,
+    style: Style,
+    /// The first capture's way of being written.
+    first: Option<Style>,
+    capture: Option<u64>,
+}
+
+type Opened = Result<(), String>;
+
+impl Opening<'_> {
+    /// Puts the port's name before an error.
+    fn at(&mut self, p: usize, i: usize, f: impl FnOnce(&mut Self) -> Opened) -> Result<(), Error> {
+        let name = &self.app.desc.ports[p].name;
+        let n = self.plans[0].routes[p].len();
+        let name = if n > 1 { format!("{name}[{i}]") } else { name.clone() };
+        f(self).map_err(|e| Error::Param(format!("port `{name}`: {e}")))
+    }
+
+    fn read_capture(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Opened {
+        let mut reader = Reader::open(Path::new(&t.name))?;
+        let style = reader.style();
+        if self.first.is_none() {
+            self.first = Some(style);
+            self.style = style;
+        }
+        // The finest resolution is kept.
+        self.style.nanos |= style.nanos;
+        let time = reader.peek().map(|n| n.time);
+        self.capture = match (self.capture, time) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b).or(Some(0)),
+        };
+        self.input(0, p, i, port, Box::new(pcap::Input(reader)), false);
+        Ok(())
+    }
+
+    fn input(&mut self, core: usize, p: usize, i: usize, port: &PortTargets, end: Box<dyn FramePort>, steered: bool) -> usize {
+        let plan = &mut self.plans[core];
+        plan.ends.push(End::new(end, p));
+        let at = plan.ends.len() - 1;
+        if let Some(handler) = port.handler {
+            plan.inputs.push(Input::new(at, p as u16, i as u16, handler, steered));
+        }
+        at
+    }
+
+    /// An end that one core has: the others send through it.
+    fn alone(&mut self, core: usize, p: usize, i: usize, port: &PortTargets, end: Box<dyn FramePort>) {
+        let at = self.input(core, p, i, port, end, false);
+        for (k, plan) in self.plans.iter_mut().enumerate() {
+            plan.routes[p][i] = if k == core { Route::Here(at) } else { Route::Core(core) };
+        }
+    }
+
+    /// An end for each core.
+    fn each(&mut self, p: usize, i: usize, port: &PortTargets, steered: bool, mut end: impl FnMut(usize) -> Result<Box<dyn FramePort>, String>) -> Opened {
+        for core in 0..self.plans.len() {
+            let at = self.input(core, p, i, port, end(core)?, steered);
+            self.plans[core].routes[p][i] = Route::Here(at);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Opened {
+        let (name, cores) = (t.name.as_str(), self.plans.len());
+        let core = i % cores;
+        match t.engine {
+            // Its frames go where `--out` says.
+            Engine::Pcap if port.handler.is_some() => Ok(()),
+            Engine::Pcap => {
+                let writer = Writer::create(Path::new(name), self.style)?;
+                self.alone(0, p, i, port, Box::new(pcap::Output(writer)));
+                Ok(())
+            }
+            Engine::Null => self.each(p, i, port, true, |_| Ok(Box::new(Null))),
+            Engine::Memory => self.open_memory(p, i, port, name),
+            Engine::Tun | Engine::Tap | Engine::Kernel => {
+                let kind = match t.engine {
+                    Engine::Tun => Kind::Tun,
+                    Engine::Tap => Kind::Tap,
+                    _ => Kind::Kernel,
+                };
+                let tun = Tun::open(name, kind)?;
+                self.alone(core, p, i, port, Box::new(tun));
+                Ok(())
+            }
+            Engine::Udp => {
+                let udp = Udp::open(name, port.handler.is_some(), (p as u16, i as u16))?;
+                self.alone(core, p, i, port, Box::new(udp));
+                Ok(())
+            }
+            Engine::AfPacket => self.open_packet(p, i, port, name),
+            Engine::AfXdp => self.open_xdp(p, i, port, name),
+            Engine::Nic => match self.open_xdp(p, i, port, name) {
+                Err(e) if afxdp::exists(name) => {
+                    log::warn!("{name}: no AF_XDP ({e}); using AF_PACKET");
+                    self.open_packet(p, i, port, name)
+                }
+                done => done,
+            },
+        }
+    }
+
+    fn open_packet(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Opened {
+        let cores = self.plans.len();
+        let receives = port.handler.is_some();
+        // Sockets of one group share the interface's frames.
+        let group = (cores > 1).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add((p << 8 | i) as u16));
+        self.each(p, i, port, false, |_| Ok(Box::new(AfPacket::open(name, receives, group)?)))
+    }
+
+    /// Each queue goes to a core; a core without one sends through another's.
+    fn open_xdp(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Opened {
+        let cores = self.plans.len();
+        let region = self.pools[0].region().clone();
+        let sockets = AfXdp::open_all(name, &region, port.handler.is_some())?;
+        for (queue, socket) in sockets.into_iter().enumerate() {
+            let core = queue % cores;
+            let at = self.input(core, p, i, port, Box::new(socket), false);
+            let route = &mut self.plans[core].routes[p][i];
+            if *route == Route::Nowhere {
+                *route = Route::Here(at);
+            }
+        }
+        for plan in &mut self.plans {
+            if plan.routes[p][i] == Route::Nowhere {
+                plan.routes[p][i] = Route::Core(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// The frames are dealt out to the cores beforehand, as an interface with as many queues would do.
+    fn open_memory(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Opened {
+        let (frames, sink) = match self.options.memory.get(name) {
+            Some((f, s)) => (f.clone(), s.clone()),
+            None if port.handler.is_none() => (Frames::default(), None),
+            None => (preload(name)?, None),
+        };
+        if port.handler.is_some() {
+            let first = frames.index.iter().map(|f| f.2).min().filter(|t| *t != 0);
+            self.capture = self.capture.into_iter().chain(first).min();
+        }
+        let (cores, packets) = (self.plans.len(), self.app.program.packets());
+        let of = |frame: &[u8]| {
+            let steer = packets.and_then(|x| x.steer.map(|s| (s, x.this)));
+            // SAFETY: the program's own function, on a valid frame.
+            let hash = steer.map(|(steer, this)| unsafe { steer(this, p as u32, frame.as_ptr(), frame.len() as u32) });
+            core_of(hash.unwrap_or_else(|| flow_hash(frame)), cores)
+        };
+        self.each(p, i, port, true, |core| {
+            let own = if cores == 1 { frames.clone() } else { frames.filter(|f| of(f) == core) };
+            Ok(Box::new(Memory::new(own, sink.clone(), core)))
+        })
+    }
+}
+
+/// `FILE` or `FILE*ROUNDS`: a capture that is loaded as a whole and replayed, without its times.
+fn preload(name: &str) -> Result<Frames, String> {
+    let (file, rounds) = match name.rsplit_once('*') {
+        Some((f, n)) => (f, n.parse().map_err(|_| format!("`{n}` is no number of rounds"))?),
+        None => (name, 1),
+    };
+    let mut reader = Reader::open(Path::new(file))?;
+    let mut frames = Frames::new(rounds);
+    while let Some(n) = reader.peek() {
+        frames.push(reader.bytes(&n), 0);
+        reader.advance();
+    }
+    reader.failure().map_or(Ok(frames), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read() {
+        let t = |text: &str| targets(text).map(|t| list(&t));
+        assert_eq!(t("pcap:a.pcap, pcap:b:c.pcap,d").unwrap(), "pcap:a.pcap,pcap:b:c.pcap,pcap:d");
+        assert_eq!(t("kernel").unwrap(), "kernel");
+        assert_eq!(t("udp:[::1]:53").unwrap(), "udp:[::1]:53");
+        for (bad, why) in [("a.pcap", "names no engine"), ("pcap:", "lacks a name"), ("", "names no engine"), ("nic", "lacks a name")] {
+            assert!(t(bad).unwrap_err().contains(why), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Buffers for frames. In: how many frames a core must be able to hold. Out: buffers with room before and behind the frame.
+//!
+//! One region of memory serves all cores, so that a frame can be received by one core, handled by another and sent by a third (and so
+//! that the region can be the UMEM of every AF_XDP socket). Each core owns a part; a buffer that ends its way elsewhere goes back to its owner
+//! through a ring. Small buffers are one page each; frames beyond that (captures of coalesced segments) take one of the few large
+//! ones, whose pages are absent until used.
+
+use super::spsc::{self, Consumer, Producer};
+use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
+use std::io;
+use std::sync::Arc;
+
+/// Names a buffer of the region.
+pub type Buf = u32;
+/// A frame in memory that nobody gives back (frames preloaded in memory).
+pub const NONE: Buf = u32::MAX;
+
+/// Bytes of a small buffer: what AF_XDP calls a chunk.
+pub const CHUNK: usize = 4096;
+/// The first bytes of a buffer, which belong to the port that received into it (an address, say).
+pub const NOTE: usize = 64;
+const HEAD: usize = NOTE + WL_HEADROOM as usize;
+/// Largest frame of a small buffer.
+const SMALL_MAX: usize = CHUNK - HEAD - WL_TAILROOM as usize;
+/// Largest frame at all: the largest snap length in use.
+pub const FRAME_MAX: usize = 262_144;
+const LARGE: usize = FRAME_MAX + CHUNK;
+/// Large buffers of a core: enough for a batch in and a batch of copies.
+const LARGE_COUNT: usize = 160;
+/// Small frames begin at one of this many cache lines: were it always the same one, the frames of a batch would share few cache sets.
+const COLOURS: usize = 16;
+const COLOURED_MAX: usize = SMALL_MAX - COLOURS * 64;
+
+/// The memory of all buffers.
+pub struct Region {
+    base: *mut u8,
+    bytes: usize,
+    cores: usize,
+    /// Small buffers of a core.
+    small: usize,
+}
+
+// SAFETY: plain memory; who holds a buffer's number is the only one to use it.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    pub fn new(cores: usize, small: usize) -> io::Result<Arc<Region>> {
+        let bytes = cores * (small * CHUNK + LARGE_COUNT * LARGE);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping of our own.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Arc::new(Region { base: base.cast(), bytes, cores, small }))
+    }
+
+    /// The small buffers of all cores: the UMEM of AF_XDP sockets.
+    pub fn umem(&self) -> (*mut u8, usize) {
+        (self.base, self.cores * self.small * CHUNK)
+    }
+
+    /// Buffers of one core, of both sizes.
+    pub fn per_core(&self) -> usize {
+        self.small + LARGE_COUNT
+    }
+
+    fn is_small(&self, buf: Buf) -> bool {
+        (buf as usize) < self.cores * self.small
+    }
+
+    fn owner(&self, buf: Buf) -> usize {
+        if self.is_small(buf) {
+            buf as usize / self.small
+        } else {
+            (buf as usize - self.cores * self.small) / LARGE_COUNT
+        }
+    }
+
+    /// A buffer's first byte and its length.
+    fn place(&self, buf: Buf) -> (*mut u8, usize) {
+        let (at, size) = if self.is_small(buf) {
+            (buf as usize * CHUNK, CHUNK)
+        } else {
+            let (_, small) = self.umem();
+            (small + (buf as usize - self.cores * self.small) * LARGE, LARGE)
+        };
+        debug_assert!(at + size <= self.bytes);
+        // SAFETY: numbers of buffers come from this region only.
+        (unsafe { self.base.add(at) }, size)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `new`; whoever uses it holds an `Arc` of it.
+        unsafe { libc::munmap(self.base.cast(), self.bytes) };
+    }
+}
+
+/// A core's buffers.
+pub struct Pool {
+    region: Arc<Region>,
+    /// Numbers of its small buffers: from the first on, so many.
+    first: Buf,
+    count: u32,
+    core: usize,
+    small: Vec<Buf>,
+    large: Vec<Buf>,
+    /// To and from the other cores: buffers on their way home.
+    home: Vec<Option<Producer<Buf>>>,
+    back: Vec<Consumer<Buf>>,
+}
+
+impl Pool {
+    /// One pool per core, each with `small` buffers.
+    pub fn all(cores: usize, small: usize) -> io::Result<Vec<Pool>> {
+        let region = Region::new(cores, small)?;
+        let mut pools: Vec<Pool> = (0..cores).map(|core| Pool::new(&region, core)).collect();
+        for from in 0..cores {
+            for to in 0..cores {
+                let ring = (from != to).then(|| spsc::ring(region.per_core()));
+                let (give, take) = ring.unzip();
+                pools[from].home.push(give);
+                pools[to].back.extend(take);
+            }
+        }
+        Ok(pools)
+    }
+
+    fn new(region: &Arc<Region>, core: usize) -> Pool {
+        let numbers = |first: usize, n: usize| (first..first + n).rev().map(|i| i as Buf).collect();
+        let small = numbers(core * region.small, region.small);
+        let large = numbers(region.cores * region.small + core * LARGE_COUNT, LARGE_COUNT);
+        let (first, count) = ((core * region.small) as Buf, region.small as u32);
+        Pool { region: region.clone(), first, count, core, small, large, home: Vec::new(), back: Vec::new() }
+    }
+
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// Small buffers to be had now.
+    pub fn free(&mut self) -> usize {
+        if self.small.len() < super::BATCH {
+            self.collect();
+        }
+        self.small.len()
+    }
+
+    /// Takes in what other cores have given back.
+    pub fn collect(&mut self) {
+        for back in &mut self.back {
+            while let Some(buf) = back.pop() {
+                let list = if self.region.is_small(buf) { &mut self.small } else { &mut self.large };
+                list.push(buf);
+            }
+        }
+    }
+
+    /// An empty frame with room for `n` bytes. Its time and origin are for the caller to set.
+    #[inline]
+    pub fn take(&mut self, n: usize) -> Option<(Buf, wl_frame)> {
+        if n > FRAME_MAX {
+            return None;
+        }
+        let buf = if n <= SMALL_MAX { self.take_small()? } else { self.take_large()? };
+        let (at, size) = self.region.place(buf);
+        let colour = if n <= COLOURED_MAX { (buf as usize % COLOURS) * 64 } else { 0 };
+        let (head, n) = (WL_HEADROOM as usize + colour, n as u32);
+        // SAFETY: `HEAD` and the colours are within the buffer.
+        let p = unsafe { at.add(NOTE + head) };
+        Some((buf, wl_frame { p, n, head: head as u32, tail: (size - NOTE - head) as u32 - n, port: 0, instance: 0, time: 0, wire: n, out: WL_GONE }))
+    }
+
+    /// A frame that holds these bytes.
+    #[inline]
+    pub fn store(&mut self, bytes: &[u8]) -> Option<(Buf, wl_frame)> {
+        let (buf, frame) = self.take(bytes.len())?;
+        // SAFETY: the frame has room for the bytes and belongs to nobody else.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), frame.p, bytes.len()) };
+        Some((buf, frame))
+    }
+
+    /// A small buffer as such, for a ring that the kernel fills.
+    #[inline]
+    pub fn take_small(&mut self) -> Option<Buf> {
+        if self.small.is_empty() {
+            self.collect();
+        }
+        self.small.pop()
+    }
+
+    fn take_large(&mut self) -> Option<Buf> {
+        if self.large.is_empty() {
+            self.collect();
+        }
+        self.large.pop()
+    }
+
+    /// Gives a buffer back.
+    #[inline]
+    pub fn put(&mut self, buf: Buf) {
+        if buf.wrapping_sub(self.first) < self.count {
+            self.small.push(buf);
+        } else if buf != NONE {
+            self.put_far(buf);
+        }
+    }
+
+    fn put_far(&mut self, buf: Buf) {
+        let owner = self.region.owner(buf);
+        if owner == self.core {
+            let list = if self.region.is_small(buf) { &mut self.small } else { &mut self.large };
+            list.push(buf);
+        } else if let Some(Some(home)) = self.home.get_mut(owner) {
+            // The ring holds as many as there are.
+            home.push(buf);
+        }
+    }
+
+    /// A received frame at `at` in the UMEM; `None`: it does not lie within one buffer.
+    pub fn at_address(&self, at: u64, n: u32) -> Option<(Buf, wl_frame)> {
+        let (_, umem) = self.region.umem();
+        let (buf, offset) = (at as usize / CHUNK, at as usize % CHUNK);
+        if at as usize >= umem || offset < NOTE || offset + n as usize > CHUNK {
+            return None;
+        }
+        let (start, size) = self.region.place(buf as Buf);
+        // SAFETY: checked above.
+        let p = unsafe { start.add(offset) };
+        let (head, tail) = ((offset - NOTE) as u32, (size - offset) as u32 - n);
+        Some((buf as Buf, wl_frame { p, n, head, tail, port: 0, instance: 0, time: 0, wire: n, out: WL_GONE }))
+    }
+
+    /// Where a frame lies in the UMEM, if it does.
+    pub fn address_of(&self, buf: Buf, frame: &wl_frame) -> Option<u64> {
+        (buf != NONE && self.region.is_small(buf)).then(|| frame.p as u64 - self.region.base as u64)
+    }
+
+    /// The note of the port that received into the buffer.
+    pub fn note(&mut self, buf: Buf) -> Option<&mut [u8; NOTE]> {
+        // SAFETY: the caller holds the buffer; its first bytes are no part of any frame.
+        (buf != NONE).then(|| unsafe { &mut *self.region.place(buf).0.cast::<[u8; NOTE]>() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_have_room_on_both_sides() {
+        let mut pool = Pool::all(1, 128).unwrap().remove(0);
+        for n in [0, 1, 64, 1514, COLOURED_MAX, SMALL_MAX, SMALL_MAX + 1, 65_536, FRAME_MAX] {
+            let (buf, f) = pool.take(n).unwrap();
+            let (start, size) = pool.region.place(buf);
+            assert!(f.head >= WL_HEADROOM && f.tail >= WL_TAILROOM, "{n}: {} {}", f.head, f.tail);
+            assert_eq!(f.p as usize - f.head as usize, start as usize + NOTE, "{n}");
+            assert_eq!(f.p as usize + (f.n + f.tail) as usize, start as usize + size, "{n}");
+            pool.put(buf);
+        }
+        assert!(pool.take(FRAME_MAX + 1).is_none());
+    }
+
+    #[test]
+    fn buffers_come_home() {
+        let mut pools = Pool::all(2, 64).unwrap();
+        let mut taken = Vec::new();
+        while let Some((buf, _)) = pools[0].take(64) {
+            taken.push(buf);
+        }
+        assert_eq!(taken.len(), 64);
+        for buf in taken {
+            pools[1].put(buf);
+        }
+        assert_eq!(pools[1].free(), 64, "the other core keeps its own");
+        assert_eq!(pools[0].free(), 64);
+    }
+}

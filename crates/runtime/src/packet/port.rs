@@ -1,0 +1,110 @@
+//! What an engine must do to be a frame port.
+
+use super::pool::{Buf, Pool};
+use crate::abi::wl_frame;
+use std::io;
+use std::os::fd::RawFd;
+
+/// Frames handled together, at most.
+pub const BATCH: usize = 64;
+
+/// Frames and their buffers, one for one. Never holds more than [`BATCH`], so it never grows.
+pub struct Batch {
+    pub frames: Vec<wl_frame>,
+    pub bufs: Vec<Buf>,
+}
+
+// SAFETY: the frames point into buffers that belong to whoever holds the batch.
+unsafe impl Send for Batch {}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch { frames: Vec::with_capacity(BATCH), bufs: Vec::with_capacity(BATCH) }
+    }
+}
+
+impl Batch {
+    /// Stands in for a batch that is in use elsewhere; has no memory.
+    pub const fn absent() -> Batch {
+        Batch { frames: Vec::new(), bufs: Vec::new() }
+    }
+    #[inline]
+    pub fn push(&mut self, buf: Buf, frame: wl_frame) {
+        self.frames.push(frame);
+        self.bufs.push(buf);
+    }
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+    /// How many more fit.
+    #[inline]
+    pub fn room(&self) -> usize {
+        BATCH.saturating_sub(self.frames.len())
+    }
+    #[inline]
+    pub fn clear(&mut self) {
+        self.frames.clear();
+        self.bufs.clear();
+    }
+    /// Gives all buffers back.
+    #[inline]
+    pub fn release(&mut self, pool: &mut Pool) {
+        for buf in &self.bufs {
+            pool.put(*buf);
+        }
+        self.clear();
+    }
+}
+
+/// The bytes of a frame.
+#[inline]
+pub fn bytes(f: &wl_frame) -> &[u8] {
+    // SAFETY: a frame in a batch names `n` valid bytes of a buffer that the batch's holder owns; the program may have moved them
+    // within the buffer's room only (wireloom.h).
+    unsafe { std::slice::from_raw_parts(f.p, f.n as usize) }
+}
+
+/// One instance of a port, on one core. All calls come from that core's thread.
+pub trait FramePort: Send {
+    /// Adds frames that are there, as many as `into` has room for. Frames of a capture later than `until` are left for
+    /// another time, and so are those too far from the batch's first. An error ends the input.
+    fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()>;
+
+    /// Sends all frames of the batch and empties it: buffers are given back now or when they are sent. Answers how many were sent;
+    /// the others are lost.
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32;
+
+    /// Readable when there is something to receive; `None`: there always is, or never will be.
+    fn fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// Whether nothing will come any more.
+    fn ended(&self) -> bool {
+        false
+    }
+
+    /// Whether the frames' own time is the app's.
+    fn is_capture(&self) -> bool {
+        false
+    }
+
+    /// A capture: the time of its next frame; `None` at its end. An error is told by the next `receive`.
+    fn next_time(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Frames that the kernel dropped since the last call, as far as it says.
+    fn lost(&mut self) -> u64 {
+        0
+    }
+
+    /// Sees to what is still on its way out. At the end of a run.
+    fn finish(&mut self, _pool: &mut Pool) -> io::Result<()> {
+        Ok(())
+    }
+}

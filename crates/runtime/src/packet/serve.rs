@@ -1,0 +1,214 @@
+//! Running a packet app: one thread per core from the first frame to the last.
+//!
+//! In: the program and the options of `wireloom run`. The ports are opened, every core is set up and tables are loaded before the first
+//! frame is read. The run ends when all inputs are at their end, or on SIGTERM: then what has been received is handled and sent, files
+//! are completed and tables dumped.
+
+use super::core::{PacketCore, Parts};
+use super::mesh::Mesh;
+use super::plan::{self, check_bindings};
+use super::table::{self, Loads};
+use crate::admin;
+use crate::core::app::App;
+use crate::engine::Waker;
+use crate::error::Error;
+use crate::server::{pin, raise_descriptor_limit, AppSpec, Ready, ServeOptions, Signals, Stop, Summary};
+use crate::signal::{Mailbox, Post};
+use crate::stats::CoreStats;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Serves until all inputs have ended or it is told to stop.
+pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, Error> {
+    let Ok([mut spec]) = <[AppSpec; 1]>::try_from(specs) else {
+        return Err(Error::Unsupported("an app with frame ports runs alone in its process for now".into()));
+    };
+    let frames = std::mem::take(&mut options.frames);
+    check_bindings(&mut spec.desc, &frames)?;
+    let app = App::new(spec.program, spec.desc, &spec.sets)?;
+    let Some(packets) = app.program.packets() else {
+        return Err(Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app)));
+    };
+    let cores = options.cpus.len().max(1);
+    let signals = Signals::block();
+    raise_descriptor_limit();
+    let loads = Arc::new(Loads::read(&app.desc, &frames.load)?);
+    table::check_dumps(&app.desc, &frames.dump)?;
+    let plan = plan::open(&app, &frames, cores)?;
+    let apps = vec![app.clone()];
+    let stats = Arc::new((0..cores).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
+    let meshes = Mesh::all(cores).map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
+    let shared = meshes[0].shared.clone();
+    let wakers: Vec<Waker> = (0..cores).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
+    let boxes: Vec<Arc<Mailbox>> = (0..cores).map(|_| Arc::default()).collect();
+    let started = Instant::now();
+    let parts = plan.cores.into_iter().zip(plan.pools).zip(meshes).enumerate();
+    let parts = parts.map(|(index, ((c, pool), mesh))| Parts {
+        app: app.clone(),
+        packets,
+        index,
+        pool,
+        mesh,
+        ends: c.ends,
+        inputs: c.inputs,
+        routes: c.routes,
+        stats: stats.clone(),
+        capture: plan.capture,
+        pace: frames.pace,
+    });
+    let mut threads: Vec<JoinHandle<PacketCore>> = Vec::new();
+    for part in parts {
+        let run = Run {
+            cpu: options.cpus.get(part.index).copied(),
+            stop: options.stop.clone(),
+            mailbox: boxes[part.index].clone(),
+            loads: loads.clone(),
+            endless: plan.endless,
+            cores,
+            limit: options.drain_limit,
+        };
+        let core = PacketCore::new(part);
+        let thread = std::thread::Builder::new().name(format!("core-{}", threads.len())).spawn(move || run.run(core));
+        threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
+    }
+    let page = match options.admin {
+        Some(addr) => match admin::Page::open(addr, apps.clone(), stats.clone(), "frames".into(), Post { boxes, wakers: wakers.clone() }) {
+            Ok(p) => Some(p),
+            Err(e) => {
+                options.stop.end();
+                shared.wake_all();
+                join(threads);
+                return Err(e);
+            }
+        },
+        None => None,
+    };
+    if let Some(ready) = options.ready.take() {
+        let admin = page.as_ref().map(admin::Page::addr);
+        let frames = plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect();
+        ready(&Ready { engine: "frames".into(), cores, admin, ports: Vec::new(), frames, stats: stats.clone(), apps });
+    }
+    wait(&signals, &options.stop, &wakers, &threads);
+    let mut ended = join(threads);
+    drop(page);
+    let clean = ended.len() == cores && !options.stop.ended();
+    table::dump(&app.desc, &frames.dump, &mut ended)?;
+    let errors: Vec<String> = ended.iter_mut().flat_map(|c| std::mem::take(&mut c.errors)).collect();
+    if !errors.is_empty() || ended.len() < cores {
+        let text = if errors.is_empty() { "a core ended early".into() } else { errors.join("; ") };
+        return Err(Error::Program(text));
+    }
+    Ok(summary(&stats, started.elapsed(), clean))
+}
+
+fn join(threads: Vec<JoinHandle<PacketCore>>) -> Vec<PacketCore> {
+    // A panic is reported by its thread.
+    threads.into_iter().filter_map(|t| t.join().ok()).collect()
+}
+
+fn wait(signals: &Signals, stop: &Stop, wakers: &[Waker], threads: &[JoinHandle<PacketCore>]) {
+    let mut told = true;
+    while threads.iter().any(|t| !t.is_finished()) {
+        // Short runs on captures must not wait for a long look.
+        if signals.wait(Duration::from_millis(if told { 2 } else { 20 })) {
+            if stop.running() {
+                stop.drain();
+            } else {
+                stop.end();
+            }
+        }
+        if stop.running() != told {
+            told = stop.running();
+            wakers.iter().for_each(Waker::wake);
+        }
+    }
+}
+
+fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
+    let mut s = Summary { elapsed, clean, ..Summary::default() };
+    for app in stats.iter().flat_map(|c| &c.apps) {
+        for p in &app.ports {
+            s.frames += p.frames.received.get();
+            s.frames_sent += p.frames.sent.get();
+            s.frames_dropped += p.frames.dropped.get();
+        }
+        s.faults += app.faults.list().iter().map(|f| f.2).sum::<u64>();
+    }
+    s
+}
+
+/// A core's thread.
+struct Run {
+    cpu: Option<usize>,
+    stop: Stop,
+    mailbox: Arc<Mailbox>,
+    loads: Arc<Loads>,
+    endless: bool,
+    cores: usize,
+    limit: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Waits until all cores are set up.
+    Set,
+    Receiving,
+    /// All inputs have ended here; work of other cores may come.
+    Handling,
+    /// All is handled here; frames for this core's ports may come.
+    Sending,
+    Ended,
+}
+
+impl Run {
+    fn run(self, mut core: PacketCore) -> PacketCore {
+        if let Some(cpu) = self.cpu {
+            pin(cpu);
+        }
+        core.start();
+        if let Err(e) = self.loads.apply(&mut core) {
+            core.errors.push(e);
+            self.stop.end();
+        }
+        core.mesh.shared.ready.fetch_add(1, SeqCst);
+        let (mut phase, mut drain_end) = (Phase::Set, None);
+        while phase != Phase::Ended && !self.stop.ended() {
+            let busy = if phase == Phase::Set { false } else { core.step() };
+            self.mailbox.serve(|_, handler, args| core.signal(handler, args));
+            if !self.stop.running() {
+                core.drain();
+                if Instant::now() >= *drain_end.get_or_insert_with(|| Instant::now() + self.limit) {
+                    self.stop.end();
+                }
+            }
+            let next = self.next(&mut core, phase);
+            if next == phase && !busy {
+                core.rest(phase == Phase::Receiving);
+            }
+            phase = next;
+        }
+        core.finish();
+        core
+    }
+
+    fn next(&self, core: &mut PacketCore, phase: Phase) -> Phase {
+        let shared = core.mesh.shared.clone();
+        let ended = core.inputs_ended() && !(self.endless && self.stop.running());
+        match phase {
+            Phase::Set if shared.ready.load(SeqCst) == self.cores => Phase::Receiving,
+            Phase::Receiving if ended => {
+                shared.polled.fetch_add(1, SeqCst);
+                shared.wake_all();
+                Phase::Handling
+            }
+            Phase::Handling if shared.polled.load(SeqCst) == self.cores && core.work_done() => {
+                shared.handled.fetch_add(1, SeqCst);
+                Phase::Sending
+            }
+            Phase::Sending if shared.handled.load(SeqCst) == self.cores && core.sends_done() => Phase::Ended,
+            same => same,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A ring between two threads: one puts in, the other takes out, in order; neither locks nor allocates.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
+use std::sync::Arc;
+
+/// On a cache line of its own: the two sides must not share one.
+#[repr(align(128))]
+struct Line(AtomicUsize);
+
+struct Ring<T> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    /// Counts of all that was put in and taken out; positions are these modulo the size.
+    put: Line,
+    taken: Line,
+}
+
+// SAFETY: a slot is used by the producer until `put` has passed it, by the consumer until `taken` has.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+pub struct Producer<T> {
+    ring: Arc<Ring<T>>,
+    put: usize,
+    taken: usize,
+}
+
+pub struct Consumer<T> {
+    ring: Arc<Ring<T>>,
+    put: usize,
+    taken: usize,
+}
+
+/// A ring for at least `size` items.
+pub fn ring<T: Copy + Send>(size: usize) -> (Producer<T>, Consumer<T>) {
+    let size = size.max(2).next_power_of_two();
+    let slots = (0..size).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+    let ring = Arc::new(Ring { slots, put: Line(AtomicUsize::new(0)), taken: Line(AtomicUsize::new(0)) });
+    (Producer { ring: ring.clone(), put: 0, taken: 0 }, Consumer { ring, put: 0, taken: 0 })
+}
+
+impl<T: Copy> Producer<T> {
+    /// Room for items. Looks at the other side only if there seems to be less than `want`.
+    #[inline]
+    pub fn room(&mut self, want: usize) -> usize {
+        let size = self.ring.slots.len();
+        if size - (self.put - self.taken) < want {
+            self.taken = self.ring.taken.0.load(Acquire);
+        }
+        size - (self.put - self.taken)
+    }
+
+    /// Puts an item in; false: the ring is full.
+    #[inline]
+    pub fn push(&mut self, item: T) -> bool {
+        if self.room(1) == 0 {
+            return false;
+        }
+        let slot = &self.ring.slots[self.put & (self.ring.slots.len() - 1)];
+        // SAFETY: the consumer has left this slot (`room`) and does not look at it before `put` is stored.
+        unsafe { (*slot.get()).write(item) };
+        self.put += 1;
+        self.ring.put.0.store(self.put, Release);
+        true
+    }
+}
+
+impl<T: Copy> Consumer<T> {
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
+        let slot = &self.ring.slots[self.taken & (self.ring.slots.len() - 1)];
+        // SAFETY: the producer has written this slot (`put`) and does not use it again before `taken` is stored.
+        let item = unsafe { (*slot.get()).assume_init() };
+        self.taken += 1;
+        self.ring.taken.0.store(self.taken, Release);
+        Some(item)
+    }
+
+    #[inline]
+    pub fn is_empty(&mut self) -> bool {
+        if self.taken == self.put {
+            self.put = self.ring.put.0.load(Acquire);
+        }
+        self.taken == self.put
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_keeps_the_order_between_threads() {
+        let (mut put, mut take) = ring::<u64>(64);
+        let n = 200_000;
+        let feeder = std::thread::spawn(move || {
+            for i in 0..n {
+                while !put.push(i) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for i in 0..n {
+            let got = loop {
+                match take.pop() {
+                    Some(x) => break x,
+                    None => std::thread::yield_now(),
+                }
+            };
+            assert_eq!(got, i);
+        }
+        feeder.join().unwrap();
+        assert!(take.pop().is_none());
+    }
+
+    #[test]
+    fn a_full_ring_says_so() {
+        let (mut put, mut take) = ring::<u8>(4);
+        assert_eq!((0..6).map(|i| put.push(i)).filter(|ok| *ok).count(), 4);
+        assert_eq!((put.room(1), take.pop(), put.room(1)), (0, Some(0), 1));
+    }
+}

@@ -1,0 +1,98 @@
+/* A packet program by hand, for the tests of the runtime. Parameter 0 says what it does with the frames of port 0. */
+#include "wireloom.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { FORWARD, DROP, ORDER, TEE, SHRINK, GROW, CROSS, FAULT, CLOCK };
+enum { ON_FRAME, ON_TICK, NEXT, INSERT, ON_FAULT };
+struct state { uint64_t seen, ticks, faults, first_tick, keys[64], values[64], n; uint32_t last[4096]; };
+
+static wl_packets packets;
+
+static void one(wl_core *c, uint64_t mode, wl_frame *f) {
+    struct state *s = c->state;
+    uint32_t to = 1u << 16, flow, seq;
+    s->seen++;
+    switch (mode) {
+    case FORWARD: f->out = to; break;
+    case ORDER: /* frames of a flow have numbers that go up by one */
+        memcpy(&flow, f->p + 42, 4);
+        memcpy(&seq, f->p + 46, 4);
+        if (seq != s->last[flow]) c->host->fault(c, WL_F_USER, 0);
+        s->last[flow] = seq + 1;
+        f->out = to;
+        break;
+    case TEE: /* a copy to port 2, then, changed, every other one to port 2 as well */
+        packets.transmit(c, 2, 0, f->p, f->n);
+        f->p[0] ^= 0x80;
+        if (!(f->p[1] & 1)) f->out = 2u << 16;
+        break;
+    case SHRINK: f->p += 4; f->n -= 4; f->head += 4; f->out = to; break;
+    case GROW: f->p -= 20; f->n += 20; f->head -= 20; memset(f->p, 0x11, 20); f->out = to; break;
+    case CROSS: f->out = to | f->instance; break;
+    case FAULT: c->host->fault(c, WL_F_USER, 0); break;
+    case CLOCK: memcpy(f->p, &c->now, 8); memcpy(f->p + 8, &s->ticks, 8); f->out = to; break;
+    }
+}
+
+static void batch(void *self, wl_core *c, uint32_t handler, wl_frame *f, uint32_t n) {
+    (void)self; (void)handler;
+    for (uint32_t i = 0; i < n; i++) one(c, c->param[0].u, f + i);
+}
+
+static void batch_nothing(void *self, wl_core *c, uint32_t handler, wl_frame *f, uint32_t n) { (void)self; (void)c; (void)handler; (void)f; (void)n; }
+
+static uint32_t steer(void *self, uint32_t port, const uint8_t *p, uint32_t n) {
+    uint32_t flow = 0;
+    (void)self; (void)port;
+    if (n >= 46) memcpy(&flow, p + 42, 4);
+    return flow * 2654435761u;
+}
+
+static int run(void *self, wl_task *t) {
+    wl_core *c = t->core;
+    struct state *s = c->state;
+    const wl_param *arg = (const void *)t->req.base;
+    char text[200], key[32], value[32], cursor[32];
+    (void)self;
+    switch (t->handler) {
+    case ON_TICK: if (!s->ticks++) s->first_tick = c->now; return WL_T_DONE;
+    case ON_FAULT: s->faults++; return WL_T_DONE;
+    case INSERT:
+        if (s->n == 64) { t->fault = WL_F_FULL; t->place = 0; return WL_T_FAULT; }
+        s->keys[s->n] = arg[0].u;
+        s->values[s->n++] = arg[1].u;
+        c->host->reply(t, (wl_bytes){0}, WL_TAIL_NONE, 0);
+        return WL_T_DONE;
+    case NEXT: {
+        uint64_t i = arg[0].u;
+        int n = 1;
+        text[0] = '-';
+        if (i < s->n) {
+            snprintf(key, sizeof key, "%llu", (unsigned long long)s->keys[i]);
+            snprintf(value, sizeof value, "%llu", (unsigned long long)s->values[i]);
+            snprintf(cursor, sizeof cursor, "%llu", (unsigned long long)i + 1);
+            n = snprintf(text, sizeof text, "+%zu:%s%zu:%s1:x%zu:%s", strlen(cursor), cursor, strlen(key), key, strlen(value), value);
+        }
+        c->host->reply(t, (wl_bytes){(const uint8_t *)text, (uint32_t)n, 0}, WL_TAIL_NONE, 0);
+        return WL_T_DONE;
+    }
+    }
+    return WL_T_FAULT;
+}
+
+static const wl_program program = { .abi = WL_ABI, .handlers = 5, .state_size = sizeof(struct state), .run = run };
+const wl_program *wireloom_program(void) { return &program; }
+
+static wl_packets packets = { batch, 0, 0 };
+#ifdef NOTHING
+wl_packets *wireloom_packets(void) { packets.batch = batch_nothing; return &packets; }
+#else
+wl_packets *wireloom_packets(void) { (void)batch_nothing;
+#ifdef STEER
+    packets.steer = steer;
+#else
+    (void)steer;
+#endif
+    return &packets; }
+#endif
