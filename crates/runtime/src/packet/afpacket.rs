@@ -99,6 +99,15 @@ impl AfPacket {
     }
 }
 
+/// Has the interface take in all frames, for as long as the descriptor is open.
+pub fn promiscuous(index: u32) -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call; the descriptor is new.
+    let fd = unsafe { OwnedFd::from_raw_fd(common::check(libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0))?) };
+    let all = libc::packet_mreq { mr_ifindex: index as i32, mr_type: libc::PACKET_MR_PROMISC as u16, mr_alen: 0, mr_address: [0; 8] };
+    set(&fd, libc::PACKET_ADD_MEMBERSHIP, &all)?;
+    Ok(fd)
+}
+
 fn ring(fd: &OwnedFd, index: u32) -> io::Result<Ring> {
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as i32))?;
     set(fd, PACKET_IGNORE_OUTGOING, &1i32)?;

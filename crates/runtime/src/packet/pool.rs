@@ -8,7 +8,8 @@
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
 use std::io;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
 
 /// Names a buffer of the region.
 pub type Buf = u32;
@@ -38,6 +39,8 @@ pub struct Region {
     cores: usize,
     /// Small buffers of a core.
     small: usize,
+    /// The AF_XDP socket with which it was registered as UMEM.
+    umem_socket: Mutex<Option<Arc<OwnedFd>>>,
 }
 
 // SAFETY: plain memory; who holds a buffer's number is the only one to use it.
@@ -54,12 +57,16 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Arc::new(Region { base: base.cast(), bytes, cores, small }))
+        Ok(Arc::new(Region { base: base.cast(), bytes, cores, small, umem_socket: Mutex::new(None) }))
     }
 
     /// The small buffers of all cores: the UMEM of AF_XDP sockets.
     pub fn umem(&self) -> (*mut u8, usize) {
         (self.base, self.cores * self.small * CHUNK)
+    }
+
+    pub fn umem_socket(&self) -> &Mutex<Option<Arc<OwnedFd>>> {
+        &self.umem_socket
     }
 
     /// Buffers of one core, of both sizes.

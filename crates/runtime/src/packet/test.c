@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORWARD, DROP, ORDER, TEE, SHRINK, GROW, CROSS, FAULT, CLOCK };
+enum { FORWARD, DROP, ORDER, TEE, SHRINK, GROW, CROSS, FAULT, CLOCK, BRIDGE, ECHO, REPLY };
 enum { ON_FRAME, ON_TICK, NEXT, INSERT, ON_FAULT };
 struct state { uint64_t seen, ticks, faults, first_tick, keys[64], values[64], n; uint32_t last[4096]; };
 
@@ -31,6 +31,23 @@ static void one(wl_core *c, uint64_t mode, wl_frame *f) {
     case GROW: f->p -= 20; f->n += 20; f->head -= 20; memset(f->p, 0x11, 20); f->out = to; break;
     case CROSS: f->out = to | f->instance; break;
     case FAULT: c->host->fault(c, WL_F_USER, 0); break;
+    case BRIDGE: f->out = 1u - f->instance; break;
+    case ECHO: f->out = f->instance; break;
+    case REPLY: { /* to a ping, as IP without Ethernet */
+        uint8_t *p = f->p, a[4];
+        uint32_t sum;
+        if (f->n < 28 || p[0] != 0x45 || p[9] != 1 || p[20] != 8) break;
+        memcpy(a, p + 12, 4);
+        memcpy(p + 12, p + 16, 4);
+        memcpy(p + 16, a, 4);
+        p[20] = 0;
+        sum = (uint32_t)(p[22] << 8 | p[23]) + 0x0800;
+        sum += sum >> 16;
+        p[22] = (uint8_t)(sum >> 8);
+        p[23] = (uint8_t)sum;
+        f->out = f->instance;
+        break;
+    }
     case CLOCK: memcpy(f->p, &c->now, 8); memcpy(f->p + 8, &s->ticks, 8); f->out = to; break;
     }
 }
@@ -85,14 +102,18 @@ static const wl_program program = { .abi = WL_ABI, .handlers = 5, .state_size = 
 const wl_program *wireloom_program(void) { return &program; }
 
 static wl_packets packets = { batch, 0, 0 };
+
+/* Compiled with -DNOTHING: a batch function that does nothing; with -DSTEER: frames have a steering hash. */
+wl_packets *wireloom_packets(void) {
 #ifdef NOTHING
-wl_packets *wireloom_packets(void) { packets.batch = batch_nothing; return &packets; }
+    packets.batch = batch_nothing;
 #else
-wl_packets *wireloom_packets(void) { (void)batch_nothing;
+    (void)batch_nothing;
+#endif
 #ifdef STEER
     packets.steer = steer;
 #else
     (void)steer;
 #endif
-    return &packets; }
-#endif
+    return &packets;
+}

@@ -21,6 +21,9 @@ pub const GROW: u64 = 5;
 pub const CROSS: u64 = 6;
 pub const FAULT: u64 = 7;
 pub const CLOCK: u64 = 8;
+pub const BRIDGE: u64 = 9;
+pub const ECHO: u64 = 10;
+pub const REPLY: u64 = 11;
 
 pub fn dir() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();

@@ -1,1 +1,171 @@
+//! Real interfaces: veth pairs into namespaces of our own, a TUN device, UDP sockets. What needs more rights than we have is skipped, and
+//! said to be.
+use super::*;
+use std::net::UdpSocket;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
+/// A program that runs until it is dropped.
+struct Running {
+    stop: Stop,
+    thread: Option<JoinHandle<Result<Summary, Error>>>,
+}
+
+impl Running {
+    fn new(mode: u64, wire: &str, cores: usize) -> Running {
+        let (stop, (tx, rx)) = (Stop::default(), mpsc::channel());
+        let bind = pairs(&[("wire", wire.to_string()), ("out", "null".into()), ("mon", "null".into())]);
+        let specs = vec![AppSpec { program: program(&[]), desc: desc(mode), sets: Vec::new() }];
+        let options = ServeOptions {
+            cpus: (0..cores).collect(),
+            frames: Options { bind, ..Options::default() },
+            stop: stop.clone(),
+            ready: Some(Box::new(move |_| tx.send(()).unwrap())),
+            ..ServeOptions::default()
+        };
+        let thread = std::thread::spawn(move || crate::serve(specs, options));
+        if rx.recv_timeout(Duration::from_secs(10)).is_err() {
+            panic!("{wire}: {}", thread.join().unwrap().unwrap_err());
+        }
+        Running { stop, thread: Some(thread) }
+    }
+
+    fn end(mut self) -> Summary {
+        self.stop.drain();
+        self.thread.take().unwrap().join().unwrap().unwrap()
+    }
+}
+
+fn sh(line: &str) -> Result<String, String> {
+    let out = Command::new("sh").arg("-c").arg(line).output().map_err(|e| e.to_string())?;
+    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+    if out.status.success() { Ok(text(&out.stdout)) } else { Err(format!("{line}: {}{}", text(&out.stdout), text(&out.stderr))) }
+}
+
+/// Two namespaces, each with one end of a veth pair; the other ends are here.
+struct Net {
+    tag: String,
+}
+
+impl Net {
+    fn new(tag: &str) -> Option<Net> {
+        let net = Net { tag: format!("{tag}{}", std::process::id() % 100_000) };
+        let t = &net.tag;
+        for (end, ip) in [("a", 1), ("b", 2)] {
+            let made = sh(&format!(
+                "ip netns add wl{t}{end} && ip link add {t}{end}0 type veth peer name {t}{end}1 netns wl{t}{end} && \
+                 ip link set {t}{end}0 up && ip -n wl{t}{end} addr add 10.77.0.{ip}/24 dev {t}{end}1 && ip -n wl{t}{end} link set {t}{end}1 up"
+            ));
+            if let Err(e) = made {
+                eprintln!("SKIPPED: no namespaces here: {e}");
+                return None;
+            }
+        }
+        Some(net)
+    }
+
+    fn wire(&self, engine: &str) -> String {
+        format!("{engine}:{0}a0,{engine}:{0}b0", self.tag)
+    }
+
+    /// A command of net.py in one of the namespaces.
+    fn py(&self, end: &str, what: &str) -> String {
+        format!("ip netns exec wl{}{end} {}", self.tag, py(what))
+    }
+
+    /// Whether every ping is answered: small ones, and ones of several frames.
+    fn ping(&self) {
+        assert_eq!(sh(&self.py("a", "ping 10.77.0.2 50 56")).unwrap().trim(), "50");
+        assert_eq!(sh(&self.py("b", "ping 10.77.0.1 5 8000")).unwrap().trim(), "5");
+    }
+
+    /// The far ends send whole frames: no large segments and, for `all`, with their checksums.
+    fn plain(&self, what: &str) {
+        for end in ["a", "b"] {
+            sh(&self.py(end, &format!("plain {}{end}1 {what}", self.tag))).unwrap();
+        }
+    }
+
+    /// A megabyte by TCP.
+    fn transfer(&self) {
+        let said = sh(&format!("timeout 20 {} & timeout 20 {}; wait", self.py("b", "receive"), self.py("a", "send 10.77.0.2"))).unwrap();
+        assert_eq!(said.trim(), "1000000");
+    }
+}
+
+fn py(what: &str) -> String {
+    format!("python3 {}/src/packet/tests/net.py {what}", env!("CARGO_MANIFEST_DIR"))
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for end in ["a", "b"] {
+            let _ = sh(&format!("ip netns del wl{0}{end}; ip link del {0}{end}0 2>/dev/null", self.tag));
+        }
+    }
+}
+
+#[test]
+fn af_packet_forwards_between_veths() {
+    let Some(net) = Net::new("p") else { return };
+    for cores in [1, 2] {
+        let r = Running::new(BRIDGE, &net.wire("afpacket"), cores);
+        net.ping();
+        let s = r.end();
+        assert!(s.frames >= 60 && s.frames_dropped == 0, "{s:?}");
+    }
+    // Checksums that the sender leaves to hardware are completed on the way.
+    net.plain("segments");
+    let r = Running::new(BRIDGE, &net.wire("afpacket"), 1);
+    net.transfer();
+    r.end();
+}
+
+#[test]
+fn af_xdp_forwards_between_veths() {
+    let Some(net) = Net::new("x") else { return };
+    net.plain("all");
+    for (engine, cores) in [("afxdp", 1), ("nic", 2)] {
+        let r = Running::new(BRIDGE, &net.wire(engine), cores);
+        net.ping();
+        net.transfer();
+        let s = r.end();
+        assert!(s.frames >= 700 && s.frames_dropped == 0, "{s:?}");
+    }
+}
+
+#[test]
+fn a_tun_device_answers_a_ping() {
+    let name = format!("wlt{}", std::process::id() % 100_000);
+    if sh("id -u").unwrap().trim() != "0" || !Path::new("/dev/net/tun").exists() {
+        eprintln!("SKIPPED a_tun_device_answers_a_ping: no /dev/net/tun, or not root");
+        return;
+    }
+    let r = Running::new(REPLY, &format!("tun:{name}"), 1);
+    sh(&format!("ip addr add 10.78.0.1/24 dev {name}")).unwrap();
+    assert_eq!(sh(&py("ping 10.78.0.9 20 100")).unwrap().trim(), "20");
+    assert!(r.end().frames_sent >= 20);
+}
+
+#[test]
+fn datagrams_go_back_to_their_senders() {
+    let spare = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let r = Running::new(ECHO, &format!("udp:{spare}"), 1);
+    let clients: Vec<UdpSocket> = (0..5).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    for (i, c) in clients.iter().enumerate() {
+        c.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        for k in 0..20u8 {
+            c.send_to(&vec![k; 100 * i + usize::from(k)], spare).unwrap();
+        }
+    }
+    let mut buf = [0; 4096];
+    for (i, c) in clients.iter().enumerate() {
+        for k in 0..20u8 {
+            let n = c.recv(&mut buf).unwrap();
+            assert_eq!(buf[..n], vec![k; 100 * i + usize::from(k)], "client {i}");
+        }
+    }
+    let s = r.end();
+    assert_eq!((s.frames, s.frames_sent), (100, 100));
+}
