@@ -80,6 +80,36 @@ Light or dark follows the viewer.")]
     /// Feed a unit generated and mutated messages; compiled code and interpreter must agree and survive.
     #[command(after_help = "Example:\n  wireloom fuzz std.http.Request --seconds 60\n  wireloom fuzz my.loom:Request --seed 7      # what a failure says to repeat it")]
     Fuzz(Fuzz),
+    /// Measure what an app with frame ports costs per frame, on one core, with frames from memory.
+    #[command(after_help = "Example:\n  wireloom bench apps/flow_tracker.loom --bind wire=trace.pcap     # CPU nanoseconds per frame")]
+    Bench(Bench),
+}
+
+#[derive(Args)]
+pub struct Bench {
+    /// A source with an app; FILE:APP where it has several.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// A capture whose frames come in on a port, over and over.
+    #[arg(long, value_name = "PORT=FILE", required = true)]
+    pub bind: Vec<String>,
+    /// A parameter.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// A table's entries, from JSON or CSV.
+    #[arg(long, value_name = "TABLE=FILE")]
+    pub load: Vec<String>,
+    /// About how many frames a run has.
+    #[arg(long, default_value_t = 20_000_000)]
+    pub frames: u64,
+    /// Runs, of which the median is shown.
+    #[arg(long, default_value_t = 5)]
+    pub repeat: u32,
+    /// The CPU to run on.
+    #[arg(long, default_value_t = 0)]
+    pub core: usize,
+    #[command(flatten)]
+    pub compile: Compile,
 }
 
 #[derive(Args)]

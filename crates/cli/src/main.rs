@@ -5,6 +5,7 @@
 //! `wireloom build` carries its program behind its own bytes ([`payload`]) and runs it at once.
 
 mod args;
+mod bench;
 mod build;
 mod emit;
 mod engine;
@@ -64,5 +65,6 @@ fn command(cli: Cli) -> Outcome {
         Command::Graph(a) => emit::graph(a),
         Command::Explain(a) => explain::explain(a),
         Command::Fuzz(a) => fuzz::fuzz(a),
+        Command::Bench(a) => bench::bench(a),
     }
 }

@@ -1,9 +1,11 @@
 //! Frames in memory: preloaded ones are replayed without a system call, sent ones are counted or kept. For benches and tests.
 
+use super::pcap::Reader;
 use super::pool::{Pool, NONE};
 use super::port::{bytes, Batch, FramePort};
 use crate::abi::{wl_frame, WL_GONE};
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// Frames to replay.
@@ -22,6 +24,17 @@ pub struct Frames {
 impl Frames {
     pub fn new(rounds: u64) -> Frames {
         Frames { rounds, ..Frames::default() }
+    }
+
+    /// All frames of a capture, without their times.
+    pub fn load(file: &Path) -> Result<Frames, String> {
+        let mut reader = Reader::open(file)?;
+        let mut frames = Frames::new(1);
+        while let Some(n) = reader.peek() {
+            frames.push(reader.bytes(&n), 0);
+            reader.advance();
+        }
+        reader.failure().map_or(Ok(frames), Err)
     }
 
     pub fn push(&mut self, frame: &[u8], time: u64) {

@@ -389,13 +389,7 @@ fn preload(name: &str) -> Result<Frames, String> {
         Some((f, n)) => (f, n.parse().map_err(|_| format!("`{n}` is no number of rounds"))?),
         None => (name, 1),
     };
-    let mut reader = Reader::open(Path::new(file))?;
-    let mut frames = Frames::new(rounds);
-    while let Some(n) = reader.peek() {
-        frames.push(reader.bytes(&n), 0);
-        reader.advance();
-    }
-    reader.failure().map_or(Ok(frames), Err)
+    Ok(Frames { rounds, ..Frames::load(Path::new(file))? })
 }
 
 #[cfg(test)]
