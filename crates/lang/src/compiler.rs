@@ -218,6 +218,7 @@ impl<'a> Compiler<'a> {
                 self.record(&name.name, fields).map(Item::Record)
             }
             ItemKind::Unit(u) => self.unit_item(module, u, &item.doc).map(Item::Unit),
+            ItemKind::Packet(p) => self.packet_item(module, p, &item.doc).map(Item::Unit),
             ItemKind::Protocol(p) => self.protocol_item(module, p, &item).map(Item::Protocol),
             ItemKind::Fn(f) => self.fn_info(module, f, false).map(Item::Fn),
             ItemKind::Table(t) => self.table(module, t).map(Item::Table),
@@ -317,6 +318,7 @@ pub fn item_name(item: &ast::Item) -> Option<&str> {
         ItemKind::Const { name, .. } | ItemKind::Charset { name, .. } | ItemKind::Alias { name, .. }
         | ItemKind::Enum { name, .. } | ItemKind::Record { name, .. } => &name.name,
         ItemKind::Unit(u) => &u.name.name,
+        ItemKind::Packet(p) => &p.name.name,
         ItemKind::Protocol(p) => &p.name.name,
         ItemKind::Fn(f) => &f.name.name,
         ItemKind::Element(e) | ItemKind::App(e) => &e.name.name,

@@ -224,7 +224,9 @@ impl Compiler<'_> {
             "duration" => Some(Ty::Duration),
             "instant" => Some(Ty::Instant),
             "fault" => Some(Ty::Fault),
-            "ip" | "ip4" | "ip6" => Some(Ty::Ip),
+            "ip" => Some(Ty::Ip),
+            "ip4" => Some(Ty::Ip4),
+            "ip6" => Some(Ty::Ip6),
             "endpoint" => Some(Ty::Endpoint),
             "mac" => Some(Ty::Mac),
             "prefix" => Some(Ty::Prefix),
@@ -246,7 +248,6 @@ impl Compiler<'_> {
                 }
             }
             ("list", _) => Err(self.report(Diagnostic::error("E0503", span, "`list` needs its items' type and its largest length").hint("write `list<u32, 100>`"))),
-            ("packet" | "flow5", _) => Err(self.error("E0310", span, format!("`{name}` belongs to packet programs, which this version does not compile yet"))),
             _ => Ok(None),
         }
     }

@@ -40,6 +40,8 @@ pub struct Entry {
 pub struct Names {
     pub modules: Vec<Module>,
     pub items: Vec<Entry>,
+    /// `std.packet`, whose items packet programs use without `use`.
+    pub packet: Option<ModId>,
 }
 
 /// What a dotted name stands for.
@@ -47,6 +49,9 @@ pub enum Found {
     Item(ItemId),
     Module,
 }
+
+/// Words of which a packet program has at least one.
+const PACKET_WORDS: &[&str] = &["nic", "pcap", "tun", "tap", "memory", "udp", "packet", "flow5"];
 
 struct Loader<'a> {
     world: &'a dyn World,
@@ -58,9 +63,10 @@ struct Loader<'a> {
 
 /// Reads the main file and all that it uses; module 0 is the main file.
 pub fn load(world: &dyn World, main: &Path, map: &mut SourceMap, diags: &mut Vec<Diagnostic>) -> Names {
-    let names = Names { modules: Vec::new(), items: Vec::new() };
+    let names = Names { modules: Vec::new(), items: Vec::new(), packet: None };
     let mut loader = Loader { world, map, diags, names, by_path: HashMap::new() };
     loader.module(main, None);
+    loader.packets(main);
     loader.names
 }
 
@@ -86,6 +92,15 @@ impl Loader<'_> {
         Some(id)
     }
 
+    /// Packet programs see `std.packet`; other programs do not pay for it.
+    fn packets(&mut self, main: &Path) {
+        let speaks = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| PACKET_WORDS.contains(&w));
+        if !self.map.files().any(|(_, f)| speaks(&f.text)) { return; }
+        let from = main.parent().map(Path::to_path_buf).unwrap_or_default();
+        let Some((file, 2)) = self.world.resolve(&from, &["std", "packet"]) else { return };
+        self.names.packet = self.module(&file, None);
+    }
+
     fn item(&mut self, module: ModId, item: Item) {
         let id = self.names.items.len();
         let names: Vec<ast::Ident> = match &item.kind {
@@ -94,6 +109,7 @@ impl Loader<'_> {
             | ItemKind::Enum { name, .. } | ItemKind::Record { name, .. } => vec![name.clone()],
             ItemKind::Fault(names) => names.clone(),
             ItemKind::Unit(u) => vec![u.name.clone()],
+            ItemKind::Packet(p) => vec![p.name.clone()],
             ItemKind::Protocol(p) => vec![p.name.clone()],
             ItemKind::Fn(f) => vec![f.name.clone()],
             ItemKind::Element(e) | ItemKind::App(e) => vec![e.name.clone()],
@@ -151,10 +167,14 @@ impl Names {
             self.items[id].used |= self.items[id].module != module;
             return Some((Found::Item(id), 1));
         }
-        let at = self.modules[module].uses.iter().position(|u| match &u.item {
+        let Some(at) = self.modules[module].uses.iter().position(|u| match &u.item {
             Some(item) => item == first,
             None => u.parts.last().is_some_and(|l| l == first) || (parts.len() >= u.parts.len() && u.parts.iter().zip(parts).all(|(a, b)| a == b)),
-        })?;
+        }) else {
+            let id = self.modules.get(self.packet?)?.names.get(first)?.0;
+            self.items[id].used = true;
+            return Some((Found::Item(id), 1));
+        };
         let u = &mut self.modules[module].uses[at];
         u.used = true;
         let (target, item) = (u.module, u.item.clone());

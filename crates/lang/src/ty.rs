@@ -17,7 +17,11 @@ pub enum Ty {
     Duration,
     Instant,
     Fault,
+    /// Either family; IPv4 as its IPv6 mapped form.
     Ip,
+    /// 32 and 128 bits, as numbers.
+    Ip4,
+    Ip6,
     Endpoint,
     Mac,
     Prefix,
@@ -75,6 +79,8 @@ impl Ty {
             Ty::Int { bits, .. } => Some(*bits),
             Ty::Duration | Ty::Instant => Some(64),
             Ty::Mac => Some(48),
+            Ty::Ip4 => Some(32),
+            Ty::Ip6 => Some(128),
             Ty::Fault => Some(16),
             _ => None,
         }
@@ -113,6 +119,8 @@ pub fn show(ty: &Ty, m: &ir::Module) -> String {
         Ty::Instant => "instant".into(),
         Ty::Fault => "fault".into(),
         Ty::Ip => "ip".into(),
+        Ty::Ip4 => "ip4".into(),
+        Ty::Ip6 => "ip6".into(),
         Ty::Endpoint => "endpoint".into(),
         Ty::Mac => "mac".into(),
         Ty::Prefix => "prefix".into(),
@@ -145,6 +153,8 @@ pub fn lower(ty: &Ty, m: &mut ir::Module) -> TyId {
         Ty::Fault => ir::Ty::UInt(16),
         Ty::Mac => ir::Ty::UInt(48),
         Ty::Ip => ir::Ty::Ip,
+        Ty::Ip4 => ir::Ty::UInt(32),
+        Ty::Ip6 => ir::Ty::UInt(128),
         Ty::Endpoint => ir::Ty::Endpoint,
         Ty::Prefix => { let t = m.intern(ir::Ty::UInt(128)); ir::Ty::Tuple(vec![t, t]) }
         Ty::Bytes(n) => ir::Ty::Bytes(*n),

@@ -6,7 +6,7 @@ use wireloom_syntax::{codes, diagnostic, MemoryWorld, World};
 fn world(text: &str) -> MemoryWorld {
     let std = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std");
     let mut world = MemoryWorld::new().with("/app/main.loom", text);
-    for name in ["kv", "http", "memcached"] {
+    for name in ["kv", "http", "memcached", "packet"] {
         let text = std::fs::read(std.join(format!("{name}.loom"))).expect("std is there");
         world.add(PathBuf::from(format!("/std/{name}.loom")), text);
     }

@@ -59,6 +59,7 @@ pub enum ItemKind {
     /// `record Entry { flags: u32, value: bytes<1MiB> }`
     Record { name: Ident, fields: Vec<Param> },
     Unit(Unit),
+    Packet(Packet),
     Protocol(Protocol),
     Fn(Fn),
     Element(Element),
@@ -154,7 +155,19 @@ pub enum FieldKind {
         computed: Option<Expr>,
         /// `else name`: the fault when the field is too long
         or: Option<Ident>,
+        /// `checksum header`, `covers own`: what the field says of the header around it
+        mark: Option<Mark>,
     },
+    /// `addresses src, dst`: the fields with a network header's addresses
+    Addresses(Ident, Ident),
+}
+
+#[derive(Clone, Debug)]
+pub enum Mark {
+    /// `checksum header`, `checksum message`, `checksum transport 6`, `checksum transport 17 optional`
+    Checksum { over: Ident, protocol: Option<Expr>, optional: bool },
+    /// `covers own`: from the header's first byte; `covers rest`: from the byte behind it; both to the end of the payload
+    Covers { own: bool },
 }
 
 /// How a field lies in the bytes.
@@ -262,6 +275,33 @@ pub enum CaseBody {
     Fields(Vec<Field>),
     /// `fault name`
     Fault(Ident),
+}
+
+// ---- packets ----
+
+/// `packet Name { eth: Ethernet  ip4: Ipv4 after eth where .type == 0x800  let flow = … }`: what a frame may hold.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    pub name: Ident,
+    pub headers: Vec<PacketHeader>,
+    /// Members computed from the headers.
+    pub lets: Vec<(Ident, Option<Type>, Expr)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct PacketHeader {
+    pub doc: String,
+    pub name: Ident,
+    pub unit: Type,
+    /// None: at the frame's beginning.
+    pub after: Vec<PacketAfter>,
+}
+
+/// `after eth where .type == 0x0800`; `.x` is a field of the header before
+#[derive(Clone, Debug)]
+pub struct PacketAfter {
+    pub header: Ident,
+    pub cond: Option<Expr>,
 }
 
 // ---- protocols ----
@@ -464,6 +504,10 @@ pub enum StmtKind {
     RemoveWhere { list: Expr, cond: Expr },
     /// `append req.headers { name: b"via", value: v }`
     Append { list: Expr, fields: Vec<(Ident, Expr)> },
+    /// `insert Vlan { … } before p.ip4`, `insert [A { … }, B { … }] behind p.eth`
+    Insert { parts: Expr, before: bool, at: Expr },
+    /// `drop p`
+    Drop(Expr),
     /// `update flows[k] { .packets += 1 }`
     Update { entry: Expr, body: Block },
     /// `close client`

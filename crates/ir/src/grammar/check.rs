@@ -8,6 +8,8 @@ use crate::*;
 pub(super) fn units(m: &Module, facts: &Facts, out: &mut Vec<Finding>) {
     for u in 0..m.units.len() {
         let id = UnitId(u as u32);
+        // A frame is found by its layers' conditions, not by what its switches begin with.
+        if m.units[u].frame.is_some() { continue }
         parameters(&m.units[u], out);
         for f in 0..m.units[u].fields.len() { field(m, facts, id, FieldId(f as u32), out) }
         runs(m, facts, id, &m.units[u].body, out);

@@ -80,6 +80,7 @@ fn set(marks: &mut [Vec<bool>], u: UnitId, f: FieldId) {
 fn grammar(m: &Module, marks: &mut Marks) {
     for u in 0..m.units.len() {
         let id = UnitId(u as u32);
+        frame(m, id, marks);
         for (f, field) in m.units[u].fields.iter().enumerate() {
             if matches!(field.kind, FieldKind::Let { .. }) && !marks.value[u][f] { continue }
             walk::field_exprs(field, &mut |e, role| {
@@ -91,6 +92,16 @@ fn grammar(m: &Module, marks: &mut Marks) {
                 walk::expr(e, &mut |e| marks.expr(m, e, Scope { this: Some(id), item, locals: &[] }));
             });
         }
+    }
+}
+
+/// What finds the headers of a frame, and what edits in place keep right.
+fn frame(m: &Module, id: UnitId, marks: &mut Marks) {
+    for l in m.unit(id).frame.iter().flat_map(|f| &f.layers) {
+        for c in l.after.iter().filter_map(|a| a.cond.as_ref()) { walk::expr(c, &mut |e| marks.expr(m, e, Scope::this(id))) }
+        let h = &m.unit(l.unit).header;
+        let named = [h.checksum.map(|c| c.field), h.addresses.map(|a| a.0), h.addresses.map(|a| a.1), h.covers.map(|c| c.field)];
+        for f in named.into_iter().flatten() { marks.value(l.unit, f) }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Instance {
 #[derive(Clone)]
 pub struct Outlet {
     pub outs: Vec<(String, Vec<Node>)>,
+    /// Arrays among them, and how many ways out each has.
+    pub counts: Vec<(String, u64)>,
     pub app: AppScope,
     pub module: ModId,
 }
@@ -134,7 +136,7 @@ impl Lower<'_, '_> {
 
     fn flow_port(&mut self, e: &Expr, v: Val, span: Span) -> R<()> {
         let (port, index) = self.target(e)?;
-        if self.one_way() {
+        if self.one_way() || self.frames {
             return self.sink(v, &Sink::Send { port, index, span }, span).map(|_| ());
         }
         self.sink(v, &Sink::Call { port, index, within: None, span }, span)?;
@@ -143,7 +145,7 @@ impl Lower<'_, '_> {
 
     fn flow_word(&mut self, word: &Ident, args: &[Expr], rest: &[Node], v: Val, span: Span) -> R<()> {
         let dropped = |s: &mut Self| -> R<Val> {
-            if !s.one_way() { s.mark_replied(span)?; s.push(span, StmtKind::Reply { msg: ir::Outgoing::Nothing, close: false }); }
+            if !s.one_way() && !s.frames { s.mark_replied(span)?; s.push(span, StmtKind::Reply { msg: ir::Outgoing::Nothing, close: false }); }
             Ok(Val::unit())
         };
         match (word.name.as_str(), args) {
@@ -199,7 +201,8 @@ impl Lower<'_, '_> {
         };
         let leads = outs.iter().map(|o| (o.name.clone(), leads(o))).collect();
         let want = self.cx.ty(i.module, &ty)?;
-        if want != v.ty { let found = v.ty.clone(); return Err(self.mismatch(&want, &found, span)); }
+        let frame = matches!(&v.ty, Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some()) && self.cx.any_packet(i.module, &ty);
+        if want != v.ty && !frame { let found = v.ty.clone(); return Err(self.mismatch(&want, &found, span)); }
         let handler = i.element.members.iter().find_map(|m| match &m.kind {
             MemberKind::Handler(h) => match &h.on { On::Message { port, param, .. } if port.name == input => Some((h, param)), _ => None },
             _ => None,
@@ -208,7 +211,7 @@ impl Lower<'_, '_> {
         let outer = std::mem::replace(&mut self.cx.app, i.scope.clone());
         let module = std::mem::replace(&mut self.module, i.module);
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        self.outlets.push(Outlet { outs: leads, app: outer, module });
+        self.outlets.push(Outlet { outs: leads, counts: vec![], app: outer, module });
         self.bind_all(&[(param.clone(), v)]);
         let made = match &h.guard {
             None => self.block(&h.body, Some(&Ty::Unit)),
@@ -252,6 +255,12 @@ impl Lower<'_, '_> {
         self.cx.app = inner;
         self.outlets.push(o);
         Some(made)
+    }
+
+    /// How many ways out an array of an element has.
+    pub fn outlet_count(&self, to: &Expr) -> Option<u64> {
+        let ExprKind::Name(n) = &*to.kind else { return None };
+        self.outlets.last()?.counts.iter().find(|(o, _)| *o == n.name).map(|(_, n)| *n)
     }
 
     /// `p -> cnt` in a handler of the app.

@@ -80,6 +80,7 @@ impl Compiler<'_> {
     #[allow(clippy::too_many_arguments)]
     fn message_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, port: &Ident, param: &Ident, named: Option<&Path>, span: Span) -> R<()> {
         let p = self.port_named(module, port)?;
+        if let ir::desc::PortKind::Frames { .. } = self.m.ports[p.index()].kind { return self.frame_handler(module, app, h, port, param, p, span); }
         if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Listen(_)) {
             return Err(self.report(Diagnostic::error("E0603", port.span, format!("`{}` connects: its messages are answers to calls", port.name))
                 .hint(format!("handlers are for listening ports; `on {}.closed(i)` sees lost connections", port.name))));

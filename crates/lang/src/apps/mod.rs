@@ -1,6 +1,7 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
 pub mod elements;
+pub mod frames;
 pub mod handlers;
 pub mod ports;
 pub mod signals;
@@ -42,6 +43,8 @@ pub struct AppScope {
     instances: BTreeMap<ir::PortId, u64>,
     /// `[8]` of a port.
     pub counts: BTreeMap<ir::PortId, u32>,
+    /// The packet types of frame ports.
+    pub frames: BTreeMap<ir::PortId, ir::UnitId>,
     /// Ports that wiring takes messages from.
     pub wired: BTreeSet<ir::PortId>,
     /// What follows an element's instance, wired apart from what leads to it.

@@ -73,6 +73,7 @@ impl Compiler<'_> {
     }
 
     pub fn port(&mut self, module: ModId, p: &ast::Port) -> R<AppName> {
+        if p.direction.name == "device" { return self.frame_port(module, p); }
         if p.transport.name != "tcp" || !matches!(p.direction.name.as_str(), "listen" | "connect") {
             let what = if p.direction.name == p.transport.name { p.direction.name.clone() } else { format!("{} {}", p.direction.name, p.transport.name) };
             let d = Diagnostic::error("E0616", p.direction.span, format!("ports of kind `{what}` are not compiled yet")).hint("`listen tcp(…)` and `connect tcp(…)` are");

@@ -24,6 +24,7 @@ impl Compiler<'_> {
             [from, rest @ ..] if !rest.is_empty() => {
                 let from = self.node_port(module, from)?;
                 self.app.wired.insert(from);
+                if self.app.frames.contains_key(&from) { return self.pass_frames(module, app, from, rest, span); }
                 self.pass_on(module, app, from, rest, span)
             }
             _ => Err(self.report(Diagnostic::error("E0609", span, "this wiring is not compiled yet").hint("write a handler: `on port(req) { … }`"))),

@@ -61,6 +61,44 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// An address as one of another type: of either family, or (a constant) of the family at hand.
+    pub fn address_as(&mut self, e: X, from: &Ty, to: &Ty, span: Span) -> R<X> {
+        let wide = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
+        match (from, to) {
+            (Ty::Ip4, _) => {
+                let mapped = x::bin(wide, B::BitOr, self.recast(wide, e), x::int(wide, 0xffff << 32));
+                Ok(X::new(self.cx.lower_ty(&Ty::Ip), K::Cast(crate::fold::fold(&self.cx.m, &mapped))))
+            }
+            (Ty::Ip6, _) => Ok(X::new(self.cx.lower_ty(&Ty::Ip), K::Cast(e))),
+            _ => {
+                let t = self.cx.lower_ty(to);
+                match constant(&e) {
+                    Some(n) if *to == Ty::Ip6 => Ok(x::int(t, n)),
+                    Some(n) if n >> 32 == 0xffff => Ok(x::int(t, n & 0xffff_ffff)),
+                    Some(_) => Err(self.err("E0304", span, "this is no IPv4 address")),
+                    None => Err(self.cx.report(Diagnostic::error("E0301", span, "an `ip` may be of either family").label("wanted: one family").hint("use the header's own address (`p.ip4.src`), or let the other side be an `ip`"))),
+                }
+            }
+        }
+    }
+
+    /// Two addresses of which one is a constant compare as the other one's family.
+    pub fn same_family(&mut self, a: Val, b: Val) -> (Val, Val) {
+        let narrow = |s: &mut Self, family: &Val, v: Val| -> Val {
+            let (Ty::Ip4 | Ty::Ip6, Ty::Ip, Vk::Pure(e)) = (&family.ty, &v.ty, &v.kind) else { return v };
+            match constant(e) {
+                Some(n) if family.ty == Ty::Ip6 || n >> 32 == 0xffff => {
+                    let t = s.cx.lower_ty(&family.ty);
+                    Val::pure(family.ty.clone(), x::int(t, if family.ty == Ty::Ip6 { n } else { n & 0xffff_ffff }))
+                }
+                _ => v,
+            }
+        };
+        let a = narrow(self, &b, a);
+        let b = narrow(self, &a, b);
+        (a, b)
+    }
+
     /// Whether an address is one of IPv4.
     pub fn is_v4(&mut self, ip: X) -> X {
         let mapped = self.prefix_const(0xffff << 32, u128::MAX << 32);
@@ -73,6 +111,11 @@ impl Lower<'_, '_> {
         let (net, mask) = (self.get(p, 0, &wide), self.get(p, 1, &wide));
         x::bin(T_BOOL, B::Eq, x::bin(t, B::BitAnd, X::new(t, K::Cast(ip)), mask), net)
     }
+}
+
+/// The number of a constant address.
+fn constant(e: &X) -> Option<u128> {
+    match &*e.kind { K::Cast(n) => x::as_int(n), _ => None }
 }
 
 fn number(ip: IpAddr) -> u128 {

@@ -19,6 +19,7 @@ impl Lower<'_, '_> {
     /// Gives the value assigned.
     pub fn assign(&mut self, place: &Expr, op: Option<BinOp>, value: &Expr, span: Span) -> R<Val> {
         if self.pure_only() { return Err(self.involved(span)); }
+        if self.in_frame(place) { return self.frame_assign(place, op, value, span); }
         let (root, path) = self.place(place)?;
         match root {
             Root::Table(t, key) if path.is_empty() => self.assign_table(t, &key, op, value, span),
@@ -222,6 +223,7 @@ impl Lower<'_, '_> {
     }
 
     pub fn remove(&mut self, e: &Expr, span: Span) -> R<()> {
+        if self.in_frame(e) { return self.remove_header(e, span); }
         let ExprKind::Index(t, key) = &*e.kind else { return Err(self.err("E0701", e.span, "`remove` takes an entry of a table: `remove table[key]`")) };
         let Some(table) = self.table_name(t) else { return Err(self.err("E0701", t.span, "this is no table")) };
         self.impure = true;

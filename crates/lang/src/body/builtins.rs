@@ -14,7 +14,7 @@ const NAMES: &[(&str, usize)] = &[
     ("len", 1), ("hash", 1), ("min", 2), ("max", 2), ("random", 1), ("raw", 1), ("lower", 1), ("upper", 1), ("starts_with", 2),
     ("ends_with", 2), ("find", 2), ("slice", 3), ("crc32", 1), ("fnv1a32", 1), ("fnv1a64", 1), ("md5", 1), ("ketama", 2), ("maglev", 2),
     ("up", 2), ("load", 2), ("any_token", 3), ("has_token", 2), ("all_in", 2), ("text", 1), ("some", 1), ("concat", usize::MAX),
-    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0),
+    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1),
 ];
 
 impl Lower<'_, '_> {
@@ -40,6 +40,7 @@ impl Lower<'_, '_> {
                 self.guard(x::cmp(BinOp::Gt, n.clone(), x::u64(0)), FaultKind::DIVISION, span);
                 Ok(Val::pure(U64, X::new(T_U64, K::Random(n))))
             }
+            "payload" | "checksum_ok" | "update_checksum" => self.header_fn(&name.name, a[0], span),
             "raw" => self.raw(a[0]),
             "text" => self.text(a[0]),
             "slice" => self.slice(a[0], a[1], a[2]),
@@ -183,6 +184,7 @@ impl Lower<'_, '_> {
             (Ty::Bytes(_), kind @ Vk::Pure(_)) => Ok(Val { ty: v.ty, kind, caseless: false }),
             (Ty::Lit | Ty::Int { signed: false, .. }, Vk::Pure(n)) => { let n = self.recast(T_U64, n); self.text_u64(n) }
             (Ty::Enum(_), Vk::Pure(n)) => { let n = self.recast(T_U64, n); self.text_u64(n) }
+            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e)) => { let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?; self.text_val(Val::pure(Ty::Ip, ip), span) }
             (Ty::Ip, Vk::Pure(ip)) => { let ty = Ty::Bytes(46); let t = self.cx.lower_ty(&ty); Ok(Val::pure(ty, x::builtin(t, B::TextIp, vec![ip]))) }
             (Ty::Endpoint, Vk::Pure(ep)) => {
                 let ip_ty = self.cx.lower_ty(&Ty::Ip);
@@ -234,7 +236,7 @@ impl Lower<'_, '_> {
     }
 
     pub fn port_arg(&mut self, e: &Expr) -> R<ir::PortId> {
-        let port = match &*e.kind { ExprKind::Name(n) if self.in_app => self.cx.app.port(&n.name), _ => None };
+        let port = match &*e.kind { ExprKind::Name(n) if self.in_app => self.cx.app.port(&n.name).or_else(|| if n.name == "kernel" && !self.cx.app.has("kernel") && self.lookup("kernel").is_none() { self.cx.kernel_port() } else { None }), _ => None };
         match port {
             Some(p) => Ok(p),
             None => match self.expr(e, None)?.ty {
@@ -299,6 +301,8 @@ impl Lower<'_, '_> {
         match (&v.ty, v.kind, ty) {
             (Ty::Error | Ty::Never, ..) => Err(Reported),
             (Ty::Bytes(_), Vk::Pure(b), Ty::Int { bits, signed: false }) if *bits <= 64 => self.parse_number(b, ty, *bits, span),
+            (Ty::Ip, Vk::Pure(e), Ty::Int { bits: 128, signed: false }) => Ok(Val::pure(ty.clone(), X::new(t, K::Cast(e)))),
+            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e), Ty::Int { signed: false, .. }) => Ok(Val::pure(ty.clone(), self.recast(t, e))),
             (Ty::Enum(_), Vk::Pure(e), Ty::Int { .. }) | (Ty::Int { .. } | Ty::Lit | Ty::Duration | Ty::Instant | Ty::Fault | Ty::Mac, Vk::Pure(e), Ty::Int { .. }) => {
                 Ok(Val::pure(ty.clone(), self.recast(t, e)))
             }
@@ -333,7 +337,8 @@ impl Lower<'_, '_> {
     fn parse(&mut self, e: &Expr, span: Span) -> R<Val> {
         let ExprKind::Call(f, args) = &*e.kind else { return Err(self.err("E0308", span, "write `parse Unit(bytes)`")) };
         let [a] = args.as_slice() else { return Err(self.err("E0308", span, "write `parse Unit(bytes)`")) };
-        if self.kind != Kind::Test { return Err(self.err("E0309", span, "`parse` is for tests")); }
+        if self.kind != Kind::Test && !self.frames { return Err(self.err("E0309", span, "`parse` is for tests and packets")); }
+        self.impure = true;
         let id = self.cx.expr_item(self.module, f);
         let Some(crate::compiler::Item::Unit(u)) = id.map(|id| self.cx.item(id, f.span)).transpose()? else {
             return Err(self.err("E0201", f.span, "this is no unit"));

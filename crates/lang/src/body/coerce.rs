@@ -50,6 +50,10 @@ impl Lower<'_, '_> {
             }
             (Ty::Option(_), _) => { let v = self.defined(v, span)?; self.coerce(v, want, span) }
             (Ty::Lit, _) => self.literal(v, want, t, span),
+            (Ty::Ip4 | Ty::Ip6, Ty::Ip) | (Ty::Ip, Ty::Ip4 | Ty::Ip6) => match v.kind {
+                Vk::Pure(e) => self.address_as(e, &v.ty, want, span),
+                _ => Err(Reported),
+            },
             (Ty::Int { bits: a, signed: s }, Ty::Int { bits: b, signed: r }) if (s == r && a <= b) || (!s && *r && a < b) => match v.kind {
                 Vk::Pure(e) => Ok(self.recast(t, e)),
                 _ => Err(Reported),
@@ -170,10 +174,8 @@ impl Lower<'_, '_> {
 
     /// A part of a record or tuple.
     pub fn get(&mut self, e: &Expr, i: u32, ty: &Ty) -> Expr {
-        if let ExprKind::Make(es) = &*e.kind {
-            if let Some(e) = es.get(i as usize) { return e.clone(); }
-        }
         let t = self.cx.lower_ty(ty);
+        if let Some(e) = super::packets::part(e, i, t) { return e; }
         Expr::new(t, ExprKind::Get(e.clone(), i))
     }
 
@@ -263,9 +265,10 @@ impl Lower<'_, '_> {
         if self.proven(&cond) { return Ok(self.inner(v)); }
         if x::as_bool(&cond) == Some(false) { return Err(self.cx.error("E0305", span, "`none` has no value")); }
         // A field that is there in some cases only must be asked for; data may also be required.
-        if matches!(v.kind, Vk::Maybe(..)) || matches!(self.kind, Kind::Clause | Kind::Const) {
-            return Err(self.cx.report(Diagnostic::error("E0305", span, "this may be absent here").label("an option")
-                .hint("ask first: `if x { … }`, `if let y = x { … }`, `match`, or give an alternative: `x else …`")));
+        let computed = self.is_computed(&v);
+        if matches!(v.kind, Vk::Maybe(..)) && !computed || matches!(self.kind, Kind::Clause | Kind::Const) {
+            let hint = self.header_hint(&cond).unwrap_or("ask first: `if x { … }`, `if let y = x { … }`, `match`, or give an alternative: `x else …`".into());
+            return Err(self.cx.report(Diagnostic::error("E0305", span, "this may be absent here").label("an option").hint(hint)));
         }
         let v = self.once(v, span);
         if let Some(cond) = self.is_there(&v) { self.guard(cond, FaultKind::NONE_VALUE, span); }
@@ -278,6 +281,8 @@ impl Lower<'_, '_> {
         match (&v.ty, v.kind) {
             (Ty::Bool, Vk::Pure(e)) => Ok(e),
             (Ty::Never, _) => Ok(x::boolean(false)),
+            // A header that is known to be there.
+            (Ty::Msg(_), Vk::Path(p)) if p.steps.len() == 1 && self.is_header(&p) => Ok(x::boolean(true)),
             (Ty::Error, _) => Err(Reported),
             (t, _) => {
                 let s = self.show(t);
@@ -291,6 +296,7 @@ impl Lower<'_, '_> {
         Some(match (a, b) {
             (a, b) if a == b => a.clone(),
             (Ty::Error, _) | (_, Ty::Error) => Ty::Error,
+            (Ty::Ip4 | Ty::Ip6 | Ty::Ip, Ty::Ip4 | Ty::Ip6 | Ty::Ip) => Ty::Ip,
             (Ty::Never, t) | (t, Ty::Never) => t.clone(),
             (Ty::Lit, t) | (t, Ty::Lit) if matches!(t, Ty::Int { .. }) => t.clone(),
             (Ty::Int { bits: x, signed: s }, Ty::Int { bits: y, signed: r }) if s == r => Ty::Int { bits: *x.max(y), signed: *s },

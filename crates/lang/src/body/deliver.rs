@@ -144,6 +144,7 @@ impl Lower<'_, '_> {
                 let msg = self.forwarded(&msg, proto, false, span)?;
                 self.push(*at, StmtKind::Call { port: *port, index: index.clone(), msg, within: within.clone(), response_args: args });
             }
+            Sink::Send { port, index, span: at } if self.takes_frames(*port) => self.send_frame(&v, *port, index, *at)?,
             Sink::Send { port, index, span: at } => {
                 let msg = self.message_of(&v, span)?;
                 let proto = self.connect_protocol(*port, span)?;
@@ -183,7 +184,7 @@ impl Lower<'_, '_> {
             return Ok((port, i));
         }
         let port = self.port_arg(e)?;
-        if !self.cx.app.is_single(port) && matches!(self.cx.m.ports[port.index()].kind, ir::desc::PortKind::Connect(_)) {
+        if !self.cx.app.is_single(port) && !matches!(self.cx.m.ports[port.index()].kind, ir::desc::PortKind::Listen(_)) {
             return Err(self.cx.report(Diagnostic::error("E0603", e.span, "this port has several instances").label("which one?").hint("write `port[i]`")));
         }
         Ok((port, x::u32(0)))
@@ -193,7 +194,17 @@ impl Lower<'_, '_> {
         if self.pure_only() { return Err(self.involved(span)); }
         if let Some(made) = self.outlet(value, to, span) { return made; }
         if let Some(made) = self.instance_send(value, to, span) { return made; }
+        if let ExprKind::Call(f, args) = &*to.kind {
+            match (&*f.kind, args.as_slice()) {
+                (ExprKind::Name(n), [a]) if n.name == "broadcast" => return self.broadcast(value, &a.value, span),
+                (ExprKind::Name(n), [a, by]) if n.name == "steer" => return self.steer(value, &a.value, &by.value, span),
+                (ExprKind::Name(n), _) if n.name == "steer" => return Err(self.cx.report(Diagnostic::error("E0308", to.span, "`steer` needs a key").hint("write `p -> steer ports by p.pair`"))),
+                _ => {}
+            }
+        }
+        if matches!(&*to.kind, ExprKind::Name(n) if n.name == "drop" && !self.cx.app.has("drop")) { return self.drop_frame(value); }
         let (port, index) = self.target(to)?;
+        if let (true, ExprKind::List(_)) = (self.takes_frames(port), &*value.kind) { return self.send_parts(value, port, &index, span); }
         self.deliver(value, &Sink::Send { port, index, span }).map(|_| ())
     }
 

@@ -77,6 +77,7 @@ impl Lower<'_, '_> {
     /// A name, wherever it may come from.
     pub fn name(&mut self, n: &Ident, want: Option<&Ty>) -> R<Val> {
         if let Some((i, j)) = self.lookup(&n.name) { return self.bound(i, j, n); }
+        if let Some(v) = self.packet_name(n) { return v; }
         if let Some(v) = self.unit_name(n) { return v; }
         if self.in_app {
             if let Some(v) = self.app_name(n) { return v; }
@@ -215,7 +216,8 @@ impl Lower<'_, '_> {
     }
 
     fn unit_member(&self, name: &str) -> bool {
-        matches!(self.kind, Kind::Grammar(u) if self.cx.units[u.index()].member(name).is_some())
+        let packet = |u: ir::UnitId| self.cx.units[u.index()].member(name).is_some() || self.cx.units[u.index()].packet.as_ref().is_some_and(|p| p.lets.iter().any(|(n, ..)| n.name == name));
+        matches!(self.kind, Kind::Grammar(u) if self.cx.units[u.index()].member(name).is_some()) || self.packet.as_ref().is_some_and(|(_, u)| packet(*u))
     }
 
     pub fn unknown_variant(&mut self, e: ir::EnumId, n: &Ident) -> Reported {
@@ -230,6 +232,7 @@ impl Lower<'_, '_> {
         match (&v.ty, &v.kind) {
             (Ty::Error, _) => Err(Reported),
             (Ty::Msg(u), Vk::Path(p)) => {
+                if let Some(v) = self.packet_member(&p.clone(), *u, name) { return v; }
                 let Some(m) = self.cx.units[u.index()].member(&name.name).cloned() else { return Err(self.cx.unknown_field(*u, name)) };
                 if m.ty.is_error() { return Err(Reported); }
                 let v = self.cx.member_val(p, *u, &m);

@@ -49,13 +49,13 @@ impl Lower<'_, '_> {
         match &*cond.kind {
             ExprKind::Bool(b) => return *b,
             ExprKind::Binary(BinOp::And, a, b) => return self.proven(a) && self.proven(b),
-            ExprKind::Binary(BinOp::Or, a, b) => return self.proven(a) || self.proven(b) || self.facts.contains(cond),
+            ExprKind::Binary(BinOp::Or, a, b) => return self.proven(a) || self.proven(b) || self.facts.contains(cond) || self.header_known(cond),
             ExprKind::Binary(BinOp::Lt, a, b) if self.less(strip(a), strip(b)) => return true,
             ExprKind::Binary(BinOp::Ne, a, b) if x::as_int(b) == Some(0) && self.positive(strip(a)) => return true,
             ExprKind::Binary(BinOp::Ge, a, b) if self.less(strip(b), strip(a)) || strip(a) == strip(b) => return true,
             _ => {}
         }
-        self.facts.contains(cond)
+        self.facts.contains(cond) || self.header_known(cond)
     }
 
     fn less(&self, a: &Expr, b: &Expr) -> bool {

@@ -17,6 +17,7 @@ pub mod facts;
 pub mod lists;
 pub mod message;
 pub mod ops;
+pub mod packets;
 pub mod patterns;
 pub mod requires;
 pub mod stmts;
@@ -133,6 +134,10 @@ pub struct Lower<'c, 'a> {
     pub outlets: Vec<crate::apps::elements::Outlet>,
     /// Items being gathered as slices: what `raw` may be of.
     pub raw_of: Option<crate::ty::Elem>,
+    /// The packet whose members are visible by name: in its computed members.
+    pub packet: Option<(ir::Path, ir::UnitId)>,
+    /// The handler is one of packets: nothing is answered.
+    pub frames: bool,
     pub span: Span,
 }
 
@@ -141,7 +146,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![],
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, run: None, outlets: vec![], span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, frames: false, run: None, outlets: vec![], span: Span::default(),
         }
     }
 

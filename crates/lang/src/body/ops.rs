@@ -99,7 +99,7 @@ impl Lower<'_, '_> {
         let v = self.defined(v, a.span)?;
         let v = self.once(v, a.span);
         match &v.ty {
-            Ty::Ip => {
+            Ty::Ip | Ty::Ip4 | Ty::Ip6 => {
                 let e = self.coerce(v, &Ty::Ip, a.span)?;
                 Ok(Val::pure(Ty::Bool, self.ip_in(e, b)?))
             }
@@ -177,6 +177,7 @@ impl Lower<'_, '_> {
             return Ok(if op == BinOp::Eq { x::not(c) } else { c });
         }
         let (a, b) = (self.defined(a, span)?, self.defined(b, span)?);
+        let (a, b) = self.same_family(a, b);
         let caseless = a.caseless || b.caseless;
         let Some(ty) = self.join(&a.ty, &b.ty) else {
             let (ta, tb) = (a.ty.clone(), b.ty.clone());

@@ -50,6 +50,8 @@ impl Lower<'_, '_> {
             }
             S::Remove(e) => { self.remove(e, span)?; Ok(false) }
             S::RemoveWhere { .. } | S::Append { .. } => { self.edit_stmt(s)?; Ok(false) }
+            S::Insert { parts, before, at } => { self.insert_header(parts, *before, at, span)?; Ok(false) }
+            S::Drop(e) => { self.drop_frame(e)?; Ok(false) }
             S::Update { entry, body } => { self.update(entry, body, span)?; Ok(false) }
             S::Close(e) => { self.close(e, span)?; Ok(false) }
             S::Log(es) => {
@@ -119,6 +121,11 @@ impl Lower<'_, '_> {
 
     /// A value bound to a name: data is computed now, messages are reached in place.
     fn keep(&mut self, v: Val, name: &str, span: Span) -> R<Val> {
+        // What is computed from headers is computed now: they may be changed before it is used.
+        let v = if self.is_computed(&v) {
+            let known = self.is_there(&v).is_some_and(|c| self.proven(&c));
+            if known { self.inner(v) } else { let t = v.ty.clone(); let e = self.coerce(v, &t, span)?; Val::pure(t, e) }
+        } else { v };
         let Vk::Pure(e) = &v.kind else { return Ok(v) };
         // Constants keep the freedom of their width; tuples keep their parts.
         if v.ty == Ty::Lit || v.ty == Ty::None || self.pure_only() || crate::consts::is_literal(e) && v.ty.is_int() { return Ok(v); }

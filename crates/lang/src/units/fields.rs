@@ -106,12 +106,17 @@ impl<'c, 'a> Builder<'c, 'a> {
                 self.seq.push(id);
                 Ok(())
             }
-            ast::FieldKind::Value { name, shape, within, computed, or } => {
+            ast::FieldKind::Addresses(src, dst) => { self.end_bits(); self.addresses(src, dst) }
+            ast::FieldKind::Value { name, shape, within, computed, or, mark } => {
                 let or = self.fault(or.as_ref())?;
                 let name = name.as_ref().filter(|n| n.name != "_");
                 let head = Head { name, span: name.map_or(f.span, |n| n.span), within: within.as_ref(), computed: computed.as_ref(), or };
                 let id = self.shape(&head, shape)?;
                 self.ir(id).doc = f.doc.clone();
+                if let Some(m) = mark {
+                    let ty = self.cx.units[self.id.index()].by_field(id).map(|m| m.ty.clone()).unwrap_or(Ty::Int { bits: 16, signed: false });
+                    self.mark(id, &ty, m, f.span)?;
+                }
                 Ok(())
             }
         }

@@ -5,6 +5,8 @@ pub mod computed;
 pub mod enclosed;
 pub mod fields;
 pub mod findings;
+pub mod header;
+pub mod packets;
 pub mod records;
 pub mod shapes;
 
@@ -30,6 +32,8 @@ pub struct UnitInfo {
     pub enclosed: Vec<ir::FieldId>,
     /// The unit that this is a copy of, with its end put in.
     pub of: Option<ir::UnitId>,
+    /// Set: it describes whole frames.
+    pub packet: Option<std::rc::Rc<packets::PacketInfo>>,
     /// Whether it was lowered without errors.
     pub ok: bool,
 }
@@ -70,7 +74,7 @@ impl Compiler<'_> {
             body: vec![], tail: 0, streams: false, limit: None, min: 0, max: 0, head_max: 0, first: ir::ByteSet::ALL,
             frame: None, header: ir::Header::default(),
         });
-        self.units.push(UnitInfo { params: vec![], members: vec![], defaults: vec![], texts: vec![], enclosed: vec![], of: None, ok: false });
+        self.units.push(UnitInfo { params: vec![], members: vec![], defaults: vec![], texts: vec![], enclosed: vec![], of: None, packet: None, ok: false });
         self.unit_params(module, id, u);
         id
     }

@@ -27,7 +27,7 @@ impl Builder<'_, '_> {
         let value = |name: Ident, ty: ast::Type| {
             let span = ty.span;
             let shape = Shape { span, kind: ShapeKind::Named { ty, args: vec![], order: None } };
-            ast::Field { doc: String::new(), span, kind: ast::FieldKind::Value { name: Some(name), shape, within: None, computed: None, or: None } }
+            ast::Field { doc: String::new(), span, kind: ast::FieldKind::Value { name: Some(name), shape, within: None, computed: None, or: None, mark: None } }
         };
         let u = ast::Unit { name, params: vec![], fields: fields.into_iter().map(|(n, t)| value(n, t)).collect() };
         let id = self.cx.new_unit(module, &u, "");

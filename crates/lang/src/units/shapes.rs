@@ -124,6 +124,8 @@ impl Builder<'_, '_> {
         match &t {
             Ty::Int { bits, signed } => Ok((self.uint(head, &t, u32::from(*bits), *signed, order)?, t)),
             Ty::Mac => Ok((self.uint(head, &t, 48, false, order)?, t)),
+            Ty::Ip4 => Ok((self.uint(head, &t, 32, false, order)?, t)),
+            Ty::Ip6 => Ok((self.uint(head, &t, 128, false, order)?, t)),
             Ty::Enum(e) if self.cx.texts.contains_key(e) => Err(self.cx.report(Diagnostic::error("E0421", ty.span, "nothing says where this text ends")
                 .hint("write `Name until \" \"`, or `Name [length]`"))),
             Ty::Enum(e) => {

@@ -91,6 +91,7 @@ impl Parser<'_> {
                 Ok(ItemKind::Record { name, fields })
             }
             "unit" => self.unit().map(ItemKind::Unit),
+            "packet" => self.packet().map(ItemKind::Packet),
             "protocol" => self.protocol().map(ItemKind::Protocol),
             "fn" | "extern" => self.function().map(ItemKind::Fn),
             "element" => self.element().map(ItemKind::Element),
@@ -108,7 +109,7 @@ impl Parser<'_> {
         let foreign = FOREIGN.iter().find(|(w, _)| *w == word).map(|(_, w)| *w);
         let d = match foreign.or_else(|| nearest(word, ITEM_WORDS)) {
             Some(near) => d.hint(format!("did you mean `{near}`?")),
-            None => d.note("items are `use const fault charset type enum record unit protocol fn element app table test`"),
+            None => d.note("items are `use const fault charset type enum record unit packet protocol fn element app table test`"),
         };
         self.report(d);
         Err(Abort)

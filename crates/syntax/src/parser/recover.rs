@@ -7,12 +7,12 @@ use crate::token::Tok;
 
 /// Words that start an item. At the very start of a line they end whatever was left open before.
 pub(super) const ITEM_WORDS: &[&str] = &[
-    "use", "const", "fault", "charset", "type", "enum", "record", "unit", "protocol", "fn", "extern", "element", "app",
+    "use", "const", "fault", "charset", "type", "enum", "record", "unit", "packet", "protocol", "fn", "extern", "element", "app",
     "table", "global", "test", "event", "segment", "export", "cache", "queue",
 ];
 
 /// Those of them that stand only outside of everything.
-const OUTER_WORDS: &[&str] = &["use", "charset", "enum", "record", "unit", "protocol", "element", "app", "test"];
+const OUTER_WORDS: &[&str] = &["use", "charset", "enum", "record", "unit", "packet", "protocol", "element", "app", "test"];
 
 /// Brackets that are open.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

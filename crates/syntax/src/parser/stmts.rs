@@ -9,7 +9,7 @@ use crate::parser::exprs::expr_of;
 use crate::token::Tok;
 
 const STMT_WORDS: &[&str] = &[
-    "let", "var", "for", "loop", "break", "continue", "return", "reply", "fault", "remove", "append", "update", "close",
+    "let", "var", "for", "loop", "break", "continue", "return", "reply", "fault", "remove", "append", "insert", "update", "drop", "close",
     "log", "expect", "if", "match", "call",
 ];
 
@@ -107,6 +107,20 @@ impl Parser<'_> {
             "remove" => self.remove_stmt(),
             "append" => self.append_stmt(),
             "update" => self.update_stmt(),
+            "insert" => {
+                self.bump();
+                let parts = self.expr_no_else()?;
+                let before = self.at_word("before");
+                if !before && !self.at_word("behind") {
+                    return self.unexpected("`before` or `behind` and a header");
+                }
+                self.bump();
+                Ok(StmtKind::Insert { parts, before, at: self.place()? })
+            }
+            "drop" => {
+                self.bump();
+                Ok(StmtKind::Drop(self.place()?))
+            }
             "close" => {
                 self.bump();
                 Ok(StmtKind::Close(self.place()?))

@@ -3,7 +3,7 @@
 use super::exprs::Level;
 use super::{Column, Parser, P};
 use crate::ast::{
-    BytesWord, Case, CaseBody, Extent, Expr, Field, FieldKind, Guard, Ident, ListExtent, Shape, ShapeKind, Type, Unit,
+    BytesWord, Case, CaseBody, Extent, Expr, Field, FieldKind, Guard, Ident, ListExtent, Mark, Packet, PacketAfter, PacketHeader, Shape, ShapeKind, Type, Unit,
     Until,
 };
 use crate::diagnostic::Diagnostic;
@@ -15,6 +15,7 @@ struct Tail {
     within: Option<Expr>,
     computed: Option<Expr>,
     or: Option<Ident>,
+    mark: Option<Mark>,
 }
 
 impl Parser<'_> {
@@ -73,7 +74,12 @@ impl Parser<'_> {
             }
             "limit" => self.limit_field(),
             "recover" => self.recover_field(),
-            "checksum" => self.not_yet("`checksum`"),
+            "addresses" if self.word_here(1) => {
+                self.bump();
+                let src = self.any_word("the field of the source address")?;
+                self.expect(",")?;
+                Ok(FieldKind::Addresses(src, self.any_word("the field of the destination address")?))
+            }
             _ => {
                 let name = self.any_word("a field")?;
                 self.unexpected_with(&format!("`:` after the field's name `{}`", name.name), |d| {
@@ -110,7 +116,7 @@ impl Parser<'_> {
         self.column(Column::Type);
         let shape = self.shape()?;
         let tail = self.tail()?;
-        Ok(FieldKind::Value { name, shape, within: tail.within, computed: tail.computed, or: tail.or })
+        Ok(FieldKind::Value { name, shape, within: tail.within, computed: tail.computed, or: tail.or, mark: tail.mark })
     }
 
     fn tail(&mut self) -> P<Tail> {
@@ -124,12 +130,73 @@ impl Parser<'_> {
                 self.column(Column::Equals);
                 self.bump();
                 tail.computed = Some(self.expr_no_else()?);
+            } else if matches!(self.word_text(0), Some("checksum" | "covers")) && !self.sign_at(1, ":") && tail.mark.is_none() {
+                self.column(Column::Equals);
+                tail.mark = Some(self.header_mark()?);
             } else if self.at_else_fault() && tail.or.is_none() {
                 tail.or = self.or_fault()?;
             } else {
                 return Ok(tail);
             }
         }
+    }
+
+    /// `checksum transport 17 optional`, `covers own`
+    fn header_mark(&mut self) -> P<Mark> {
+        let covers = self.at_word("covers");
+        self.bump();
+        if covers {
+            let own = self.at_word("own");
+            if !own && !self.at_word("rest") {
+                return self.unexpected("`own` or `rest`");
+            }
+            self.bump();
+            return Ok(Mark::Covers { own });
+        }
+        if !matches!(self.word_text(0), Some("header" | "message" | "transport")) {
+            return self.unexpected("`header`, `message` or `transport` and a protocol's number");
+        }
+        let over = self.any_word("an extent")?;
+        let protocol = if over.name == "transport" { Some(self.nested(|p| p.binary(Level::Sum))?) } else { None };
+        let optional = self.at_word("optional") && !self.sign_at(1, ":") && self.eat_word("optional");
+        Ok(Mark::Checksum { over, protocol, optional })
+    }
+
+    // ---- packets ----
+
+    /// `packet Name { header: Unit after other where cond, let name = e }`
+    pub(super) fn packet(&mut self) -> P<Packet> {
+        self.bump();
+        let name = self.name("a packet type")?;
+        self.column(Column::Options);
+        let (mut headers, mut lets) = (Vec::new(), Vec::new());
+        self.braced(|p| {
+            if p.at_word("let") && p.word_here(1) {
+                p.bump();
+                let name = p.any_word("a member")?;
+                let ty = p.type_annotation()?;
+                p.column(Column::Equals);
+                p.expect("=")?;
+                lets.push((name, ty, p.expr()?));
+                return Ok(());
+            }
+            let doc = p.doc();
+            let name = p.any_word("a header's name")?;
+            p.colon("between the header's name and its unit")?;
+            p.column(Column::Type);
+            let unit = p.ty()?;
+            let mut after = Vec::new();
+            while p.at_word("after") && !p.sign_at(1, ":") {
+                p.column(Column::Extent);
+                p.bump();
+                let header = p.any_word("the header before")?;
+                let cond = if p.eat_word("where") { Some(p.expr_no_else()?) } else { None };
+                after.push(PacketAfter { header, cond });
+            }
+            headers.push(PacketHeader { doc, name, unit, after });
+            Ok(())
+        })?;
+        Ok(Packet { name, headers, lets })
     }
 
     /// `else` that is not the next case of the switch around.
@@ -554,7 +621,7 @@ impl Parser<'_> {
         let shape = self.shape()?;
         let tail = self.tail()?;
         let kind =
-            FieldKind::Value { name: name.clone(), shape, within: tail.within, computed: tail.computed, or: tail.or };
+            FieldKind::Value { name: name.clone(), shape, within: tail.within, computed: tail.computed, or: tail.or, mark: tail.mark };
         Ok(CaseBody::Field(name, Box::new(Field { doc, span: self.since(start), kind })))
     }
 }

@@ -1,0 +1,533 @@
+//! Frames: which headers are known to be there, members computed from them, edits in place, and what leaves through frame ports.
+
+use super::Lower;
+use crate::compiler::{Reported, R, T_BOOL, T_U32, T_U64};
+use crate::ty::{Ty, U32};
+use crate::units::packets::PacketInfo;
+use crate::val::{OutKind, Val, Vk};
+use crate::x;
+use std::rc::Rc;
+use wireloom_ir as ir;
+use ir::{BinOp, Emit, Expr as X, ExprKind as K, FaultKind, FrameAct, LocalId, Part, StmtKind};
+use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Span};
+use wireloom_syntax::Diagnostic;
+
+/// No frame is longer.
+const MAX_FRAME: u64 = 65_535;
+
+/// A header of a frame, by the local that holds the frame.
+#[derive(Clone, Copy)]
+struct HeaderAt { frame: LocalId, unit: ir::UnitId, layer: u32 }
+
+impl Lower<'_, '_> {
+    /// The frame that a local holds.
+    fn frame_unit(&self, l: LocalId) -> Option<ir::UnitId> {
+        match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
+            ir::Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some() => Some(*u),
+            _ => None,
+        }
+    }
+
+    fn layers(&self, u: ir::UnitId) -> &[ir::Layer] { self.cx.m.units[u.index()].frame.as_ref().map_or(&[], |f| &f.layers) }
+
+    /// Whether a path names something of a frame.
+    pub fn is_header(&self, p: &ir::Path) -> bool { matches!(p.root, ir::Root::Local(l) if self.frame_unit(l).is_some()) }
+
+    // ---- which headers are there ----
+
+    /// The headers of which a condition says that one is there: a `Case` of a layer, or several joined by `or`.
+    fn headers_asked(&self, cond: &X, frame: &mut Option<LocalId>, into: &mut Vec<u32>) -> bool {
+        match &*cond.kind {
+            K::Binary(BinOp::Or, a, b) => self.headers_asked(a, frame, into) && self.headers_asked(b, frame, into),
+            K::Case(ir::Path { root: ir::Root::Local(l), steps }, 0) => {
+                let (Some(u), [ir::Step::Field(f)]) = (self.frame_unit(*l), steps.as_slice()) else { return false };
+                if frame.is_some_and(|o| o != *l) { return false; }
+                *frame = Some(*l);
+                match self.layers(u).iter().position(|x| x.switch == *f) { Some(n) => { into.push(n as u32); true } None => false }
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the facts say that one of the headers asked for is there. A header that is there has one of those before it that its
+    /// `after` names.
+    pub fn header_known(&self, cond: &X) -> bool {
+        let (mut frame, mut set) = (None, vec![]);
+        if !self.headers_asked(cond, &mut frame, &mut set) { return false; }
+        let Some(u) = frame.and_then(|l| self.frame_unit(l)) else { return false };
+        let mut absent = vec![];
+        for f in &self.facts {
+            let K::Unary(ir::UnOp::Not, inner) = &*f.kind else { continue };
+            let (mut other, mut gone) = (None, vec![]);
+            if self.headers_asked(inner, &mut other, &mut gone) && other == frame { absent.extend(gone); }
+        }
+        let layers = self.layers(u);
+        let mut known = vec![None; layers.len()];
+        self.facts.iter().any(|f| {
+            let (mut other, mut one_of) = (None, vec![]);
+            self.headers_asked(f, &mut other, &mut one_of) && other == frame
+                && one_of.iter().filter(|n| !absent.contains(n)).all(|n| comes_after(layers, *n, &set, &absent, &mut known))
+        })
+    }
+
+    /// Whether a condition is about headers alone.
+    fn about_headers(&self, cond: &X) -> bool {
+        match &*cond.kind {
+            K::Binary(BinOp::Or | BinOp::And, a, b) => self.about_headers(a) && self.about_headers(b),
+            K::Unary(ir::UnOp::Not, a) => self.about_headers(a),
+            K::Bool(_) => true,
+            _ => self.headers_asked(cond, &mut None, &mut vec![]),
+        }
+    }
+
+    /// Data computed from headers: without a proof that they are there it is required.
+    pub fn is_computed(&self, v: &Val) -> bool {
+        matches!(&v.kind, Vk::Maybe(c, inner) if matches!(inner.kind, Vk::Pure(_)) && self.about_headers(c))
+    }
+
+    /// What to ask before an absent header is read.
+    pub fn header_hint(&self, cond: &X) -> Option<String> {
+        let (mut frame, mut set) = (None, vec![]);
+        if !self.headers_asked(cond, &mut frame, &mut set) { return None; }
+        let l = frame?;
+        let u = self.frame_unit(l)?;
+        let fields = &self.cx.m.units[u.index()].fields;
+        let name = &self.locals.get(l.index())?.name;
+        let names: Vec<String> = set.iter().filter_map(|n| fields[self.layers(u)[*n as usize].header.index()].name.as_ref()).map(|h| format!("`{name}.{h}`")).collect();
+        Some(format!("test {} first: `if p.header {{ … }}`, `where p.header`, or give an alternative: `x else …`", names.join(" or ")))
+    }
+
+    /// An expression with the branches left out that cannot be taken here.
+    fn narrow(&self, e: X) -> X {
+        let kind = match *e.kind {
+            K::If(c, a, b) => {
+                let c = self.narrow(c);
+                if self.proven(&c) { return self.narrow(a); }
+                if self.proven(&x::not(c.clone())) { return self.narrow(b); }
+                return x::if_(e.ty, c, self.narrow(a), self.narrow(b));
+            }
+            K::Get(a, i) => {
+                let a = self.narrow(a);
+                return part(&a, i, e.ty).unwrap_or(X::new(e.ty, K::Get(a, i)));
+            }
+            K::Make(es) => K::Make(es.into_iter().map(|e| self.narrow(e)).collect()),
+            K::Some(a) => K::Some(self.narrow(a)),
+            K::Cast(a) => K::Cast(self.narrow(a)),
+            K::Binary(op, a, b) => K::Binary(op, self.narrow(a), self.narrow(b)),
+            k => k,
+        };
+        X::new(e.ty, kind)
+    }
+
+    // ---- members ----
+
+    /// `.len`, `.payload`, …, and computed members; None: it is a header, or not known.
+    pub fn packet_member(&mut self, p: &ir::Path, u: ir::UnitId, name: &Ident) -> Option<R<Val>> {
+        let info = self.cx.units[u.index()].packet.clone()?;
+        let ir::Root::Local(l) = p.root else { return None };
+        if let Some(i) = info.lets.iter().position(|(n, ..)| n.name == name.name) { return Some(self.computed_member(p, u, name, &info, i)); }
+        Some(Ok(match name.name.as_str() {
+            "len" => Val::pure(U32, X::new(T_U32, K::FrameLen(l))),
+            "port" => Val::pure(U32, X::new(T_U32, K::FrameInstance(l))),
+            "time" => Val::pure(Ty::Instant, X::new(T_U64, K::FrameTime(l))),
+            "payload" => self.payload(l, None),
+            _ => return None,
+        }))
+    }
+
+    fn payload(&mut self, l: LocalId, layer: Option<u32>) -> Val {
+        let ty = Ty::Bytes(MAX_FRAME);
+        let t = self.cx.lower_ty(&ty);
+        Val::pure(ty, X::new(t, K::Payload(l, layer)))
+    }
+
+    /// Lowered anew at each use, with the headers that are known there.
+    fn computed_member(&mut self, p: &ir::Path, u: ir::UnitId, name: &Ident, info: &Rc<PacketInfo>, i: usize) -> R<Val> {
+        let key = format!("{}.{}", self.cx.m.units[u.index()].name, name.name);
+        if self.inlined.contains(&key) || self.inlined.len() >= 16 { return Err(self.cx.recursion(&name.name, name.span)); }
+        let (_, ty, e) = info.lets[i].clone();
+        let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
+        let (module, in_app) = (self.module, self.in_app);
+        (self.module, self.in_app) = (info.module, false);
+        let dot = self.dot.take();
+        let packet = self.packet.replace((p.clone(), u));
+        self.inlined.push(key);
+        let made = self.deeper(name.span, |s| match ty {
+            None => s.expr(&e, None),
+            Some(t) => {
+                let t = s.cx.ty(s.module, &t)?;
+                let v = s.expr_as(&e, &t)?;
+                Ok(Val::pure(t, v))
+            }
+        });
+        self.inlined.pop();
+        self.packet = packet;
+        self.dot = dot;
+        (self.module, self.in_app) = (module, in_app);
+        self.scopes = scopes;
+        let v = made?;
+        let ty = self.settled(&v.ty);
+        match (&v.ty, v.kind) {
+            (Ty::Option(t), Vk::Pure(e)) => {
+                let t = (**t).clone();
+                Ok(match open(&self.narrow(e), self.cx.lower_ty(&t)) {
+                    Some((cond, inner)) => Val::maybe(cond, Val::pure(t, inner)),
+                    None => return Err(self.err("E0620", name.span, format!("`{}` is `none` here", name.name))),
+                })
+            }
+            (Ty::Lit, Vk::Pure(e)) => Ok(Val::pure(ty, e)),
+            (_, Vk::Pure(e)) => Ok(Val::pure(ty, self.narrow(e))),
+            (_, kind) => Ok(Val { ty, kind, caseless: v.caseless }),
+        }
+    }
+
+    /// A bare name in a computed member: a header or another member of the packet.
+    pub fn packet_name(&mut self, n: &Ident) -> Option<R<Val>> {
+        let (p, u) = self.packet.clone()?;
+        let known = crate::units::packets::BUILTIN.contains(&n.name.as_str()) || self.cx.units[u.index()].member(&n.name).is_some()
+            || self.cx.units[u.index()].packet.as_ref().is_some_and(|i| i.lets.iter().any(|(l, ..)| l.name == n.name));
+        known.then(|| self.field_of(Val::path(Ty::Msg(u), p), n, n.span))
+    }
+
+    // ---- headers as places ----
+
+    /// Whether a place is in a frame, or a frame itself.
+    pub fn in_frame(&self, e: &Expr) -> bool {
+        let framed = |v: &Val| matches!(&v.kind, Vk::Path(ir::Path { root: ir::Root::Local(l), .. }) if self.frame_unit(*l).is_some());
+        match &*e.kind {
+            ExprKind::Name(n) => match self.lookup(&n.name) { Some((i, j)) => framed(&self.scopes[i][j].val), None => false },
+            ExprKind::Field(Some(b), _) => self.in_frame(b),
+            ExprKind::Field(None, _) => self.dot.as_ref().is_some_and(framed),
+            _ => false,
+        }
+    }
+
+    fn frame_local(&mut self, v: &Val, span: Span) -> R<LocalId> {
+        match &v.kind {
+            Vk::Path(ir::Path { root: ir::Root::Local(l), steps }) if steps.is_empty() && self.frame_unit(*l).is_some() => Ok(*l),
+            _ if v.ty.is_error() => Err(Reported),
+            _ => { let s = self.show(&v.ty); Err(self.err("E0622", span, format!("expected a packet, found {s}"))) }
+        }
+    }
+
+    /// A header that is known to be there.
+    fn header_at(&mut self, e: &Expr) -> R<HeaderAt> {
+        let v = self.expr(e, None)?;
+        let v = self.defined(v, e.span)?;
+        if let Vk::Path(ir::Path { root: ir::Root::Local(l), steps }) = &v.kind {
+            if let (Some(u), [ir::Step::Field(f)]) = (self.frame_unit(*l), steps.as_slice()) {
+                if let Some(n) = self.layers(u).iter().position(|x| x.header == *f) { return Ok(HeaderAt { frame: *l, unit: u, layer: n as u32 }); }
+            }
+        }
+        if v.ty.is_error() { return Err(Reported); }
+        let s = self.show(&v.ty);
+        Err(self.cx.report(Diagnostic::error("E0622", e.span, format!("expected a header of a packet, found {s}")).hint("a header is named by its packet: `p.ip4`")))
+    }
+
+    fn act(&mut self, frame: LocalId, act: FrameAct, span: Span) -> R<()> {
+        if self.pure_only() { return Err(self.involved(span)); }
+        self.impure = true;
+        self.push(span, StmtKind::Frame { frame, act });
+        Ok(())
+    }
+
+    /// `p.ip4.ttl -= 1`, `p.payload = bytes`.
+    pub fn frame_assign(&mut self, place: &Expr, op: Option<ast::BinOp>, value: &Expr, span: Span) -> R<Val> {
+        let (base, name) = match &*place.kind {
+            ExprKind::Field(Some(b), n) => (self.expr(b, None)?, n),
+            ExprKind::Field(None, n) => (self.dot.clone().ok_or(Reported)?, n),
+            _ => return Err(self.cx.report(Diagnostic::error("E0313", place.span, "a packet cannot be assigned to").hint("assign to a field of one of its headers: `p.ip4.ttl = 64`"))),
+        };
+        let base = self.defined(base, place.span)?;
+        let Vk::Path(path) = &base.kind else { return Err(self.err("E0313", place.span, "this is computed and cannot be assigned to")) };
+        let ir::Root::Local(frame) = path.root else { return Err(Reported) };
+        let Some(u) = self.frame_unit(frame) else { return Err(Reported) };
+        if path.steps.is_empty() { return self.frame_part(frame, u, name, op, value, span); }
+        let [ir::Step::Field(h)] = path.steps.as_slice() else { return Err(self.err("E0622", place.span, "only fields of a header itself are set in place")) };
+        let Some(layer) = self.layers(u).iter().position(|l| l.header == *h) else { return Err(Reported) };
+        let header = self.layers(u)[layer].unit;
+        let Some(m) = self.cx.units[header.index()].member(&name.name).cloned() else { return Err(self.cx.unknown_field(header, name)) };
+        if m.ty.is_error() { return Err(Reported); }
+        let kind = self.field_ir(header, m.field).kind;
+        let fixed = m.cases.is_empty() && match &kind {
+            ir::FieldKind::UInt { .. } => true,
+            ir::FieldKind::Bytes { extent: ir::Extent::Length(n), .. } => x::as_int(n).is_some(),
+            _ => false,
+        };
+        if !fixed {
+            return Err(self.cx.report(Diagnostic::error("E0622", name.span, format!("`{}` has no fixed size and cannot be set in place", name.name)).hint("remove the header and insert one that is built anew")));
+        }
+        let current = self.cx.member_val(&path.clone(), header, &m);
+        let ty = m.ty.clone();
+        let e = match op {
+            None => self.expr_as(value, &ty)?,
+            Some(op) => { let v = self.expr(value, Some(&ty))?; let sum = self.arith(op, current, v, span)?; self.coerce(sum, &ty, span)? }
+        };
+        if let Some(ranges) = self.field_ir(header, m.field).within {
+            let ok = crate::fold::fold(&self.cx.m, &X::new(T_BOOL, K::InRanges(e.clone(), ranges)));
+            if x::as_bool(&ok) == Some(false) {
+                return Err(self.cx.report(Diagnostic::error("E0433", value.span, "this value is not valid in this field").label("the receiver would refuse it")));
+            }
+            self.guard(ok, FaultKind::CONSTRAINT, span);
+        }
+        let changed = ir::Path { root: path.root, steps: vec![ir::Step::Field(*h), ir::Step::Field(m.field)] };
+        self.act(frame, FrameAct::Set { layer: layer as u32, field: m.field, value: e }, span)?;
+        self.forget(|k| matches!(k, K::Read(p) if *p == changed));
+        Ok(Val::unit())
+    }
+
+    fn frame_part(&mut self, frame: LocalId, u: ir::UnitId, name: &Ident, op: Option<ast::BinOp>, value: &Expr, span: Span) -> R<Val> {
+        if name.name != "payload" || op.is_some() {
+            let header = self.cx.units[u.index()].member(&name.name).is_some();
+            let d = Diagnostic::error("E0313", name.span, format!("`{}` cannot be assigned to", name.name));
+            return Err(self.cx.report(if header { d.hint("set its fields, or `remove` it and `insert` another one") } else { d.hint("fields of headers and `.payload` can") }));
+        }
+        let v = self.expr(value, None)?;
+        let max = v.ty.bytes_max().min(MAX_FRAME) as u32;
+        let bytes = self.bytes_of(v, value.span)?;
+        let sp = self.cx.span(span);
+        let body = vec![x::stmt(sp, StmtKind::Emit(Emit::Bytes(bytes)))];
+        let place = self.place_id(span);
+        self.act(frame, FrameAct::Payload { layer: None, body, max, place }, span)?;
+        self.forget(|k| matches!(k, K::Payload(..) | K::FrameLen(_)));
+        Ok(Val::unit())
+    }
+
+    /// `remove p.vlan`.
+    pub fn remove_header(&mut self, e: &Expr, span: Span) -> R<()> {
+        let h = self.header_at(e)?;
+        self.act(h.frame, FrameAct::Remove { layer: h.layer }, span)?;
+        let switch = self.layers(h.unit)[h.layer as usize].switch;
+        let there = x::case(x::step(&x::msg(h.frame), ir::Step::Field(switch)), 0);
+        // It is gone; what came behind it still is there.
+        let behind: Vec<u32> = (0..self.layers(h.unit).len() as u32).collect();
+        let known: Vec<X> = behind.iter().map(|n| x::case(x::step(&x::msg(h.frame), ir::Step::Field(self.layers(h.unit)[*n as usize].switch)), 0))
+            .filter(|c| *c != there && self.proven(c)).collect();
+        self.forget(|k| *k == *there.kind || matches!(k, K::FrameLen(_)));
+        for c in known { self.assume(&c, true); }
+        self.assume(&there, false);
+        Ok(())
+    }
+
+    /// `insert Vlan { … } before p.ip4`, `… behind p.eth`.
+    pub fn insert_header(&mut self, parts: &Expr, before: bool, at: &Expr, span: Span) -> R<()> {
+        if self.pure_only() { return Err(self.involved(span)); }
+        let h = self.header_at(at)?;
+        let (parts, max) = self.frame_parts(parts)?;
+        let place = self.place_id(span);
+        if before {
+            self.act(h.frame, FrameAct::Insert { before: Some(h.layer), parts, max, place }, span)?;
+        } else {
+            let next: Vec<u32> = self.layers(h.unit).iter().enumerate().filter(|(_, l)| l.after.iter().any(|a| a.layer == Some(h.layer))).map(|(n, _)| n as u32).collect();
+            let sp = self.cx.span(span);
+            let insert = |before| x::stmt(sp, StmtKind::Frame { frame: h.frame, act: FrameAct::Insert { before, parts: parts.clone(), max, place } });
+            // What follows the header decides; nothing: it is the last one.
+            let mut block = vec![insert(None)];
+            for n in next.into_iter().rev() {
+                let cond = x::case(x::step(&x::msg(h.frame), ir::Step::Field(self.layers(h.unit)[n as usize].switch)), 0);
+                if self.proven(&cond) { block = vec![insert(Some(n))]; continue; }
+                if self.proven(&x::not(cond.clone())) { continue; }
+                block = vec![x::stmt(sp, StmtKind::If { cond, then: vec![insert(Some(n))], other: block })];
+            }
+            self.impure = true;
+            self.out.extend(block);
+        }
+        self.forget(|k| matches!(k, K::FrameLen(_)));
+        Ok(())
+    }
+
+    /// Headers and bytes, one behind the other, and how many bytes they are at most.
+    fn frame_parts(&mut self, e: &Expr) -> R<(Vec<Part>, u32)> {
+        let items = match &*e.kind { ExprKind::List(es) => es.clone(), _ => vec![e.clone()] };
+        if items.is_empty() { return Err(self.err("E0622", e.span, "a frame has at least one part")); }
+        let (mut parts, mut max) = (vec![], 0u64);
+        for i in &items {
+            let v = self.expr(i, None)?;
+            match (&v.ty, &v.kind) {
+                (Ty::Msg(u), Vk::Out(o)) => match &o.kind {
+                    OutKind::Built(body) => { parts.push(Part { unit: Some(*u), body: body.clone() }); max = max.saturating_add(self.most(*u)); }
+                    OutKind::Pass { .. } => return Err(self.err("E0622", i.span, "a part of a frame is built: `Unit { … }`, or bytes")),
+                },
+                (Ty::Msg(_), Vk::Path(p)) if !p.steps.is_empty() => {
+                    let t = self.cx.lower_ty(&Ty::Bytes(MAX_FRAME));
+                    let sp = self.cx.span(i.span);
+                    parts.push(Part { unit: None, body: vec![x::stmt(sp, StmtKind::Emit(Emit::Bytes(X::new(t, K::Raw(p.clone())))))] });
+                    if let Ty::Msg(u) = &v.ty { max = max.saturating_add(self.most(*u)); }
+                }
+                _ => {
+                    max = max.saturating_add(v.ty.bytes_max());
+                    let bytes = self.bytes_of(v, i.span)?;
+                    let sp = self.cx.span(i.span);
+                    parts.push(Part { unit: None, body: vec![x::stmt(sp, StmtKind::Emit(Emit::Bytes(bytes)))] });
+                }
+            }
+        }
+        Ok((parts, max.min(MAX_FRAME) as u32))
+    }
+
+    /// Most bytes of a header.
+    fn most(&self, u: ir::UnitId) -> u64 {
+        let unit = &self.cx.m.units[u.index()];
+        let of = |f: &ir::Field| match &f.kind {
+            ir::FieldKind::UInt { bytes, advance: true, .. } => u64::from(*bytes),
+            ir::FieldKind::Bytes { max, .. } => *max,
+            ir::FieldKind::Literal { values } => values.iter().map(|v| v.len() as u64).max().unwrap_or(0),
+            ir::FieldKind::Unit { unit, .. } => self.most(*unit),
+            ir::FieldKind::List { element, max, .. } => match &unit.fields[element.index()].kind {
+                ir::FieldKind::Unit { unit, .. } => self.most(*unit).saturating_mul(u64::from(*max)),
+                ir::FieldKind::UInt { bytes, .. } => u64::from(*bytes).saturating_mul(u64::from(*max)),
+                _ => MAX_FRAME,
+            },
+            _ => 0,
+        };
+        unit.fields.iter().map(of).fold(0u64, u64::saturating_add).min(MAX_FRAME)
+    }
+
+    /// `payload(p.udp)`, `checksum_ok(p.ip4)`, `update_checksum(p.ip4)`.
+    pub fn header_fn(&mut self, name: &str, e: &Expr, span: Span) -> R<Val> {
+        let h = self.header_at(e)?;
+        if name == "payload" { return Ok(self.payload(h.frame, Some(h.layer))); }
+        let unit = self.layers(h.unit)[h.layer as usize].unit;
+        if self.cx.m.units[unit.index()].header.checksum.is_none() {
+            let s = self.show(&Ty::Msg(unit));
+            return Err(self.cx.report(Diagnostic::error("E0622", e.span, format!("{s} has no checksum")).hint("a field is one by `checksum header`, `checksum message` or `checksum transport N`")));
+        }
+        if name == "checksum_ok" { return Ok(Val::pure(Ty::Bool, X::new(T_BOOL, K::ChecksumOk(h.frame, h.layer)))); }
+        self.act(h.frame, FrameAct::Checksum { layer: h.layer }, span)?;
+        Ok(Val::unit())
+    }
+
+    // ---- sending ----
+
+    /// Whether a port takes whole frames.
+    pub fn takes_frames(&self, p: ir::PortId) -> bool { matches!(self.cx.m.ports[p.index()].kind, ir::desc::PortKind::Frames { .. }) }
+
+    /// A frame leaves as it is now, or one that is built does.
+    pub fn send_frame(&mut self, v: &Val, port: ir::PortId, index: &X, span: Span) -> R<()> {
+        match &v.kind {
+            Vk::Path(ir::Path { root: ir::Root::Local(l), steps }) if steps.is_empty() && self.frame_unit(*l).is_some() => {
+                self.act(*l, FrameAct::Send { port, index: index.clone(), last: false }, span)
+            }
+            _ if v.ty.is_error() || v.is_never() => Err(Reported),
+            _ => {
+                let (s, name) = (self.show(&v.ty), self.cx.m.ports[port.index()].name.clone());
+                Err(self.cx.report(Diagnostic::error("E0623", span, format!("port `{name}` takes packets, not {s}")).label("no packet")
+                    .hint("send the packet at hand, or build one: `[Ethernet { … }, Ipv4 { … }, bytes] -> port`")))
+            }
+        }
+    }
+
+    /// `[Ethernet { … }, …] -> wire`.
+    pub fn send_parts(&mut self, e: &Expr, port: ir::PortId, index: &X, span: Span) -> R<()> {
+        let (parts, _) = self.frame_parts(e)?;
+        let place = self.place_id(span);
+        self.push(span, StmtKind::SendFrame { port, index: index.clone(), parts, place });
+        Ok(())
+    }
+
+    /// `drop p`: it goes nowhere.
+    pub fn drop_frame(&mut self, e: &Expr) -> R<()> {
+        let v = self.expr(e, None)?;
+        self.frame_local(&v, e.span).map(|_| ())
+    }
+
+    /// `p -> broadcast ports`: to every instance of a port, or to all of a list.
+    pub fn broadcast(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
+        if let ExprKind::List(targets) = &*to.kind {
+            for t in targets { self.send(value, t, span)?; }
+            return Ok(());
+        }
+        if let Some(n) = self.outlet_count(to) {
+            for i in 0..n { self.send(value, &item(to, i), span)?; }
+            return Ok(());
+        }
+        let port = self.port_arg(to)?;
+        let var = self.new_local("", &U32);
+        let index = self.local_expr(var);
+        let sink = super::deliver::Sink::Send { port, index, span };
+        let (made, body) = self.sub(|s| s.deliver(value, &sink));
+        made?;
+        let max = self.cx.app.instances(port);
+        self.push(span, StmtKind::For { var, from: x::u32(0), to: X::new(T_U32, K::PortLen(port)), max, body });
+        Ok(())
+    }
+
+    /// `p -> steer ports by key`: the instance that the key's hash picks.
+    pub fn steer(&mut self, value: &Expr, to: &Expr, by: &Expr, span: Span) -> R<()> {
+        let v = self.expr(by, None)?;
+        let v = self.defined(v, by.span)?;
+        let ty = self.settled(&v.ty);
+        if !ty.is_plain() && !ty.is_error() { let s = self.show(&ty); return Err(self.err("E0309", by.span, format!("{s} is no key"))); }
+        let key = self.coerce(v, &ty, by.span)?;
+        let hash = self.temp("", &crate::ty::U64, x::builtin(T_U64, ir::Builtin::Hash, vec![key]), span);
+        let hash = self.local_expr(hash);
+        let fixed = match &*to.kind { ExprKind::List(t) => Some(t.len() as u64), _ => self.outlet_count(to) };
+        if let Some(n) = fixed {
+            if n == 0 { return Err(self.err("E0502", to.span, "there is nothing to choose from")); }
+            return self.steer_fixed(value, to, &hash, n, span);
+        }
+        let port = self.port_arg(to)?;
+        let n = X::new(T_U32, K::PortLen(port));
+        self.guard(x::cmp(BinOp::Gt, n.clone(), x::u32(0)), FaultKind::INDEX, span);
+        let index = x::cast(T_U32, x::bin(T_U64, BinOp::Rem, hash, x::cast(T_U64, n)));
+        self.deliver(value, &super::deliver::Sink::Send { port, index, span }).map(|_| ())
+    }
+
+    fn steer_fixed(&mut self, value: &Expr, to: &Expr, hash: &X, n: u64, span: Span) -> R<()> {
+        let target = |i: u64| match &*to.kind { ExprKind::List(t) => t[i as usize].clone(), _ => item(to, i) };
+        let mut cases = Vec::new();
+        for i in 0..n {
+            let (made, block) = self.sub(|s| s.send(value, &target(i), span));
+            made?;
+            cases.push((vec![i], block));
+        }
+        let default = cases.pop().map(|(_, b)| b).unwrap_or_default();
+        let on = x::bin(T_U64, BinOp::Rem, hash.clone(), x::u64(n));
+        self.push(span, StmtKind::Switch { on, cases, default });
+        Ok(())
+    }
+}
+
+/// `to[i]`
+fn item(to: &Expr, i: u64) -> Expr {
+    let index = Expr { span: to.span, kind: Box::new(ExprKind::Int(i.into())) };
+    Expr { span: to.span, kind: Box::new(ExprKind::Index(to.clone(), index)) }
+}
+
+/// Whether every way to a header leads through one of a set.
+fn comes_after(layers: &[ir::Layer], n: u32, set: &[u32], absent: &[u32], known: &mut Vec<Option<bool>>) -> bool {
+    if set.contains(&n) { return true; }
+    if let Some(k) = known[n as usize] { return k; }
+    let mut before = layers[n as usize].after.iter().map(|a| a.layer).filter(|l| l.is_none_or(|l| !absent.contains(&l))).peekable();
+    let yes = before.peek().is_some() && before.collect::<Vec<_>>().into_iter().all(|l| l.is_some_and(|l| comes_after(layers, l, set, absent, known)));
+    known[n as usize] = Some(yes);
+    yes
+}
+
+/// When an option is there, and its value then.
+fn open(e: &X, t: ir::TyId) -> Option<(X, X)> {
+    match &*e.kind {
+        K::Some(v) => Some((x::boolean(true), v.clone())),
+        K::None => None,
+        K::If(c, a, b) => Some(match (open(a, t), open(b, t)) {
+            (None, None) => return None,
+            (Some((ca, va)), None) => (x::and(c.clone(), ca), va),
+            (None, Some((cb, vb))) => (x::and(x::not(c.clone()), cb), vb),
+            (Some((ca, va)), Some((cb, vb))) => {
+                let cond = if x::as_bool(&ca) == Some(true) { if x::as_bool(&cb) == Some(true) { x::boolean(true) } else { x::or(c.clone(), cb) } }
+                    else { x::or(x::and(c.clone(), ca), x::and(x::not(c.clone()), cb)) };
+                (cond, x::if_(va.ty, c.clone(), va, vb))
+            }
+        }),
+        _ => Some((x::is_some(e.clone()), X::new(t, K::Unwrap(e.clone())))),
+    }
+}
+
+/// A part of a record that is chosen by conditions.
+pub fn part(e: &X, i: u32, ty: ir::TyId) -> Option<X> {
+    match &*e.kind {
+        K::Make(es) => es.get(i as usize).cloned(),
+        K::If(c, a, b) => Some(x::if_(ty, c.clone(), part(a, i, ty)?, part(b, i, ty)?)),
+        _ => None,
+    }
+}
