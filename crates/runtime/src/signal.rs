@@ -32,7 +32,7 @@ pub struct Mailbox {
 impl Mailbox {
     /// Runs what has come in: `run` takes an app, a handler and its arguments.
     pub fn serve(&self, mut run: impl FnMut(usize, u32, &[ParamValue]) -> Option<Vec<u8>>) {
-        if !self.any.swap(false, Ordering::Acquire) {
+        if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::Acquire) {
             return;
         }
         let calls = std::mem::take(&mut *self.calls.lock().unwrap_or_else(|e| e.into_inner()));

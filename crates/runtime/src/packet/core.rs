@@ -85,6 +85,8 @@ pub struct Parts {
     pub capture: Option<u64>,
     /// Frames of a capture come no earlier than they did when it was made.
     pub pace: bool,
+    /// Some port writes a capture.
+    pub writes: bool,
 }
 
 pub struct PacketCore {
@@ -111,6 +113,7 @@ pub struct PacketCore {
     wall_offset: u64,
     capture: Option<u64>,
     pace: bool,
+    writes: bool,
     began: u64,
     /// Handler, period, when it is due.
     every: Vec<(u32, u64, u64)>,
@@ -157,6 +160,7 @@ impl PacketCore {
             wall_offset: 0,
             capture: p.capture,
             pace: p.pace,
+            writes: p.writes,
             began: now,
             every,
             due: u64::MAX,
@@ -208,7 +212,9 @@ impl PacketCore {
             busy |= self.receive();
         }
         if self.capture.is_none() {
-            self.read_clock();
+            if !busy {
+                self.read_clock();
+            }
             self.run_timers();
         }
         if self.now >= self.housekeeping || self.capture.is_some() && !busy {
@@ -332,9 +338,7 @@ impl PacketCore {
         let mut bytes = 0;
         for f in &mut batch.frames {
             (f.port, f.instance) = (port, instance);
-            if f.time == 0 {
-                f.time = wall;
-            }
+            f.time = if f.time == 0 { wall } else { f.time };
             bytes += u64::from(f.n);
         }
         let s = self.frame_stats(port.into());
@@ -429,7 +433,9 @@ impl PacketCore {
             self.read_clock();
         }
         (self.current, self.staged) = (&raw mut *batch, 0);
-        self.cut = batch.frames.iter().enumerate().fold(0, |cut, (k, f)| cut | u64::from(f.wire > f.n) << k);
+        if self.writes {
+            self.cut = batch.frames.iter().enumerate().fold(0, |cut, (k, f)| cut | u64::from(f.wire > f.n) << k);
+        }
         let (run, this, wl) = (self.packets.batch, self.packets.this, self.enter());
         let (frames, n) = (batch.frames.as_mut_ptr(), batch.len() as u32);
         // SAFETY: the frames are this core's own; host functions reach the core through `rt`, set by `enter`, and `self` is not
@@ -454,12 +460,14 @@ impl PacketCore {
     #[inline]
     fn route(&mut self, batch: &mut Batch) {
         let out = batch.frames[0].out;
-        let alike = self.touched.is_empty() && batch.frames.iter().all(|f| f.out == out);
+        let alike = self.touched.is_empty() && batch.frames.iter().fold(true, |all, f| all & (f.out == out));
         match alike.then(|| self.way(out)) {
             Some(None) => return batch.release(&mut self.pool),
             Some(Some(Route::Here(end))) => {
-                for k in 0..batch.len() {
-                    batch.frames[k].wire = self.whole(batch, k).wire;
+                if self.writes {
+                    for k in 0..batch.len() {
+                        batch.frames[k].wire = self.whole(batch, k).wire;
+                    }
                 }
                 return self.transmit_through(end, batch);
             }

@@ -93,26 +93,28 @@ impl FramePort for Memory {
             return Ok(());
         }
         let room = into.room().min(self.frames.index.len() - self.at);
+        let here = &self.frames.index[self.at..self.at + room];
+        let n = if self.capture { here.iter().take_while(|f| f.2 <= until).count() } else { room };
+        let here = &here[..n];
         let data = self.frames.data.as_mut_ptr();
-        let begin = self.at;
-        for &(at, n, time) in &self.frames.index[begin..begin + room] {
-            if time > until {
-                break;
-            }
-            // SAFETY: the index names bytes of `data`, which lives as long as the port and moves nowhere.
-            let p = unsafe { data.add(at as usize) };
-            let (buf, mut frame) = if self.frames.in_place {
-                (NONE, wl_frame { p, n, head: 0, tail: 0, port: 0, instance: 0, time, wire: n, out: WL_GONE })
-            } else {
-                // SAFETY: as above.
-                match pool.store(unsafe { std::slice::from_raw_parts(p, n as usize) }) {
-                    Some(x) => x,
-                    None => break,
-                }
+        if self.frames.in_place {
+            let frame = |&(at, n, time): &(u32, u32, u64)| {
+                // SAFETY: the index names bytes of `data`, which lives as long as the port and moves nowhere.
+                let p = unsafe { data.add(at as usize) };
+                wl_frame { p, n, head: 0, tail: 0, port: 0, instance: 0, time, wire: n, out: WL_GONE }
             };
-            frame.time = time;
-            into.push(buf, frame);
-            self.at += 1;
+            into.frames.extend(here.iter().map(frame));
+            into.bufs.extend(std::iter::repeat_n(NONE, n));
+            self.at += n;
+        } else {
+            for &(at, n, time) in here {
+                // SAFETY: as above.
+                let bytes = unsafe { std::slice::from_raw_parts(data.add(at as usize), n as usize) };
+                let Some((buf, mut frame)) = pool.store(bytes) else { break };
+                frame.time = time;
+                into.push(buf, frame);
+                self.at += 1;
+            }
         }
         self.next_round();
         Ok(())

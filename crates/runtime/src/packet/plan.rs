@@ -154,6 +154,8 @@ pub struct Plan {
     pub capture: Option<u64>,
     /// Nothing is read: the app's timers keep it running.
     pub endless: bool,
+    /// Some port writes a capture.
+    pub writes: bool,
     /// (port, what it is bound to), for the start-up line.
     pub shown: Vec<(String, String)>,
 }
@@ -168,7 +170,7 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
     let small = 2048 * cores + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
     let pools = Pool::all(cores, small).map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
     let new = |_| CorePlan { routes: ports.iter().map(|p| vec![Route::Nowhere; p.main.len()]).collect(), ..CorePlan::default() };
-    let mut o = Opening { app, options, plans: (0..cores).map(new).collect(), pools, style: Style::default(), first: None, capture: None };
+    let mut o = Opening { app, options, plans: (0..cores).map(new).collect(), pools, style: Style::default(), first: None, capture: None, writes: false };
     // Captures first: how the others are written follows from them.
     for (p, port) in ports.iter().enumerate() {
         for (i, t) in port.main.iter().enumerate().filter(|(_, t)| port.handler.is_some() && t.engine == Engine::Pcap) {
@@ -188,7 +190,7 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
     }
     let shown = app.desc.ports.iter().zip(&ports).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
     let endless = o.plans.iter().all(|p| p.inputs.is_empty());
-    Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, shown })
+    Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, writes: o.writes, shown })
 }
 
 fn list(targets: &[Target]) -> String {
@@ -231,6 +233,7 @@ struct Opening<'a> {
     /// The first capture's way of being written.
     first: Option<Style>,
     capture: Option<u64>,
+    writes: bool,
 }
 
 type Opened = Result<(), String>;
@@ -297,6 +300,7 @@ impl Opening<'_> {
             Engine::Pcap if port.handler.is_some() => Ok(()),
             Engine::Pcap => {
                 let writer = Writer::create(Path::new(name), self.style)?;
+                self.writes = true;
                 self.alone(0, p, i, port, Box::new(pcap::Output(writer)));
                 Ok(())
             }

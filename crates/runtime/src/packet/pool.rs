@@ -217,6 +217,18 @@ impl Pool {
         }
     }
 
+    /// Gives many back: those of one origin at once.
+    #[inline]
+    pub fn put_all(&mut self, bufs: &[Buf]) {
+        // Without early exits, so that many are compared at once.
+        let (first, count) = (self.first, self.count);
+        if bufs.iter().fold(true, |all, b| all & (b.wrapping_sub(first) < count)) {
+            self.small.extend_from_slice(bufs);
+        } else if !bufs.iter().fold(true, |all, b| all & (*b == NONE)) {
+            bufs.iter().for_each(|b| self.put(*b));
+        }
+    }
+
     fn put_far(&mut self, buf: Buf) {
         let owner = self.region.owner(buf);
         if owner == self.core {

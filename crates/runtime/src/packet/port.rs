@@ -53,9 +53,7 @@ impl Batch {
     /// Gives all buffers back.
     #[inline]
     pub fn release(&mut self, pool: &mut Pool) {
-        for buf in &self.bufs {
-            pool.put(*buf);
-        }
+        pool.put_all(&self.bufs);
         self.clear();
     }
 }

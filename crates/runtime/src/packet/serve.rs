@@ -57,6 +57,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
         stats: stats.clone(),
         capture: plan.capture,
         pace: frames.pace,
+        writes: plan.writes,
     });
     let mut threads: Vec<JoinHandle<PacketCore>> = Vec::new();
     for part in parts {
@@ -194,8 +195,11 @@ impl Run {
     }
 
     fn next(&self, core: &mut PacketCore, phase: Phase) -> Phase {
+        let ended = phase == Phase::Receiving && core.inputs_ended() && !(self.endless && self.stop.running());
+        if phase == Phase::Receiving && !ended {
+            return phase;
+        }
         let shared = core.mesh.shared.clone();
-        let ended = core.inputs_ended() && !(self.endless && self.stop.running());
         match phase {
             Phase::Set if shared.ready.load(SeqCst) == self.cores => Phase::Receiving,
             Phase::Receiving if ended => {
