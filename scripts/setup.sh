@@ -21,6 +21,8 @@ if [ "${1:-demo}" = test ]; then
     need ab apache2-utils
     need python3 python3
     # The tests take whichever python3 has it; Debian's package belongs to /usr/bin/python3.
+    need tshark tshark
+    /usr/bin/python3 -c 'import scapy' 2>/dev/null || python3 -c 'import scapy' 2>/dev/null || missing+=(python3-scapy)
     python3 -c 'import pymemcache' 2>/dev/null || /usr/bin/python3 -c 'import pymemcache' 2>/dev/null || missing+=(python3-pymemcache)
 fi
 if ! command -v cargo >/dev/null 2>&1; then

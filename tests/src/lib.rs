@@ -10,6 +10,7 @@ pub mod client;
 pub mod dialogue;
 pub mod limits;
 pub mod memcached;
+pub mod packets;
 pub mod process;
 pub mod programs;
 pub mod python;

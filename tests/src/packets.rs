@@ -1,0 +1,76 @@
+//! Packet apps on captures: a script of `tests/packets` writes the input and what must come of it, the app runs from end to end, the
+//! script judges what it wrote. Models and checksums are scapy's, tshark's and the scripts' own.
+
+use crate::process::finish_within;
+use crate::{root, Output, Wireloom};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// A python3 that has scapy: Debian's package belongs to /usr/bin/python3.
+fn python() -> Option<&'static str> {
+    let has = |p: &str| Command::new(p).args(["-c", "import scapy.all"]).output().is_ok_and(|o| o.status.success());
+    ["/usr/bin/python3", "python3"].into_iter().find(|p| has(p))
+}
+
+/// One app's script with a folder of its own, removed at the end unless the test fails.
+pub struct Captures {
+    script: PathBuf,
+    pub folder: PathBuf,
+    python: &'static str,
+}
+
+impl Captures {
+    /// Writes the captures. None if scapy or tshark is not installed (that fails in CI).
+    pub fn make(script: &str, name: &str, args: &[&str]) -> Option<Captures> {
+        let tools = (python(), crate::require_tool("tshark"));
+        let (Some(python), true) = tools else {
+            assert!(std::env::var_os("CI").is_none(), "scapy or tshark is not installed; scripts/setup.sh test installs them");
+            eprintln!("SKIPPED: scapy or tshark is not installed");
+            return None;
+        };
+        let folder = std::env::temp_dir().join(format!("wireloom-packets-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+        let made = Captures { script: root().join(format!("tests/packets/{script}.py")), folder, python };
+        made.script("make", args);
+        Some(made)
+    }
+
+    /// Has the script judge; panics with what it objects to.
+    pub fn check(&self, args: &[&str]) {
+        self.script("check", args);
+    }
+
+    fn script(&self, what: &str, args: &[&str]) {
+        let output = finish_within(
+            Command::new(self.python).arg(&self.script).arg(what).arg(&self.folder).args(args),
+            Duration::from_secs(180),
+        );
+        assert_eq!(output.code, Some(0), "{} {what} {args:?} in {}:\n{}", self.script.display(), self.folder.display(), output.text);
+    }
+
+    /// `wireloom run apps/APP.loom ARGS` to its end; `@` in an argument is the folder.
+    pub fn run(&self, app: &str, args: &[&str]) -> Output {
+        let folder = self.folder.display().to_string();
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]);
+        command.args(args.iter().map(|a| a.replace('@', &folder)));
+        let output = finish_within(&mut command, Duration::from_secs(120));
+        assert_eq!(output.code, Some(0), "{app} {args:?} in {folder}:\n{}", tail(&output.text));
+        output
+    }
+}
+
+fn tail(text: &str) -> &str {
+    let from = text.len().saturating_sub(4000);
+    let from = (from..text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+    &text[from..]
+}
+
+impl Drop for Captures {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            std::fs::remove_dir_all(&self.folder).ok();
+        }
+    }
+}
