@@ -105,6 +105,8 @@ pub struct PacketCore {
     /// The batch that the program is at, and how many of its first frames have been staged or dropped.
     current: *mut Batch,
     staged: usize,
+    /// The last of its frames that was copied.
+    copied: usize,
     /// One bit per frame of it: a capture had cut the frame.
     cut: u64,
     /// Ends that have staged frames.
@@ -155,6 +157,7 @@ impl PacketCore {
             batch: Batch::default(),
             current: std::ptr::null_mut(),
             staged: 0,
+            copied: 0,
             cut: 0,
             now: p.capture.unwrap_or(now),
             wall_offset: 0,
@@ -432,7 +435,7 @@ impl PacketCore {
             self.now = self.now.max(newest);
             self.read_clock();
         }
-        (self.current, self.staged) = (&raw mut *batch, 0);
+        (self.current, self.staged, self.copied) = (&raw mut *batch, 0, 0);
         if self.writes {
             self.cut = batch.frames.iter().enumerate().fold(0, |cut, (k, f)| cut | u64::from(f.wire > f.n) << k);
         }
@@ -557,10 +560,11 @@ impl PacketCore {
     /// A copy leaves. What the program has moved before goes first.
     fn copy_out(&mut self, port: u32, instance: u32, data: &[u8]) {
         self.stage_moved();
-        let time = self.app.wl.wall;
+        let (time, missing) = self.copied_from(data.as_ptr());
         match self.pool.store(data) {
             Some((buf, mut f)) => {
                 (f.time, f.out) = (time, port << 16 | instance & 0xffff);
+                f.wire += missing;
                 f.port = u16::MAX; // it came from none
                 self.stage(f, buf);
             }
@@ -571,6 +575,19 @@ impl PacketCore {
                 }
             }
         }
+    }
+
+    /// The time of what begins here, and what a capture has cut off it: a frame of the batch at hand, or a new one.
+    fn copied_from(&mut self, p: *const u8) -> (u64, u32) {
+        // SAFETY: as in `stage_moved`.
+        let Some(batch) = (unsafe { self.current.as_ref() }) else { return (self.app.wl.wall, 0) };
+        let n = batch.len();
+        // It is the one at hand, so the search goes on where the last one ended.
+        let found = (self.copied..n).find(|k| batch.frames[*k].p.cast_const() == p);
+        let Some(k) = found else { return (self.app.wl.wall, 0) };
+        self.copied = k;
+        let f = &batch.frames[k];
+        (f.time, if self.cut >> k & 1 == 0 { 0 } else { f.wire.saturating_sub(f.n) })
     }
 
     /// Stages the frames of the batch at hand that have been moved so far: handlers run in the frames' order, so all behind the last one

@@ -169,8 +169,9 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
     let queues = ports.iter().flat_map(|p| &p.main).filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| afxdp::queues(&t.name));
     let small = 2048 * cores + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
     let pools = Pool::all(cores, small).map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
+    let mac = ports.iter().flat_map(|p| &p.main).find(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp | Engine::AfPacket)).and_then(|t| mac_of(&t.name));
     let new = |_| CorePlan { routes: ports.iter().map(|p| vec![Route::Nowhere; p.main.len()]).collect(), ..CorePlan::default() };
-    let mut o = Opening { app, options, plans: (0..cores).map(new).collect(), pools, style: Style::default(), first: None, capture: None, writes: false };
+    let mut o = Opening { app, options, plans: (0..cores).map(new).collect(), pools, style: Style::default(), first: None, capture: None, writes: false, mac };
     // Captures first: how the others are written follows from them.
     for (p, port) in ports.iter().enumerate() {
         for (i, t) in port.main.iter().enumerate().filter(|(_, t)| port.handler.is_some() && t.engine == Engine::Pcap) {
@@ -191,6 +192,13 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
     let shown = app.desc.ports.iter().zip(&ports).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
     let endless = o.plans.iter().all(|p| p.inputs.is_empty());
     Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, writes: o.writes, shown })
+}
+
+/// The MAC address of an interface.
+fn mac_of(name: &str) -> Option<[u8; 6]> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok()?;
+    let bytes: Vec<u8> = text.trim().split(':').map(|b| u8::from_str_radix(b, 16)).collect::<Result<_, _>>().ok()?;
+    bytes.try_into().ok()
 }
 
 fn list(targets: &[Target]) -> String {
@@ -234,6 +242,8 @@ struct Opening<'a> {
     first: Option<Style>,
     capture: Option<u64>,
     writes: bool,
+    /// Of the first interface: frames for it are the host's.
+    mac: Option<[u8; 6]>,
 }
 
 type Opened = Result<(), String>;
@@ -312,7 +322,7 @@ impl Opening<'_> {
                     Engine::Tap => Kind::Tap,
                     _ => Kind::Kernel,
                 };
-                let tun = Tun::open(name, kind)?;
+                let tun = Tun::open(name, kind, self.mac.filter(|_| kind == Kind::Kernel))?;
                 self.alone(core, p, i, port, Box::new(tun));
                 Ok(())
             }

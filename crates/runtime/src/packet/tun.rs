@@ -28,8 +28,9 @@ pub struct Tun {
 
 impl Tun {
     /// Attaches to the device, which is made if it is not there, and brings it up.
-    pub fn open(name: &str, kind: Kind) -> Result<Tun, String> {
-        let name = if name.is_empty() && kind == Kind::Kernel { "wireloom0" } else { name };
+    /// `mac`: what the host's stack is to take for its own address on it.
+    pub fn open(name: &str, kind: Kind, mac: Option<[u8; 6]>) -> Result<Tun, String> {
+        let name = if kind == Kind::Kernel && matches!(name, "" | "kernel") { "wireloom0" } else { name };
         let fail = |e: io::Error| format!("cannot open the device `{name}`: {e}");
         let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
         // SAFETY: a plain system call; the path is a C string.
@@ -41,6 +42,9 @@ impl Tun {
         request.ifr_ifru.ifru_flags = (mode | libc::IFF_NO_PI) as i16;
         // SAFETY: the request lives here.
         common::check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF as _, &mut request) }).map_err(fail)?;
+        if let Some(mac) = mac {
+            set_mac(&fd, &mut request, mac).map_err(fail)?;
+        }
         let mtu = bring_up(&mut request).map_err(fail)?;
         let room = if mtu + 22 <= READ { READ } else { LONGEST };
         Ok(Tun { fd, room, broken: false })
@@ -58,6 +62,18 @@ fn named(name: &str) -> Result<libc::ifreq, String> {
         *to = from as libc::c_char;
     }
     Ok(request)
+}
+
+fn set_mac(fd: &OwnedFd, request: &mut libc::ifreq, mac: [u8; 6]) -> io::Result<()> {
+    // SAFETY: a plain struct of numbers.
+    let mut address: libc::sockaddr = unsafe { std::mem::zeroed() };
+    address.sa_family = libc::ARPHRD_ETHER;
+    for (to, from) in address.sa_data.iter_mut().zip(mac) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_hwaddr = address;
+    // SAFETY: the request lives here; a TAP's own descriptor takes it.
+    common::check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCSIFHWADDR as _, request) }).map(drop)
 }
 
 /// Sets the device up; its MTU.

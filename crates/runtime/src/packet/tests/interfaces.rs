@@ -13,9 +13,9 @@ struct Running {
 }
 
 impl Running {
-    fn new(mode: u64, wire: &str, cores: usize) -> Running {
+    fn new(mode: u64, wire: &str, out: &str, cores: usize) -> Running {
         let (stop, (tx, rx)) = (Stop::default(), mpsc::channel());
-        let bind = pairs(&[("wire", wire.to_string()), ("out", "null".into()), ("mon", "null".into())]);
+        let bind = pairs(&[("wire", wire.to_string()), ("out", out.to_string()), ("mon", "null".into())]);
         let specs = vec![AppSpec { program: program(&[]), desc: desc(mode), sets: Vec::new() }];
         let options = ServeOptions {
             cpus: (0..cores).collect(),
@@ -110,14 +110,14 @@ impl Drop for Net {
 fn af_packet_forwards_between_veths() {
     let Some(net) = Net::new("p") else { return };
     for cores in [1, 2] {
-        let r = Running::new(BRIDGE, &net.wire("afpacket"), cores);
+        let r = Running::new(BRIDGE, &net.wire("afpacket"), "null", cores);
         net.ping();
         let s = r.end();
         assert!(s.frames >= 60 && s.frames_dropped == 0, "{s:?}");
     }
     // Checksums that the sender leaves to hardware are completed on the way.
     net.plain("segments");
-    let r = Running::new(BRIDGE, &net.wire("afpacket"), 1);
+    let r = Running::new(BRIDGE, &net.wire("afpacket"), "null", 1);
     net.transfer();
     r.end();
 }
@@ -127,9 +127,13 @@ fn af_xdp_forwards_between_veths() {
     let Some(net) = Net::new("x") else { return };
     net.plain("all");
     for (engine, cores) in [("afxdp", 1), ("nic", 2)] {
-        let r = Running::new(BRIDGE, &net.wire(engine), cores);
+        let r = Running::new(BRIDGE, &net.wire(engine), "null", cores);
         net.ping();
         net.transfer();
+        if engine == "afxdp" {
+            // There is no second AF_XDP program on an interface: `nic` does without.
+            Running::new(FORWARD, &net.wire("nic"), "null", 1).end();
+        }
         let s = r.end();
         assert!(s.frames >= 700 && s.frames_dropped == 0, "{s:?}");
     }
@@ -142,16 +146,43 @@ fn a_tun_device_answers_a_ping() {
         eprintln!("SKIPPED a_tun_device_answers_a_ping: no /dev/net/tun, or not root");
         return;
     }
-    let r = Running::new(REPLY, &format!("tun:{name}"), 1);
+    let r = Running::new(REPLY, &format!("tun:{name}"), "null", 1);
     sh(&format!("ip addr add 10.78.0.1/24 dev {name}")).unwrap();
     assert_eq!(sh(&py("ping 10.78.0.9 20 100")).unwrap().trim(), "20");
     assert!(r.end().frames_sent >= 20);
 }
 
 #[test]
+fn the_host_takes_what_it_is_given() {
+    let name = format!("wlk{}", std::process::id() % 100_000);
+    if sh("id -u").unwrap().trim() != "0" || !Path::new("/dev/net/tun").exists() {
+        eprintln!("SKIPPED the_host_takes_what_it_is_given: no /dev/net/tun, or not root");
+        return;
+    }
+    let spare = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let r = Running::new(FORWARD, &format!("udp:{spare}"), &format!("kernel:{name}"), 1);
+    sh(&format!("ip addr add 10.79.0.1/24 dev {name}")).unwrap();
+    let host = UdpSocket::bind("10.79.0.1:7979").unwrap();
+    host.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    // Broadcast by Ethernet; IPv4 from 10.79.0.5, UDP to port 7979, without checksum.
+    let mut frame = vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 0];
+    let mut ip = vec![0x45, 0, 0, 33, 0, 0, 0, 0, 64, 17, 0, 0, 10, 79, 0, 5, 10, 79, 0, 1];
+    let sum: u32 = ip.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+    ip[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    frame.extend(ip);
+    frame.extend([0, 9, 31, 43, 0, 13, 0, 0]);
+    frame.extend(b"hello");
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&frame, spare).unwrap();
+    let mut buf = [0; 100];
+    let (n, from) = host.recv_from(&mut buf).unwrap();
+    assert_eq!((&buf[..n], from.to_string().as_str()), (&b"hello"[..], "10.79.0.5:9"));
+    r.end();
+}
+
+#[test]
 fn datagrams_go_back_to_their_senders() {
     let spare = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let r = Running::new(ECHO, &format!("udp:{spare}"), 1);
+    let r = Running::new(ECHO, &format!("udp:{spare}"), "null", 1);
     let clients: Vec<UdpSocket> = (0..5).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     for (i, c) in clients.iter().enumerate() {
         c.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

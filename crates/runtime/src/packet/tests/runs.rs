@@ -46,20 +46,20 @@ fn frames_grow_and_shrink() {
 #[test]
 fn copies_and_moved_frames_keep_their_order() {
     let list: Vec<Vec<u8>> = (0..300u32).map(|i| [[0, i as u8, (i >> 8) as u8].to_vec(), vec![7; 60]].concat()).collect();
-    let input = capture("tee-in.pcap", list.iter().map(|f| (5, &f[..])));
+    let input = capture("tee-in.pcap", list.iter().enumerate().map(|(i, f)| (i as u64, &f[..])));
     let output = temp("tee-out.pcap");
     let bind = pairs(&[("wire", format!("pcap:{input}")), ("mon", format!("pcap:{output}")), ("out", "null".into())]);
     let s = run_on(program(&[]), desc(TEE), Options { bind, ..Options::default() }, 1).unwrap();
     assert_eq!(s.frames_sent, 450);
     let mut want = Vec::new();
-    for f in &list {
-        want.push(f.clone());
+    for (i, f) in list.iter().enumerate() {
+        want.push((i as u64, f.clone()));
         if f[1] & 1 == 0 {
-            want.push([&[0x80], &f[1..]].concat());
+            want.push((i as u64, [&[0x80], &f[1..]].concat()));
         }
     }
-    let got: Vec<Vec<u8>> = frames_of(&output).into_iter().map(|f| f.2).collect();
-    assert!(got == want, "order or content differ");
+    let got: Vec<(u64, Vec<u8>)> = frames_of(&output).into_iter().map(|f| (f.0, f.2)).collect();
+    assert!(got == want, "order, times or content differ");
 }
 
 #[test]
