@@ -335,12 +335,7 @@ fn offsets(fd: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
 
 impl FramePort for AfXdp {
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, _: u64) -> io::Result<()> {
-        if self.under_way > 0 {
-            if !self.send.is_drained() {
-                self.kick();
-            }
-            self.reap(pool);
-        }
+        self.tend(pool);
         if !self.receives {
             return Ok(());
         }
@@ -388,6 +383,15 @@ impl FramePort for AfXdp {
 
     fn lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
+    }
+
+    fn tend(&mut self, pool: &mut Pool) {
+        if self.under_way > 0 {
+            if !self.send.is_drained() {
+                self.kick();
+            }
+            self.reap(pool);
+        }
     }
 
     fn finish(&mut self, pool: &mut Pool) -> io::Result<()> {

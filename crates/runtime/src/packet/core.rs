@@ -223,6 +223,9 @@ impl PacketCore {
         if self.now >= self.housekeeping || self.capture.is_some() && !busy {
             self.housekeep();
         }
+        if !busy {
+            self.ends.iter_mut().for_each(|e| e.port.tend(&mut self.pool));
+        }
         self.mesh.send_late();
         self.mesh.ring_bells();
         busy
@@ -282,7 +285,10 @@ impl PacketCore {
         if first.0 > clock {
             return busy;
         }
-        self.receive_from(first.1, second.min(clock).min(self.due.saturating_sub(1)).max(first.0)) | busy
+        let got = self.receive_from(first.1, second.min(clock).min(self.due.saturating_sub(1)).max(first.0));
+        // No buffer for a frame that is there: others have them.
+        self.blocked |= !got && !self.inputs[first.1].ended;
+        got | busy
     }
 
     /// The time of the capture that corresponds to now.

@@ -101,6 +101,9 @@ pub trait FramePort: Send {
         0
     }
 
+    /// Takes back what has been sent. Called when there is nothing else to do.
+    fn tend(&mut self, _pool: &mut Pool) {}
+
     /// Sees to what is still on its way out. At the end of a run.
     fn finish(&mut self, _pool: &mut Pool) -> io::Result<()> {
         Ok(())

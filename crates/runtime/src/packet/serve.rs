@@ -72,7 +72,10 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
         };
         let core = PacketCore::new(part);
         let thread = std::thread::Builder::new().name(format!("core-{}", threads.len())).spawn(move || run.run(core));
-        threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
+        threads.push(thread.map_err(|e| {
+            options.stop.end();
+            Error::Io("cannot start a thread".into(), e)
+        })?);
     }
     let page = match options.admin {
         Some(addr) => match admin::Page::open(addr, apps.clone(), stats.clone(), "frames".into(), Post { boxes, wakers: wakers.clone() }) {
@@ -110,10 +113,11 @@ fn join(threads: Vec<JoinHandle<PacketCore>>) -> Vec<PacketCore> {
 }
 
 fn wait(signals: &Signals, stop: &Stop, wakers: &[Waker], threads: &[JoinHandle<PacketCore>]) {
-    let mut told = true;
+    let (mut told, mut pause) = (true, Duration::from_millis(1));
     while threads.iter().any(|t| !t.is_finished()) {
-        // Short runs on captures must not wait for a long look.
-        if signals.wait(Duration::from_millis(if told { 2 } else { 20 })) {
+        // Short runs, on captures, must not wait for a long look.
+        pause = (pause + pause / 16).min(Duration::from_millis(20));
+        if signals.wait(pause) {
             if stop.running() {
                 stop.drain();
             } else {
@@ -151,6 +155,17 @@ struct Run {
     limit: Duration,
 }
 
+/// A core that panics must not leave the others waiting for it.
+struct EndOnPanic(Stop);
+
+impl Drop for EndOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end();
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Waits until all cores are set up.
@@ -165,6 +180,7 @@ enum Phase {
 
 impl Run {
     fn run(self, mut core: PacketCore) -> PacketCore {
+        let _guard = EndOnPanic(self.stop.clone());
         if let Some(cpu) = self.cpu {
             pin(cpu);
         }

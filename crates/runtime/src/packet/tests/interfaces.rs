@@ -179,6 +179,50 @@ fn the_host_takes_what_it_is_given() {
     r.end();
 }
 
+/// Signals and numbers while frames flow.
+#[test]
+fn the_admin_page_shows_frame_ports() {
+    let spare = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (stop, (tx, rx)) = (Stop::default(), mpsc::channel());
+    let bind = pairs(&[("wire", format!("udp:{spare}")), ("out", "null".into()), ("mon", "null".into())]);
+    let options = ServeOptions {
+        cpus: vec![0, 1],
+        admin: Some(([127, 0, 0, 1], 0).into()),
+        frames: Options { bind, ..Options::default() },
+        stop: stop.clone(),
+        ready: Some(Box::new(move |r| tx.send(r.admin.unwrap()).unwrap())),
+        ..ServeOptions::default()
+    };
+    let specs = vec![AppSpec { program: program(&[]), desc: desc(ECHO), sets: Vec::new() }];
+    let thread = std::thread::spawn(move || crate::serve(specs, options).unwrap());
+    let admin = rx.recv_timeout(Duration::from_secs(10)).unwrap();
+    let get = |path: &str| {
+        use std::io::{Read, Write};
+        let mut s = std::net::TcpStream::connect(admin).unwrap();
+        write!(s, "GET {path} HTTP/1.1\r\n\r\n").unwrap();
+        let mut text = String::new();
+        s.read_to_string(&mut text).unwrap();
+        text
+    };
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    for n in [10, 20, 30] {
+        client.send_to(&vec![1; n], spare).unwrap();
+        assert_eq!(client.recv(&mut [0; 100]).unwrap(), n);
+    }
+    let metrics = get("/metrics");
+    for line in ["wireloom_frames_received_total{app=\"test\",port=\"wire\"} 3", "wireloom_frame_sent_bytes_total{app=\"test\",port=\"wire\"} 60"] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+    assert!(!metrics.contains("wireloom_connections{app"), "{metrics}");
+    assert!(get("/signal/test/t.insert?k=5&v=6").contains("200 OK"));
+    let next = get("/signal/test/t.next?cursor=0");
+    assert!(next.contains(r#""cursor":1"#) && next.contains(r#""key":{"k":5,"w":"x"},"value":6"#), "{next}");
+    assert!(get("/status").contains(r#""instances":["udp:"#));
+    stop.drain();
+    assert_eq!(thread.join().unwrap().frames, 3);
+}
+
 #[test]
 fn datagrams_go_back_to_their_senders() {
     let spare = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
