@@ -422,7 +422,10 @@ pub struct Port {
 #[derive(Clone, Debug)]
 pub struct Table {
     pub name: Ident,
+    /// `wildcard`, `lpm`, `array`, `bloom`, `count_min`; exact without one
+    pub kind: Option<Ident>,
     pub key: Type,
+    /// Of `bloom` bool, which is not written
     pub value: Type,
     /// `{ capacity 1M, idle 60s, evict lru, memory 64MiB }`: name and value; flags have none
     pub options: Vec<(Ident, Option<Expr>)>,

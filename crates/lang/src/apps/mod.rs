@@ -5,6 +5,7 @@ pub mod frames;
 pub mod handlers;
 pub mod ports;
 pub mod signals;
+pub mod tables;
 pub mod tests;
 pub mod wiring;
 
@@ -76,6 +77,7 @@ impl Compiler<'_> {
         for m in &app.members { self.chain(m); }
         for m in &app.members { let _ = self.define(module, app, m); }
         self.signals(module, app);
+        if !self.app.frames.is_empty() { self.table_signals(); }
         self.unhandled();
     }
 
@@ -187,7 +189,8 @@ impl Compiler<'_> {
         if t.global { self.error("E0609", t.name.span, "`global table` is not compiled yet: leave out `global`"); }
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         let span = self.span(t.name.span);
-        let mut table = ir::Table { name: t.name.name.clone(), span, kind: ir::TableKind::Exact, local: false, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0 };
+        let kind = self.table_kind(t, &key, &value)?;
+        let mut table = ir::Table { name: t.name.name.clone(), span, kind, local: false, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0 };
         for (name, e) in &t.options { let _ = self.table_option(module, &mut table, name, e.as_ref()); }
         if table.capacity == 0 {
             let d = Diagnostic::error("E0704", t.name.span, format!("table `{}` has no capacity", t.name.name)).label("how many entries?").hint("write `{ capacity 100K }`");

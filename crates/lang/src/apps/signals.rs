@@ -108,7 +108,7 @@ impl Lower<'_, '_> {
     }
 
     /// A value as a signal's result: its type, its bytes, and how many they are at most.
-    fn signal_result(&mut self, v: Val, span: Span) -> R<(ResultType, X, u64)> {
+    pub fn signal_result(&mut self, v: Val, span: Span) -> R<(ResultType, X, u64)> {
         let (ty, kind) = (v.ty.clone(), v.kind.clone());
         match (ty, kind) {
             (Ty::Unit, _) => Ok((ResultType::Nothing, self.constant_bytes(b""), 0)),
@@ -127,6 +127,8 @@ impl Lower<'_, '_> {
                 self.members(&e, fields, span)
             }
             (Ty::Int { bits, .. }, Vk::Pure(e)) if bits <= 64 => self.leaf(ResultType::Int, e, span),
+            (Ty::Enum(en), Vk::Pure(e)) if self.variants_by_name => self.variant_text(en, e, span),
+            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e)) => { let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?; self.leaf(ResultType::Text, ip, span) }
             (Ty::Lit | Ty::Enum(_) | Ty::Duration | Ty::Instant | Ty::Fault | Ty::Mac, Vk::Pure(e)) => self.leaf(ResultType::Int, e, span),
             (Ty::Bytes(_) | Ty::Ip | Ty::Endpoint, Vk::Pure(e)) => self.leaf(ResultType::Text, e, span),
             (Ty::Error | Ty::Never, _) => Err(Reported),
@@ -138,7 +140,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn leaf(&mut self, ty: ResultType, e: X, span: Span) -> R<(ResultType, X, u64)> {
+    pub fn leaf(&mut self, ty: ResultType, e: X, span: Span) -> R<(ResultType, X, u64)> {
         let source = match self.cx.m.types.get(e.ty.index()) {
             Some(ir::Ty::UInt(_)) => x::cast(crate::compiler::T_U64, e),
             Some(ir::Ty::Int(_)) => { let t = self.cx.lower_ty(&Ty::Int { bits: 64, signed: true }); x::cast(t, e) }

@@ -198,11 +198,15 @@ impl Lower<'_, '_> {
         let ty = self.cx.tables[t.index()].value.clone().option();
         let dst = self.new_local("", &ty);
         self.push(span, StmtKind::TableGet { table: t, key, dst });
-        Ok(Val::pure(ty, self.local_expr(dst)))
+        // A sketch has a value for every key.
+        let sketch = matches!(self.cx.m.tables[t.index()].kind, ir::TableKind::Bloom | ir::TableKind::CountMin);
+        let v = Val::pure(ty, self.local_expr(dst));
+        Ok(if sketch { self.inner(v) } else { v })
     }
 
     fn assign_table(&mut self, t: ir::TableId, key: &Expr, op: Option<BinOp>, value: &Expr, span: Span) -> R<Val> {
         self.impure = true;
+        self.unmasked(t, span)?;
         let key = self.table_key(t, key)?;
         let ty = self.cx.tables[t.index()].value.clone();
         let place = self.place_id(span);
@@ -227,6 +231,11 @@ impl Lower<'_, '_> {
         let ExprKind::Index(t, key) = &*e.kind else { return Err(self.err("E0701", e.span, "`remove` takes an entry of a table: `remove table[key]`")) };
         let Some(table) = self.table_name(t) else { return Err(self.err("E0701", t.span, "this is no table")) };
         self.impure = true;
+        match self.cx.m.tables[table.index()].kind {
+            ir::TableKind::Exact | ir::TableKind::Array => {}
+            ir::TableKind::Wildcard | ir::TableKind::Lpm => return Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table has a mask").hint("write `table.delete(key, mask, priority)`, `table.delete(prefix)`"))),
+            _ => return Err(self.err("E0701", span, "nothing is removed from a sketch")),
+        }
         let key = self.table_key(table, key)?;
         self.push(span, StmtKind::TableRemove { table, key, dst: None });
         Ok(())
@@ -235,6 +244,7 @@ impl Lower<'_, '_> {
     pub fn update(&mut self, entry: &Expr, body: &Block, span: Span) -> R<()> {
         let ExprKind::Index(t, key) = &*entry.kind else { return Err(self.err("E0701", entry.span, "`update` takes an entry of a table: `update table[key] { … }`")) };
         let Some(table) = self.table_name(t) else { return Err(self.err("E0701", t.span, "this is no table")) };
+        self.unmasked(table, span)?;
         if super::stmts::has_call(body) { return Err(self.err("E0701", span, "an entry cannot be held over a call")); }
         self.impure = true;
         let key = self.table_key(table, key)?;

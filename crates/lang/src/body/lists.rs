@@ -208,6 +208,7 @@ impl Lower<'_, '_> {
 
     /// `xs.any(|x| e)`, `.all`, `.count`, `.first`, `headers.count("name")`.
     pub fn method(&mut self, base: &Expr, name: &Ident, args: &[Arg], span: Span, _want: Option<&Ty>) -> R<Val> {
+        if let Some(t) = self.table_name(base) { return self.table_method(t, name, args, span); }
         let [arg] = args else {
             return Err(self.err("E0201", name.span, format!("there is no method `{}` of {} arguments", name.name, args.len())));
         };

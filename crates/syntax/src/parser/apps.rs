@@ -214,16 +214,25 @@ impl Parser<'_> {
         let name = self.name("a table")?;
         self.colon("before the key's type")?;
         self.column(Column::Type);
+        let kind = match self.word_text(0) {
+            Some("wildcard" | "lpm" | "array" | "bloom" | "count_min") if self.word_here(1) || self.sign_at(1, "(") => Some(self.any_word("a kind of table")?),
+            _ => None,
+        };
         let key = self.ty()?;
-        self.arrow("->", "=>", "between the types of key and value")?;
-        let value = self.ty()?;
+        let value = if kind.as_ref().is_some_and(|k| k.name == "bloom") && !self.at_sign("->") {
+            let name = Ident { name: "bool".into(), span: key.span };
+            crate::ast::Type { span: key.span, kind: crate::ast::TypeKind::Named { path: Path { parts: vec![name], span: key.span }, args: Vec::new() } }
+        } else {
+            self.arrow("->", "=>", "between the types of key and value")?;
+            self.ty()?
+        };
         let options = if self.at_sign("{") {
             self.column(Column::Options);
             self.table_options()?
         } else {
             Vec::new()
         };
-        Ok(Table { name, key, value, options, global })
+        Ok(Table { name, kind, key, value, options, global })
     }
 
     fn table_options(&mut self) -> P<Vec<(Ident, Option<Expr>)>> {

@@ -1,0 +1,359 @@
+//! Tables of other kinds than exact, and what every table of a packet app answers to from outside: `NAME.get`, `.insert`, `.remove`,
+//! `.next`, `.len`, `.clear`, signals like those that a program writes itself.
+
+use crate::body::{Kind, Lower};
+use crate::compiler::{Compiler, Reported, R, T_BOOL, T_U32, T_U64};
+use crate::ty::{Ty, U32, U64};
+use crate::val::{Val, Vk};
+use crate::x;
+use wireloom_ir as ir;
+use ir::desc::{ParamType, ResultType};
+use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, FaultKind, LocalId, StmtKind, TableId, TableKind};
+use wireloom_syntax::ast::{self, Arg, FileId, Ident, Span};
+use wireloom_syntax::Diagnostic;
+
+/// The largest text of an enum's variant that a signal takes.
+const VARIANT: u32 = 64;
+/// The largest answer; tables with larger entries have no `get` and `next`.
+const MAX_RESULT: u64 = 64 << 10;
+
+impl Compiler<'_> {
+    /// The kind of a table, if key and value fit it.
+    pub fn table_kind(&mut self, t: &ast::Table, key: &Ty, value: &Ty) -> R<TableKind> {
+        let Some(word) = &t.kind else { return Ok(TableKind::Exact) };
+        let fail = |c: &mut Self, span, text: &str, hint: &str| { let d = Diagnostic::error("E0705", span, text); Err(c.report(if hint.is_empty() { d } else { d.hint(hint.to_string()) })) };
+        match word.name.as_str() {
+            "wildcard" => {
+                let parts = parts_of(self, key);
+                if parts.is_empty() || parts.iter().any(|(_, t)| !is_masked(t)) {
+                    return fail(self, t.key.span, "a wildcard table's key is made of integers and addresses", "write a tuple or record of them: `wildcard (ip4, u16) -> Action`");
+                }
+                Ok(TableKind::Wildcard)
+            }
+            "lpm" if !matches!(key, Ty::Ip | Ty::Ip4 | Ty::Ip6) => fail(self, t.key.span, "a table of prefixes has addresses as keys", "ip, ip4 or ip6"),
+            "lpm" => Ok(TableKind::Lpm),
+            "array" if !matches!(key, Ty::Int { signed: false, bits } if *bits <= 64) => fail(self, t.key.span, "an array's key is an unsigned integer", ""),
+            "array" => Ok(TableKind::Array),
+            "bloom" if *value != Ty::Bool => fail(self, t.value.span, "a Bloom filter's value is a bool", "leave it out: `bloom flow5 { capacity 1M }`"),
+            "bloom" => Ok(TableKind::Bloom),
+            _ if *value != U64 => fail(self, t.value.span, "a count-min sketch counts in u64", ""),
+            _ => Ok(TableKind::CountMin),
+        }
+    }
+
+    /// Signals of all tables of the app.
+    pub fn table_signals(&mut self) {
+        for n in 0..self.m.tables.len() {
+            let id = TableId(n as u32);
+            let table = self.m.tables[n].clone();
+            let Some(entry) = self.table_entry(id) else { continue };
+            let span = Span { file: FileId(table.span.file), start: table.span.start, end: table.span.end };
+            let sketch = matches!(table.kind, TableKind::Bloom | TableKind::CountMin);
+            let masked = matches!(table.kind, TableKind::Wildcard | TableKind::Lpm);
+            let add = |c: &mut Self, what: &str, doc: &str, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>| { let _ = c.table_signal(&table.name, what, doc, &entry, span, make); };
+            add(self, "get", "the value of a key", &|l, e| l.signal_get(id, e, span));
+            if table.kind != TableKind::Bloom { add(self, "insert", "adds or replaces an entry", &|l, e| l.signal_insert(id, e, masked, true, span)); }
+            else { add(self, "insert", "adds a key", &|l, e| l.signal_insert(id, e, false, false, span)); }
+            if !sketch {
+                add(self, "remove", "removes an entry; whether it was there", &|l, e| l.signal_remove(id, e, masked, span));
+                add(self, "next", "the entry at a cursor and the next cursor; 0 begins", &|l, e| l.signal_next(id, e, span));
+            }
+            add(self, "len", "how many entries there are", &|l, _| {
+                let dst = l.new_local("n", &U64);
+                l.push(span, StmtKind::TableLen { table: id, dst });
+                let v = Val::pure(U64, l.local_expr(dst));
+                l.signal_result(v, span)
+            });
+            if table.kind == TableKind::Exact { add(self, "clear", "removes all entries", &|l, e| l.signal_clear(id, e, span)); }
+        }
+    }
+
+    fn table_entry(&mut self, id: TableId) -> Option<Entry> {
+        let t = &self.tables[id.index()];
+        let (key, value) = (t.key.clone(), t.value.clone());
+        let (keys, values) = (named(parts_of(self, &key), "k", "key"), named(parts_of(self, &value), "v", "value"));
+        let ok = |c: &mut Self, parts: &[(String, Ty)]| parts.iter().all(|(_, t)| c.argument_type(t).is_some());
+        if !ok(self, &keys) { return None; }
+        let settable = ok(self, &values);
+        Some(Entry { key, value, keys, values, settable })
+    }
+
+    /// How a value comes in from outside.
+    fn argument_type(&self, t: &Ty) -> Option<ParamType> {
+        Some(match t {
+            Ty::Bool => ParamType::Bool,
+            Ty::Int { bits, signed: false } if *bits <= 64 => ParamType::UInt(*bits),
+            Ty::Int { bits: 128, .. } | Ty::Ip | Ty::Ip6 => ParamType::Bytes(16),
+            Ty::Ip4 => ParamType::UInt(32),
+            Ty::Mac => ParamType::UInt(48),
+            Ty::Instant => ParamType::UInt(64),
+            Ty::Duration => ParamType::Duration,
+            Ty::Bytes(n) if *n <= 1 << 24 => ParamType::Bytes(*n as u32),
+            Ty::Enum(_) => ParamType::Bytes(VARIANT),
+            _ => return None,
+        })
+    }
+
+    fn table_signal(&mut self, table: &str, what: &str, doc: &str, entry: &Entry, span: Span, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>) -> R<()> {
+        let name = format!("{table}.{what}");
+        if self.m.signals.iter().any(|s| s.name == name) || what == "insert" && !entry.settable { return Ok(()); }
+        let mut l = Lower::new(self, 0, Kind::Handler);
+        l.in_app = true;
+        l.variants_by_name = true;
+        l.place = format!("table {table}");
+        let (result, e, max) = make(&mut l, entry)?;
+        if max > MAX_RESULT { return Ok(()); }
+        let ret = e.ty;
+        l.push(span, StmtKind::Return(Some(e)));
+        let args = std::mem::take(&mut l.signal_args);
+        let body = l.body();
+        let at = self.span(span);
+        let index = self.m.signals.len() as u32;
+        self.m.signals.push(ir::Signal { name: name.clone(), doc: doc.to_string(), span: at, args, result, ret });
+        self.add_handler(&format!("signal {name}"), ir::On::Signal(index), span, body);
+        Ok(())
+    }
+}
+
+/// A signal's result: its type, its bytes, and how many they are at most.
+type Made = (ResultType, X, u64);
+
+/// What an entry is made of.
+struct Entry { key: Ty, value: Ty, keys: Vec<(String, Ty)>, values: Vec<(String, Ty)>, settable: bool }
+
+/// The parts of a record or tuple; without names those of a tuple.
+fn parts_of(c: &Compiler, t: &Ty) -> Vec<(Option<String>, Ty)> {
+    match t {
+        Ty::Record(r) => c.records[r.index()].iter().map(|(n, t)| (Some(n.clone()), t.clone())).collect(),
+        Ty::Tuple(ts) => ts.iter().map(|t| (None, t.clone())).collect(),
+        t => vec![(Some(String::new()), t.clone())],
+    }
+}
+
+fn named(parts: Vec<(Option<String>, Ty)>, letter: &str, whole: &str) -> Vec<(String, Ty)> {
+    parts.into_iter().enumerate().map(|(i, (n, t))| match n {
+        Some(n) if n.is_empty() => (whole.to_string(), t),
+        Some(n) => (n, t),
+        None => (format!("{letter}{i}"), t),
+    }).collect()
+}
+
+fn is_masked(t: &Ty) -> bool { matches!(t, Ty::Int { signed: false, .. } | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Mac) }
+
+impl Lower<'_, '_> {
+    /// An argument's local.
+    fn arg(&mut self, name: &str, t: &Ty) -> R<(LocalId, Ty)> {
+        let p = self.cx.argument_type(t).ok_or(Reported)?;
+        let local = match p {
+            ParamType::Bytes(n) => Ty::Bytes(n.into()),
+            _ => t.clone(),
+        };
+        self.signal_args.push((name.to_string(), p));
+        Ok((self.new_local(name, &local), t.clone()))
+    }
+
+    fn args(&mut self, parts: &[(String, Ty)]) -> R<Vec<(LocalId, Ty)>> { parts.iter().map(|(n, t)| self.arg(n, t)).collect() }
+
+    /// An argument as a value of its type.
+    fn given_arg(&mut self, (l, t): &(LocalId, Ty), span: Span) -> R<X> {
+        let e = self.local_expr(*l);
+        let lt = self.cx.lower_ty(t);
+        Ok(match t {
+            Ty::Ip => { let n = self.number16(e); X::new(lt, K::Cast(n)) }
+            Ty::Ip6 | Ty::Int { bits: 128, .. } => self.number16(e),
+            Ty::Enum(en) => {
+                let variants = self.cx.m.enums[en.index()].variants.clone();
+                let mut known = x::boolean(false);
+                let mut value = x::int(lt, 0);
+                for (name, n) in variants.iter().rev() {
+                    let bt = self.cx.lower_ty(&Ty::Bytes(name.len() as u64));
+                    let same = x::cmp(BinOp::Eq, e.clone(), X::new(bt, K::Bytes(name.clone().into_bytes())));
+                    known = x::or(same.clone(), known);
+                    value = x::if_(lt, same, x::int(lt, (*n).into()), value);
+                }
+                self.guard(known, FaultKind::CONSTRAINT, span);
+                value
+            }
+            _ => e,
+        })
+    }
+
+    /// 16 bytes as a number, the first one the highest.
+    fn number16(&mut self, bytes: X) -> X {
+        let (wide, four) = (self.cx.lower_ty(&Ty::Int { bits: 128, signed: false }), self.cx.lower_ty(&Ty::Bytes(4)));
+        let mut all = x::int(wide, 0);
+        for i in 0..4u64 {
+            let part = x::builtin(four, B::Slice, vec![bytes.clone(), x::u64(4 * i), x::u64(4 * i + 4)]);
+            let part = x::cast(wide, x::builtin(T_U32, B::FromBe32, vec![part]));
+            let part = x::bin(wide, BinOp::Shl, part, x::u32(96 - 32 * i as u32));
+            all = if i == 0 { part } else { x::bin(wide, BinOp::BitOr, all, part) };
+        }
+        all
+    }
+
+    fn whole(&mut self, ty: &Ty, args: &[(LocalId, Ty)], span: Span) -> R<X> {
+        let mut parts = args.iter().map(|a| self.given_arg(a, span)).collect::<R<Vec<_>>>()?;
+        let t = self.cx.lower_ty(ty);
+        Ok(match ty {
+            Ty::Record(_) | Ty::Tuple(_) => X::new(t, K::Make(parts)),
+            _ => parts.pop().ok_or(Reported)?,
+        })
+    }
+
+    fn signal_get(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
+        let args = self.args(&e.keys)?;
+        let key = self.whole(&e.key, &args, span)?;
+        let ty = e.value.clone().option();
+        let dst = self.new_local("found", &ty);
+        self.push(span, StmtKind::TableGet { table, key, dst });
+        let v = Val::pure(ty, self.local_expr(dst));
+        self.signal_result(v, span)
+    }
+
+    /// Arguments of a key and, where entries have masks, `x_mask` behind each `x`, and `priority`.
+    #[allow(clippy::type_complexity)]
+    fn key_args(&mut self, table: TableId, e: &Entry, masked: bool) -> R<(Vec<(LocalId, Ty)>, Vec<(LocalId, Ty)>, Option<LocalId>)> {
+        if !masked { return Ok((self.args(&e.keys)?, vec![], None)); }
+        let (mut keys, mut masks) = (vec![], vec![]);
+        for (n, t) in &e.keys {
+            keys.push(self.arg(n, t)?);
+            masks.push(self.arg(&format!("{n}_mask"), t)?);
+        }
+        let priority = match self.cx.m.tables[table.index()].kind { TableKind::Wildcard => Some(self.arg("priority", &U32)?.0), _ => None };
+        Ok((keys, masks, priority))
+    }
+
+    fn signal_insert(&mut self, table: TableId, e: &Entry, masked: bool, valued: bool, span: Span) -> R<Made> {
+        let (keys, masks, priority) = self.key_args(table, e, masked)?;
+        let values = if valued { self.args(&e.values)? } else { vec![] };
+        let key = self.whole(&e.key, &keys, span)?;
+        let value = if valued { self.whole(&e.value, &values, span)? } else { x::boolean(true) };
+        let place = self.place_id(span);
+        if masked {
+            let mask = self.whole(&e.key, &masks, span)?;
+            let priority = priority.map_or(x::u32(0), |l| self.local_expr(l));
+            self.push(span, StmtKind::TableInsert { table, key, mask, priority, value, place });
+        } else {
+            self.push(span, StmtKind::TablePut { table, key, value, place });
+        }
+        self.signal_result(Val::unit(), span)
+    }
+
+    fn signal_remove(&mut self, table: TableId, e: &Entry, masked: bool, span: Span) -> R<Made> {
+        let (keys, masks, priority) = self.key_args(table, e, masked)?;
+        let key = self.whole(&e.key, &keys, span)?;
+        let dst = self.new_local("there", &Ty::Bool);
+        if masked {
+            let mask = self.whole(&e.key, &masks, span)?;
+            let priority = priority.map_or(x::u32(0), |l| self.local_expr(l));
+            self.push(span, StmtKind::TableDelete { table, key, mask, priority, dst: Some(dst) });
+        } else {
+            self.push(span, StmtKind::TableRemove { table, key, dst: Some(dst) });
+        }
+        let v = Val::pure(Ty::Bool, self.local_expr(dst));
+        self.signal_result(v, span)
+    }
+
+    fn signal_next(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
+        let cursor = self.arg("cursor", &U64)?.0;
+        let (key, value, more) = (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
+        self.push(span, StmtKind::TableNext { table, cursor, key, value, more });
+        let parts = [Val::pure(U64, self.local_expr(cursor)), Val::pure(e.key.clone(), self.local_expr(key)), Val::pure(e.value.clone(), self.local_expr(value))];
+        let (mut fields, mut bytes, mut total) = (vec![], vec![], 1u64);
+        for (name, v) in ["cursor", "key", "value"].into_iter().zip(parts) {
+            let (t, b, max) = self.signal_result(v, span)?;
+            fields.push((name.to_string(), t));
+            bytes.push(b);
+            total = total.saturating_add(max);
+        }
+        let t = self.cx.lower_ty(&Ty::Bytes(total));
+        let one = self.cx.lower_ty(&Ty::Bytes(1));
+        let mut all = vec![X::new(one, K::Bytes(b"+".to_vec()))];
+        all.extend(bytes);
+        let none = x::cast(t, X::new(one, K::Bytes(b"-".to_vec())));
+        let there = self.local_expr(more);
+        Ok((ResultType::Option(Box::new(ResultType::Record(fields))), X::new(t, K::If(there, x::builtin(t, B::Concat, all), none)), total))
+    }
+
+    fn signal_clear(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
+        let (key, value, more) = (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
+        let cursor = self.new_local("cursor", &U64);
+        self.push(span, StmtKind::Set(cursor, x::u64(0)));
+        let sp = self.cx.span(span);
+        let gone = x::not(x::local(more, T_BOOL));
+        let body = vec![
+            x::stmt(sp, StmtKind::TableNext { table, cursor, key, value, more }),
+            x::stmt(sp, StmtKind::If { cond: gone, then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] }),
+            x::stmt(sp, StmtKind::TableRemove { table, key: self.local_expr(key), dst: None }),
+        ];
+        let max = self.cx.m.tables[table.index()].capacity;
+        self.push(span, StmtKind::Loop { max, body });
+        self.signal_result(Val::unit(), span)
+    }
+
+    /// An enum's value by name; a number that no variant has is shown as it is.
+    pub fn variant_text(&mut self, en: ir::EnumId, e: X, span: Span) -> R<Made> {
+        let variants = self.cx.m.enums[en.index()].variants.clone();
+        let longest = variants.iter().map(|(n, _)| n.len() as u64).max().unwrap_or(0).max(20);
+        let t = self.cx.lower_ty(&Ty::Bytes(longest));
+        let mut text = x::builtin(t, B::TextU64, vec![x::cast(T_U64, e.clone())]);
+        for (name, n) in variants.iter().rev() {
+            text = x::if_(t, x::cmp(BinOp::Eq, e.clone(), x::int(e.ty, (*n).into())), X::new(t, K::Bytes(name.clone().into_bytes())), text);
+        }
+        self.leaf(ResultType::Text, text, span)
+    }
+
+    /// Entries with masks are not set by key alone.
+    pub fn unmasked(&mut self, t: TableId, span: Span) -> R<()> {
+        match self.cx.m.tables[t.index()].kind {
+            TableKind::Wildcard => Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table has a mask and a priority").hint("write `table.insert(key, mask, priority, value)`"))),
+            TableKind::Lpm => Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table is a prefix").hint("write `table.insert(10.0.0.0/8, value)`"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// `acl.insert(key, mask, priority, value)`, `routes.insert(prefix, value)`, and `delete`.
+    pub fn table_method(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
+        if self.pure_only() { return Err(self.involved(span)); }
+        self.impure = true;
+        let kind = self.cx.m.tables[table.index()].kind;
+        let insert = name.name == "insert";
+        if !insert && name.name != "delete" || !matches!(kind, TableKind::Wildcard | TableKind::Lpm) {
+            let d = Diagnostic::error("E0201", name.span, format!("this table has no method `{}`", name.name));
+            return Err(self.cx.report(d.hint("entries are read, set and removed by key: `table[key]`, `table[key] = value`, `remove table[key]`; wildcard and lpm tables have `insert` and `delete`")));
+        }
+        let (key_ty, value_ty) = (self.cx.tables[table.index()].key.clone(), self.cx.tables[table.index()].value.clone());
+        let wanted = if kind == TableKind::Wildcard { 3 } else { 1 } + usize::from(insert);
+        if args.len() != wanted || args.iter().any(|a| a.name.is_some()) {
+            let form = match (kind, insert) { (TableKind::Wildcard, true) => "insert(key, mask, priority, value)", (TableKind::Wildcard, _) => "delete(key, mask, priority)", (_, true) => "insert(prefix, value)", _ => "delete(prefix)" };
+            return Err(self.cx.report(Diagnostic::error("E0308", span, format!("`{}` takes {wanted} arguments, found {}", name.name, args.len())).hint(format!("write `{form}`"))));
+        }
+        let (key, mask, priority) = if kind == TableKind::Wildcard {
+            (self.expr_as(&args[0].value, &key_ty)?, self.expr_as(&args[1].value, &key_ty)?, self.expr_as(&args[2].value, &U32)?)
+        } else {
+            let p = self.expr_as(&args[0].value, &Ty::Prefix)?;
+            let wide = Ty::Int { bits: 128, signed: false };
+            let (net, mask) = (self.get(&p, 0, &wide), self.get(&p, 1, &wide));
+            let t = self.cx.lower_ty(&key_ty);
+            if key_ty == Ty::Ip4 {
+                // An IPv4 prefix is one of at least 96 bits of the mapped form.
+                let high = |e: &X| x::bin(e.ty, BinOp::Shr, e.clone(), x::u32(32));
+                let ours = x::and(x::cmp(BinOp::Eq, high(&net), x::int(net.ty, 0xffff)), x::cmp(BinOp::Eq, high(&mask), x::int(mask.ty, u128::MAX >> 32)));
+                let ours = crate::fold::fold(&self.cx.m, &ours);
+                if x::as_bool(&ours) == Some(false) { return Err(self.err("E0304", args[0].value.span, "this is no IPv4 prefix")); }
+                self.guard(ours, FaultKind::CONSTRAINT, span);
+            }
+            let as_key = |e: X| match key_ty { Ty::Ip => X::new(t, K::Cast(e)), _ => x::cast(t, e) };
+            (as_key(net), as_key(mask), x::u32(0))
+        };
+        if insert {
+            let value = self.expr_as(&args[wanted - 1].value, &value_ty)?;
+            let place = self.place_id(span);
+            self.push(span, StmtKind::TableInsert { table, key, mask, priority, value, place });
+            return Ok(Val::unit());
+        }
+        let dst = self.new_local("there", &Ty::Bool);
+        self.push(span, StmtKind::TableDelete { table, key, mask, priority, dst: Some(dst) });
+        Ok(Val { ty: Ty::Unit, kind: Vk::Nothing, caseless: false })
+    }
+}
