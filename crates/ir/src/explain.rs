@@ -214,10 +214,13 @@ fn table_bytes(m: &Module, t: &Table) -> u64 {
 
 fn state(m: &Module, out: &mut String) {
     let mut rows: Vec<(String, String, Vec<String>)> = Vec::new();
-    for t in &m.tables {
+    let plan = passes::steer::plan(m);
+    let packets = m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. }));
+    for (n, t) in m.tables.iter().enumerate() {
+        let whose = if packets { plan.tables.get(n).map_or("", |p| p.1.as_str()) } else { "shared by the cores" };
         let full = if t.evict_lru { "evicts the least recently used" } else { "rejects" };
         let idle = if t.idle > 0 { format!(", entries expire after {}", duration(t.idle)) } else { String::new() };
-        rows.push((format!("table {}", t.name), format!("shared by the cores; {} entries, {}; full: {full}{idle}", count(t.capacity), bytes(table_bytes(m, t))),
+        rows.push((format!("table {}", t.name), format!("{whose}; {} entries, {}; full: {full}{idle}", count(t.capacity), bytes(table_bytes(m, t))),
             vec![format!("{} -> {}", text::print_type(m, t.key), text::print_type(m, t.value))]));
     }
     let sized = |ty: TyId| format!("{}, {}", text::print_type(m, ty), bytes(layout::size(m, ty)));

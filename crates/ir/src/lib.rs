@@ -69,6 +69,8 @@ pub struct Module {
     pub handlers: Vec<Handler>,
     pub merges: Vec<Merge>,
     pub signals: Vec<Signal>,
+    /// How frames are spread over the cores (set by the `steer` pass); a port that is not named has no key.
+    pub steer: Vec<Steer>,
     pub tests: Vec<Test>,
     /// Source places for faults, in the order of the ABI's `place` indices.
     pub places: Vec<Place>,
@@ -280,6 +282,11 @@ pub struct Signal {
     /// Type of what the handler returns: bytes.
     pub ret: TyId,
 }
+
+/// The flow key of a frame port's frames: expressions over the frame, which is local 0 (a `Msg` of this unit), of integers and addresses; zero
+/// where the headers they are read from are absent. `symmetric`: both directions of a flow have one key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Steer { pub port: PortId, pub unit: UnitId, pub keys: Vec<Expr>, pub symmetric: bool }
 
 /// `from -> merge by .key with |a, b| … -> to`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

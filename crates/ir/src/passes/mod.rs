@@ -6,7 +6,9 @@
 pub mod edits;
 pub mod fold;
 pub mod init;
+pub mod last;
 pub mod liveness;
+pub mod steer;
 pub mod steps;
 pub mod used;
 
@@ -24,6 +26,8 @@ pub const TABLE: &[Pass] = &[
     Pass { name: "init", doc: "sets locals to zero that may be read before they are set", run: init::run },
     Pass { name: "edits", doc: "sorts the edits of passed messages into wire order", run: edits::run },
     Pass { name: "used", doc: "marks the fields whose value or extent is read; the rest is not stored", run: used::run },
+    Pass { name: "steer", doc: "the flow key of packets, and which tables each core has for itself", run: steer::run },
+    Pass { name: "last", doc: "the last use of a frame, which moves it", run: last::run },
     Pass { name: "liveness", doc: "live locals at suspensions; which messages are held across them", run: liveness::run },
     Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
 ];

@@ -210,6 +210,13 @@ impl Parser {
             "fn" => { let f = self.func()?; self.m.funcs.push(f) }
             "handler" => { let h = self.handler()?; self.m.handlers.push(h) }
             "merge" => { let g = self.merge()?; self.m.merges.push(g) }
+            "steer" => {
+                let (port, unit, symmetric) = (PortId(self.index()?), UnitId(self.index()?), self.eat_word("symmetric"));
+                self.word("by")?;
+                let keys = self.list(|p| p.expr())?;
+                self.sign(';')?;
+                self.m.steer.push(Steer { port, unit, keys, symmetric });
+            }
             "test" => { let t = self.test()?; self.m.tests.push(t) }
             _ => return self.error(format!("unknown declaration `{word}`")),
         }

@@ -204,7 +204,16 @@ impl Printer<'_> {
             self.braces(&format!("handler {} on {on} steps {}", string(&h.name), h.steps), &span(&h.span), &mut |p| p.body(&h.body));
         }
         for g in &m.merges { self.merge(g) }
+        for s in &m.steer { self.steer(s) }
         for t in &m.tests { self.test(t) }
+    }
+
+    fn steer(&mut self, s: &Steer) {
+        let ty = self.m.types.iter().position(|t| *t == Ty::Msg(s.unit)).map_or(TyId(0), |n| TyId(n as u32));
+        let locals = [Local { name: "p".into(), ty, in_frame: false }];
+        let keys: Vec<String> = s.keys.iter().map(|e| self.expr_of(e, &locals)).collect();
+        let line = format!("steer {} {}{} by ({});", self.port_ref(s.port), self.unit_ref(s.unit), if s.symmetric { " symmetric" } else { "" }, keys.join(", "));
+        self.line(&line);
     }
 
     fn on(&self, on: &On) -> String {

@@ -1,0 +1,346 @@
+//! Steering: which parts of a frame decide the core that handles it, so that tables need no locks.
+//!
+//! In: handlers of frames. Out: `Table.local` and [`Module::steer`]. A table's key is made of parts; those that are expressions over
+//! the frame, the same ones at every use, can be steered by. The key of the app is the largest set of parts that the keys of as many
+//! tables as possible have in common; their tables become local, the others are shared. Two parts that change places (a flow
+//! and its answer) count as an unordered pair, and steer symmetrically. [`plan`] also says why, for `explain`.
+
+use crate::*;
+use std::collections::BTreeMap;
+
+/// What is steered by, and per table whether it is local and why.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan { pub unit: Option<UnitId>, pub parts: Vec<Part>, pub tables: Vec<(bool, String)> }
+
+/// Part of a flow key, over local 0 of a handler of frames.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    One(Expr),
+    /// Both, in no order.
+    Pair(Expr, Expr),
+}
+
+/// The frame at hand. While keys are looked for, `Root::This` is the frame as it was when a local was set.
+const FRAME: Root = Root::Local(LocalId(0));
+
+/// The parts of a table's key at one use; None: not known from the frame.
+type Use = Vec<Option<Part>>;
+
+/// Tables that share a steering key beyond this many are not looked at together.
+const MOST_PARTS: usize = 64;
+
+pub fn run(m: &mut Module) {
+    if !m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) { return }
+    let plan = plan(m);
+    for (t, (local, _)) in m.tables.iter_mut().zip(&plan.tables) { t.local = *local }
+    let keys: Vec<Expr> = plan.parts.iter().flat_map(|p| p.exprs()).cloned().collect();
+    let symmetric = !plan.parts.is_empty() && plan.parts.iter().all(|p| matches!(p, Part::Pair(..)));
+    let mut steer = Vec::new();
+    if let (Some(unit), false) = (plan.unit, keys.is_empty()) {
+        let guarded: Vec<Expr> = plan.parts.iter().flat_map(|p| p.lowered(m, unit)).collect();
+        for h in &m.handlers {
+            if let On::Frame { port, unit: u } = h.on { if u == unit { steer.push(Steer { port, unit, keys: guarded.clone(), symmetric }) } }
+        }
+    }
+    m.steer = steer;
+}
+
+impl Part {
+    fn exprs(&self) -> Vec<&Expr> { match self { Part::One(e) => vec![e], Part::Pair(a, b) => vec![a, b] } }
+
+    fn rooted(self, from: Root, to: Root) -> Part {
+        match self { Part::One(e) => Part::One(rooted(e, from, to)), Part::Pair(a, b) => Part::Pair(rooted(a, from, to), rooted(b, from, to)) }
+    }
+
+    /// The values to be hashed, zero where the headers they are read from are absent.
+    fn lowered(&self, m: &mut Module, unit: UnitId) -> Vec<Expr> {
+        match self {
+            Part::One(e) => vec![guarded(m, unit, e.clone())],
+            Part::Pair(a, b) => {
+                let (a, b) = (guarded(m, unit, a.clone()), guarded(m, unit, b.clone()));
+                let boolean = m.intern(Ty::Bool);
+                let wide = m.intern(Ty::UInt(128));
+                let number = |e: &Expr| if e.ty == wide { e.clone() } else { Expr::new(wide, ExprKind::Cast(e.clone())) };
+                let less = Expr::new(boolean, ExprKind::Binary(BinOp::Lt, number(&a), number(&b)));
+                let pick = |x: &Expr, y: &Expr| Expr::new(x.ty, ExprKind::If(less.clone(), x.clone(), y.clone()));
+                vec![pick(&a, &b), pick(&b, &a)]
+            }
+        }
+    }
+}
+
+/// Finds the key without changing the module.
+pub fn plan(m: &Module) -> Plan {
+    let mut uses = Uses { m, unit: None, mixed: false, of: vec![Vec::new(); m.tables.len()], outside: vec![false; m.tables.len()] };
+    for h in &m.handlers { uses.handler(h) }
+    let candidates: Vec<Option<Vec<Part>>> = (0..m.tables.len()).map(|t| uses.derivable(t)).collect();
+    let mut best: (Vec<usize>, Vec<Part>) = (Vec::new(), Vec::new());
+    for (seed, parts) in candidates.iter().enumerate() {
+        let Some(parts) = parts else { continue };
+        let (mut common, mut members) = (parts.clone(), vec![seed]);
+        for (n, other) in candidates.iter().enumerate() {
+            let Some(other) = other else { continue };
+            if n == seed { continue }
+            let both = meet(&common, other);
+            if !both.is_empty() { common = both; members.push(n) }
+        }
+        if members.len() > best.0.len() { best = (members, common) }
+    }
+    let parts = needed(best.1);
+    let name = |p: &Part| p.exprs().iter().map(|e| show(m, uses.unit, e)).collect::<Vec<_>>().join(" with ");
+    let key = parts.iter().map(name).collect::<Vec<_>>().join(", ");
+    let tables = (0..m.tables.len()).map(|t| {
+        let why = uses.why(t, candidates[t].is_some());
+        match &why {
+            _ if best.0.contains(&t) => (true, format!("per core: frames are steered by {key}")),
+            Some(why) => (false, format!("shared: {why}")),
+            None => (false, "shared: its key has no part in common with those of the local tables".into()),
+        }
+    }).collect();
+    Plan { unit: uses.unit, parts, tables }
+}
+
+struct Uses<'m> {
+    m: &'m Module,
+    /// The packet type of all frame handlers.
+    unit: Option<UnitId>,
+    mixed: bool,
+    of: Vec<Vec<Use>>,
+    /// Used in a timer or at the start: on every core, with keys of its own.
+    outside: Vec<bool>,
+}
+
+impl Uses<'_> {
+    fn handler(&mut self, h: &Handler) {
+        let On::Frame { unit, .. } = h.on else {
+            if !matches!(h.on, On::Signal(_) | On::Test(_)) {
+                walk::stmts(&h.body.block, &mut |s| if let Some((t, _)) = keyed(&s.kind) { self.outside[t.index()] = true });
+            }
+            return;
+        };
+        if *self.unit.get_or_insert(unit) != unit { self.mixed = true }
+        let mut known: BTreeMap<LocalId, Option<Expr>> = BTreeMap::new();
+        let mut changed: Vec<(FieldId, FieldId)> = Vec::new();
+        self.block(&h.body.block, unit, &mut known, &mut changed);
+    }
+
+    /// Statements in the order in which they stand; what is set twice, or edited before, is not known.
+    fn block(&mut self, block: &Block, unit: UnitId, known: &mut BTreeMap<LocalId, Option<Expr>>, changed: &mut Vec<(FieldId, FieldId)>) {
+        for s in block {
+            if let Some((t, key)) = keyed(&s.kind) {
+                let mut parts = Vec::new();
+                let key = resolve(key, known);
+                split(&key, &mut parts);
+                let parts = parts.into_iter().map(|p| p.filter(|p| p.exprs().iter().all(|e| from_frame(e, changed))).map(|p| p.rooted(Root::This, FRAME))).collect();
+                self.of[t.index()].push(parts);
+            }
+            if let StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } | StmtKind::TableNext { table, .. } = &s.kind { self.outside[table.index()] = true }
+            match &s.kind {
+                StmtKind::Set(l, e) => {
+                    let value = resolve(e, known);
+                    // What was read before an edit stays what it was.
+                    let value = from_frame(&value, changed).then(|| rooted(value, FRAME, Root::This));
+                    known.entry(*l).and_modify(|v| *v = None).or_insert(value);
+                }
+                StmtKind::SetField(l, ..) | StmtKind::Push(l, _) => { known.insert(*l, None); }
+                StmtKind::Frame { act: FrameAct::Set { layer, field, .. }, .. } => {
+                    if let Some(l) = self.m.unit(unit).frame.as_ref().and_then(|f| f.layers.get(*layer as usize)) { changed.push((l.header, *field)) }
+                }
+                _ => for l in walk::defined(&s.kind).into_iter().flatten() { known.insert(l, None); },
+            }
+            walk::stmt_blocks(&s.kind, &mut |b| self.block(b, unit, known, changed));
+        }
+    }
+
+    /// The parts of a table's key that can be steered by.
+    fn derivable(&self, t: usize) -> Option<Vec<Part>> {
+        if self.mixed || self.outside[t] || !matches!(self.m.tables[t].kind, TableKind::Exact) { return None }
+        let (first, rest) = self.of[t].split_first()?;
+        let mut found: Vec<Part> = Vec::new();
+        for (n, part) in first.iter().enumerate() {
+            let Some(part) = part else { continue };
+            let general = rest.iter().try_fold(part.clone(), |p, u| same_part(&p, u.get(n)?.as_ref()?));
+            if let Some(p) = general { found.push(p) }
+        }
+        let singles = |u: &Use, n: usize| match u.get(n) { Some(Some(Part::One(e))) => Some(e.clone()), _ => None };
+        // Two parts that are the same two at every use, in any order.
+        for i in 0..first.len() {
+            for j in i + 1..first.len() {
+                let (Some(a), Some(b)) = (singles(first, i), singles(first, j)) else { continue };
+                if a.ty != b.ty { continue }
+                let pair = rest.iter().try_fold(Part::Pair(a, b), |p, u| same_part(&p, &Part::Pair(singles(u, i)?, singles(u, j)?)));
+                if let (Some(p), true) = (pair, found.len() < MOST_PARTS) { found.push(p) }
+            }
+        }
+        (!found.is_empty()).then_some(found)
+    }
+
+    fn why(&self, t: usize, derivable: bool) -> Option<String> {
+        if derivable { return None }
+        Some(if self.mixed { "the app's ports give packets of several types".into() }
+        else if self.m.tables[t].kind != TableKind::Exact { "its kind is not divided by key".into() }
+        else if self.of[t].is_empty() { "no handler of packets uses it by key".into() }
+        else if self.outside[t] { "it is also used by handlers that have no packet".into() }
+        else { "its keys at different uses have no part of the packet in common".into() })
+    }
+}
+
+fn keyed(s: &StmtKind) -> Option<(TableId, &Expr)> {
+    match s {
+        StmtKind::TableGet { table, key, .. } | StmtKind::TablePut { table, key, .. } | StmtKind::TableRemove { table, key, .. } | StmtKind::TableUpdate { table, key, .. } => Some((*table, key)),
+        _ => None,
+    }
+}
+
+/// The expression with the locals replaced whose value is known.
+fn resolve(e: &Expr, known: &BTreeMap<LocalId, Option<Expr>>) -> Expr {
+    let mut e = e.clone();
+    walk::expr_mut(&mut e, &mut |e| if let ExprKind::Local(l) = &*e.kind { if let Some(Some(v)) = known.get(l) { *e = v.clone() } });
+    let mut simple = e;
+    walk::expr_mut(&mut simple, &mut |e| {
+        let ExprKind::Get(a, n) = &*e.kind else { return };
+        if let ExprKind::Make(es) = &*a.kind { if let Some(x) = es.get(*n as usize) { *e = x.clone() } }
+    });
+    simple
+}
+
+fn rooted(mut e: Expr, from: Root, to: Root) -> Expr {
+    walk::expr_mut(&mut e, &mut |e| if let ExprKind::Read(p) | ExprKind::Case(p, _) = &mut *e.kind { if p.root == from { p.root = to } });
+    e
+}
+
+/// Whether an expression is over the frame alone, with nothing that was edited.
+fn from_frame(e: &Expr, changed: &[(FieldId, FieldId)]) -> bool {
+    let mut ok = true;
+    let mut reads = false;
+    walk::expr(e, &mut |e| match &*e.kind {
+        ExprKind::Read(p) => {
+            reads = true;
+            let edited = matches!(p.steps.as_slice(), [Step::Field(h), Step::Field(f), ..] if changed.contains(&(*h, *f)));
+            ok &= p.root == Root::This || p.root == FRAME && !edited;
+        }
+        ExprKind::Case(p, _) => ok &= p.root == FRAME || p.root == Root::This,
+        ExprKind::FrameInstance(LocalId(0)) => {}
+        ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Unary(..) | ExprKind::Binary(..) | ExprKind::Cast(_) | ExprKind::If(..) | ExprKind::InRanges(..)
+        | ExprKind::Make(_) | ExprKind::Get(..) => {}
+        _ => ok = false,
+    });
+    ok && reads
+}
+
+/// The parts of a key: components of records and tuples; a pair ordered by comparison is unordered.
+fn split(e: &Expr, into: &mut Vec<Option<Part>>) {
+    match &*e.kind {
+        ExprKind::Make(es) => es.iter().for_each(|e| split(e, into)),
+        ExprKind::If(_, a, b) => match (&*a.kind, &*b.kind) {
+            (ExprKind::Make(x), ExprKind::Make(y)) if x.len() == 2 && y.len() == 2 && x[0] == y[1] && x[1] == y[0] => {
+                into.push(Some(Part::Pair(x[0].clone(), x[1].clone())));
+                into.push(None);
+            }
+            (ExprKind::Make(x), ExprKind::Make(y)) if x.len() == y.len() => {
+                let ExprKind::If(c, ..) = &*e.kind else { return };
+                for (a, b) in x.iter().zip(y) { into.push(Some(Part::One(Expr::new(a.ty, ExprKind::If(c.clone(), a.clone(), b.clone()))))) }
+            }
+            _ => into.push(Some(Part::One(e.clone()))),
+        },
+        _ => into.push(Some(Part::One(e.clone()))),
+    }
+}
+
+/// The more general of two expressions that are one value: a branch that was left out because its condition was known counts as there.
+fn same(a: &Expr, b: &Expr) -> Option<Expr> {
+    if a == b { return Some(a.clone()) }
+    if a.ty != b.ty { return None }
+    match (&*a.kind, &*b.kind) {
+        (ExprKind::If(c, x, y), ExprKind::If(d, p, q)) if c == d => Some(Expr::new(a.ty, ExprKind::If(c.clone(), same(x, p)?, same(y, q)?))),
+        (ExprKind::If(c, x, y), _) if over_headers(c) => same(x, b).or_else(|| same(y, b)).map(|_| a.clone()),
+        (_, ExprKind::If(c, x, y)) if over_headers(c) => same(a, x).or_else(|| same(a, y)).map(|_| b.clone()),
+        (ExprKind::Cast(x), ExprKind::Cast(y)) => Some(Expr::new(a.ty, ExprKind::Cast(same(x, y)?))),
+        _ => None,
+    }
+}
+
+fn over_headers(e: &Expr) -> bool {
+    let mut ok = true;
+    walk::expr(e, &mut |e| ok &= matches!(&*e.kind, ExprKind::Case(..) | ExprKind::Unary(UnOp::Not, _) | ExprKind::Binary(BinOp::And | BinOp::Or, ..) | ExprKind::Bool(_)));
+    ok
+}
+
+fn same_part(a: &Part, b: &Part) -> Option<Part> {
+    match (a, b) {
+        (Part::One(x), Part::One(y)) => same(x, y).map(Part::One),
+        (Part::Pair(a, b), Part::Pair(x, y)) => match (same(a, x), same(b, y)) {
+            (Some(a), Some(b)) => Some(Part::Pair(a, b)),
+            _ => Some(Part::Pair(same(a, y)?, same(b, x)?)),
+        },
+        _ => None,
+    }
+}
+
+/// What both have.
+fn meet(a: &[Part], b: &[Part]) -> Vec<Part> { a.iter().filter_map(|p| b.iter().find_map(|q| same_part(p, q))).collect() }
+
+/// Pairs whose two halves are there by themselves say nothing more.
+fn needed(parts: Vec<Part>) -> Vec<Part> {
+    let one = |e: &Expr| parts.iter().any(|p| matches!(p, Part::One(x) if x == e));
+    parts.iter().filter(|p| match p { Part::One(_) => true, Part::Pair(a, b) => !(one(a) || one(b)) }).cloned().collect()
+}
+
+// ---- where the headers are absent ----
+
+/// When all headers are there that an expression reads; None: always.
+fn needs(m: &Module, unit: UnitId, e: &Expr) -> Option<Expr> {
+    let both = |a: Option<Expr>, b: Option<Expr>| match (a, b) {
+        (Some(a), Some(b)) if a != b => Some(Expr::new(a.ty, ExprKind::Binary(BinOp::And, a, b))),
+        (a, b) => a.or(b),
+    };
+    match &*e.kind {
+        ExprKind::Read(p) => {
+            let Some(Step::Field(h)) = p.steps.first() else { return None };
+            let l = m.unit(unit).frame.as_ref()?.layers.iter().find(|l| l.header == *h)?;
+            let boolean = TyId(m.types.iter().position(|t| *t == Ty::Bool)? as u32);
+            Some(Expr::new(boolean, ExprKind::Case(Path { root: p.root, steps: vec![Step::Field(l.switch)] }, 0)))
+        }
+        ExprKind::If(c, a, b) => {
+            let (a, b) = (needs(m, unit, a).filter(|a| a != c), needs(m, unit, b));
+            let (yes, no) = (Expr::new(c.ty, ExprKind::Bool(true)), |e: Option<Expr>, yes: &Expr| e.unwrap_or(yes.clone()));
+            let branch = match (&a, &b) {
+                (None, None) => None,
+                _ => Some(Expr::new(c.ty, ExprKind::If(c.clone(), no(a, &yes), no(b, &yes)))),
+            };
+            both(needs(m, unit, c), branch)
+        }
+        _ => {
+            let mut all = None;
+            walk::children(e, &mut |e| all = both(all.take(), needs(m, unit, e)));
+            all
+        }
+    }
+}
+
+fn guarded(m: &mut Module, unit: UnitId, e: Expr) -> Expr {
+    let Some(cond) = needs(m, unit, &e) else { return e };
+    let zero = match m.ty(e.ty) {
+        Ty::Ip => { let wide = m.intern(Ty::UInt(128)); ExprKind::Cast(Expr::new(wide, ExprKind::Int(0))) }
+        Ty::Bool => ExprKind::Bool(false),
+        _ => ExprKind::Int(0),
+    };
+    Expr::new(e.ty, ExprKind::If(cond, e.clone(), Expr::new(e.ty, zero)))
+}
+
+// ---- for people ----
+
+/// The fields that a part of the key reads: `ip4.src or ip6.src`.
+fn show(m: &Module, unit: Option<UnitId>, e: &Expr) -> String {
+    let mut names: Vec<String> = Vec::new();
+    walk::expr(e, &mut |e| {
+        let (Some(unit), ExprKind::Read(p)) = (unit, &*e.kind) else { return };
+        let [Step::Field(h), Step::Field(f), ..] = p.steps.as_slice() else { return };
+        let header = m.unit(unit).fields.get(h.index());
+        let field = header.and_then(|h| match &h.kind { FieldKind::Unit { unit, .. } => m.unit(*unit).fields.get(f.index()), _ => None });
+        let name = |f: Option<&Field>| f.and_then(|f| f.name.clone()).unwrap_or("_".into());
+        let name = format!("{}.{}", name(header), name(field));
+        if !names.contains(&name) { names.push(name) }
+    });
+    names.join(" or ")
+}

@@ -1,0 +1,72 @@
+//! What packets are steered by, which tables are local and why, and where a frame is used last.
+
+use std::path::Path;
+use wireloom_ir::{passes, verify, walk, FrameAct, Module, StmtKind};
+use wireloom_syntax::{diagnostic, MemoryWorld};
+
+fn module(app: &str) -> Module {
+    let packet = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std/packet.loom")).expect("std is there");
+    let mut world = MemoryWorld::new().with("/app/main.loom", format!("app a {{\n    port wire = memory(\"w\"), other = memory(\"o\")\n{app}\n}}\n"));
+    world.add(std::path::PathBuf::from("/std/packet.loom"), packet);
+    let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), None);
+    let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
+    let mut m = checked.module.unwrap_or_else(|| panic!("{said}"));
+    passes::run_all(&mut m);
+    assert_eq!(verify::verify(&m), vec![]);
+    let text = wireloom_ir::text::print(&m);
+    assert_eq!(wireloom_ir::text::parse(&text).as_ref(), Ok(&m), "the text form loses something");
+    m
+}
+
+fn local(m: &Module) -> Vec<bool> { m.tables.iter().map(|t| t.local).collect() }
+
+#[test]
+fn the_common_part_of_two_keys() {
+    let m = module("table open: flow5 -> bool { capacity 16 }\n table stage: (ip, ip, u8) -> u8 { capacity 16 }\n\
+        on wire(p) where p.tcp { if open[p.flow5] { return }\n let who = (p.ip.src, p.ip.dst, p.ip.proto)\n stage[who] += 1 }");
+    assert_eq!(local(&m), [true, true]);
+    assert_eq!((m.steer.len(), m.steer[0].keys.len(), m.steer[0].symmetric), (1, 3, false));
+}
+
+#[test]
+fn a_flow_and_its_answer_are_a_pair() {
+    let m = module("table seen: (ip, ip) -> u64 { capacity 16 }\n on wire(p) where p.ip { seen[(p.ip.src, p.ip.dst)] += 1\n if seen[(p.ip.dst, p.ip.src)] { p -> other } }");
+    assert_eq!(local(&m), [true]);
+    assert!(m.steer[0].symmetric && m.steer[0].keys.len() == 2);
+    let m = module("table seen: (ip, ip) -> u64 { capacity 16 }\n on wire(p) { seen[p.pair] += 1 }");
+    assert!(local(&m) == [true] && m.steer[0].symmetric);
+}
+
+#[test]
+fn no_common_key_is_shared() {
+    let m = module("table macs: mac -> u32 { capacity 16 }\n on wire(p) where p.eth { macs[p.eth.src] = p.port\n if macs[p.eth.dst] { p -> other } }");
+    assert_eq!((local(&m), m.steer.len()), (vec![false], 0));
+    let why = &passes::steer::plan(&m).tables[0].1;
+    assert!(why.contains("different uses"), "{why}");
+}
+
+#[test]
+fn an_edited_field_is_no_key() {
+    let m = module("table t: ip4 -> u64 { capacity 16 }\n on wire(p) where p.ip4 { p.ip4.src = 10.0.0.1\n t[p.ip4.src] += 1 }");
+    assert_eq!(local(&m), [false]);
+    let m = module("table t: ip4 -> u64 { capacity 16 }\n on wire(p) where p.ip4 { let src = p.ip4.src\n p.ip4.src = 10.0.0.1\n t[src] += 1 }");
+    assert_eq!(local(&m), [true]);
+}
+
+fn moves(m: &Module) -> Vec<bool> {
+    let mut all = Vec::new();
+    for h in &m.handlers {
+        walk::stmts(&h.body.block, &mut |s| if let StmtKind::Frame { act: FrameAct::Send { last, .. }, .. } = &s.kind { all.push(*last) });
+    }
+    all
+}
+
+#[test]
+fn the_last_use_moves_the_frame() {
+    assert_eq!(moves(&module("on wire(p) { p -> other }")), [true]);
+    assert_eq!(moves(&module("on wire(p) { p -> other\n p -> wire }")), [false, true]);
+    assert_eq!(moves(&module("on wire(p) { if p.udp { p -> other; return }\n p -> wire }")), [true, true]);
+    assert_eq!(moves(&module("on wire(p) { if p.udp { p -> other }\n p -> wire }")), [false, true]);
+    assert_eq!(moves(&module("on wire(p) { p -> other\n if p.len > 100 { log 1 } }")), [false]);
+    assert_eq!(moves(&module("on wire(p) { loop max 3 { p -> other } }")), [false]);
+}
