@@ -9,7 +9,7 @@ use super::port::{bytes, Batch, FramePort, BATCH};
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
-use crate::engine::common::monotonic;
+use crate::engine::common::{monotonic, nap};
 use crate::program::Packets;
 use crate::stats::{CoreStats, FrameStats};
 use std::os::raw::c_int;
@@ -26,6 +26,8 @@ const CATCH_UP: u64 = 100_000;
 /// The wall clock is compared, and numbers are published, this often.
 const HOUSEKEEPING_NS: u64 = 100_000_000;
 const REST: Duration = Duration::from_millis(500);
+/// A core that others hold up looks again after this long.
+const NAP: Duration = Duration::from_micros(20);
 
 /// An open instance of a port.
 pub struct End {
@@ -128,6 +130,7 @@ pub struct PacketCore {
     poll: Vec<libc::pollfd>,
     blocked: bool,
     draining: bool,
+    idle: u32,
     pub errors: Vec<String>,
 }
 
@@ -175,6 +178,7 @@ impl PacketCore {
             poll: Vec::new(),
             blocked: false,
             draining: false,
+            idle: 0,
             errors: Vec::new(),
             app,
         }
@@ -227,7 +231,9 @@ impl PacketCore {
             self.ends.iter_mut().for_each(|e| e.port.tend(&mut self.pool));
         }
         self.mesh.send_late();
-        self.mesh.ring_bells();
+        // Of a capture nobody waits for the next frame: the others sleep until it is worth their while.
+        let lazy = busy && !self.blocked && self.capture.is_some() && !self.pace;
+        self.mesh.ring_bells(lazy);
         busy
     }
 
@@ -373,7 +379,7 @@ impl PacketCore {
             }
             batch.frames.truncate(kept);
             batch.bufs.truncate(kept);
-            self.mesh.ring_bells();
+            self.mesh.given();
         }
         self.handle(batch, self.inputs[i].handler);
     }
@@ -754,9 +760,11 @@ impl PacketCore {
     // ---- resting and ending ----
 
     /// Waits for something to do.
-    pub fn rest(&mut self, running: bool) {
-        if self.blocked || !running {
-            return std::thread::yield_now();
+    pub fn rest(&mut self) {
+        if self.blocked {
+            // Others are at it; they need longer than a turn.
+            self.idle += 1;
+            return if self.idle % 4 != 0 { std::thread::yield_now() } else { nap(NAP) };
         }
         let next = if self.capture.is_some() { self.paced_wait() } else { Duration::from_nanos(self.due.saturating_sub(self.now)) };
         self.poll.clear();

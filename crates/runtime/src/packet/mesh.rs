@@ -101,10 +101,14 @@ impl Mesh {
         self.work_to.iter_mut().flatten().all(|r| r.room(BATCH) >= BATCH)
     }
 
-    /// Gives a frame to another core to handle. There is room (`has_room`).
+    /// Gives a frame to another core to handle, once `given` is called. There is room (`has_room`).
     pub fn give(&mut self, to: usize, item: Item) -> bool {
         self.told[to] = true;
-        self.work_to[to].as_mut().is_some_and(|r| r.push(item))
+        self.work_to[to].as_mut().is_some_and(|r| r.put(item))
+    }
+
+    pub fn given(&mut self) {
+        self.work_to.iter().flatten().for_each(Producer::show);
     }
 
     /// Gives a frame to the core that has its port.
@@ -134,15 +138,23 @@ impl Mesh {
         self.late_count == 0
     }
 
-    pub fn ring_bells(&mut self) {
-        for (to, told) in self.told.iter_mut().enumerate() {
-            if std::mem::take(told) {
-                fence(SeqCst);
-                if self.shared.sleeping[to].load(SeqCst) {
-                    common::ring(&self.shared.bells[to]);
-                }
+    /// Wakes those who were given something; with `lazy` only those who have much to do already.
+    pub fn ring_bells(&mut self, lazy: bool) {
+        for to in 0..self.told.len() {
+            if !self.told[to] || lazy && !self.is_half_full(to) {
+                continue;
+            }
+            self.told[to] = false;
+            fence(SeqCst);
+            if self.shared.sleeping[to].load(SeqCst) {
+                common::ring(&self.shared.bells[to]);
             }
         }
+    }
+
+    fn is_half_full(&mut self, to: usize) -> bool {
+        let full = |r: &mut Option<Producer<Item>>| r.as_mut().is_some_and(|r| r.room(RING / 2) < RING / 2);
+        full(&mut self.work_to[to]) || full(&mut self.send_to[to])
     }
 
     pub fn next_send(&mut self) -> Option<Item> {

@@ -214,6 +214,15 @@ impl Pool {
             self.small.push(buf);
         } else if buf != NONE {
             self.put_far(buf);
+            self.home.iter().flatten().for_each(Producer::show);
+        }
+    }
+
+    fn put_quietly(&mut self, buf: Buf) {
+        if buf.wrapping_sub(self.first) < self.count {
+            self.small.push(buf);
+        } else if buf != NONE {
+            self.put_far(buf);
         }
     }
 
@@ -225,7 +234,8 @@ impl Pool {
         if bufs.iter().fold(true, |all, b| all & (b.wrapping_sub(first) < count)) {
             self.small.extend_from_slice(bufs);
         } else if !bufs.iter().fold(true, |all, b| all & (*b == NONE)) {
-            bufs.iter().for_each(|b| self.put(*b));
+            bufs.iter().for_each(|b| self.put_quietly(*b));
+            self.home.iter().flatten().for_each(Producer::show);
         }
     }
 
@@ -236,7 +246,7 @@ impl Pool {
             list.push(buf);
         } else if let Some(Some(home)) = self.home.get_mut(owner) {
             // The ring holds as many as there are.
-            home.push(buf);
+            home.put(buf);
         }
     }
 

@@ -190,6 +190,7 @@ impl Run {
             self.stop.end();
         }
         core.mesh.shared.ready.fetch_add(1, SeqCst);
+        core.mesh.shared.wake_all();
         let (mut phase, mut drain_end) = (Phase::Set, None);
         while phase != Phase::Ended && !self.stop.ended() {
             let busy = if phase == Phase::Set { false } else { core.step() };
@@ -202,7 +203,7 @@ impl Run {
             }
             let next = self.next(&mut core, phase);
             if next == phase && !busy {
-                core.rest(phase == Phase::Receiving);
+                core.rest();
             }
             phase = next;
         }
@@ -225,6 +226,7 @@ impl Run {
             }
             Phase::Handling if shared.polled.load(SeqCst) == self.cores && core.work_done() => {
                 shared.handled.fetch_add(1, SeqCst);
+                shared.wake_all();
                 Phase::Sending
             }
             Phase::Sending if shared.handled.load(SeqCst) == self.cores && core.sends_done() => Phase::Ended,

@@ -5,6 +5,9 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::Arc;
 
+/// The consumer shows its place after so many items at the latest.
+const SHOWN: usize = 32;
+
 /// On a cache line of its own: the two sides must not share one.
 #[repr(align(128))]
 struct Line(AtomicUsize);
@@ -50,9 +53,17 @@ impl<T: Copy> Producer<T> {
         size - (self.put - self.taken)
     }
 
-    /// Puts an item in; false: the ring is full.
+    /// Puts an item in and shows it to the other side; false: the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> bool {
+        let done = self.put(item);
+        self.show();
+        done
+    }
+
+    /// Puts an item in, to be shown later: each time costs the two cores a cache line.
+    #[inline]
+    pub fn put(&mut self, item: T) -> bool {
         if self.room(1) == 0 {
             return false;
         }
@@ -60,8 +71,13 @@ impl<T: Copy> Producer<T> {
         // SAFETY: the consumer has left this slot (`room`) and does not look at it before `put` is stored.
         unsafe { (*slot.get()).write(item) };
         self.put += 1;
-        self.ring.put.0.store(self.put, Release);
         true
+    }
+
+    /// Shows what was put in.
+    #[inline]
+    pub fn show(&self) {
+        self.ring.put.0.store(self.put, Release);
     }
 }
 
@@ -69,13 +85,17 @@ impl<T: Copy> Consumer<T> {
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.is_empty() {
+            self.ring.taken.0.store(self.taken, Release);
             return None;
         }
         let slot = &self.ring.slots[self.taken & (self.ring.slots.len() - 1)];
         // SAFETY: the producer has written this slot (`put`) and does not use it again before `taken` is stored.
         let item = unsafe { (*slot.get()).assume_init() };
         self.taken += 1;
-        self.ring.taken.0.store(self.taken, Release);
+        // Not each time, for the cache line's sake; and when the ring is empty.
+        if self.taken % SHOWN == 0 {
+            self.ring.taken.0.store(self.taken, Release);
+        }
         Some(item)
     }
 
@@ -120,6 +140,11 @@ mod tests {
     fn a_full_ring_says_so() {
         let (mut put, mut take) = ring::<u8>(4);
         assert_eq!((0..6).map(|i| put.push(i)).filter(|ok| *ok).count(), 4);
-        assert_eq!((put.room(1), take.pop(), put.room(1)), (0, Some(0), 1));
+        assert_eq!((put.room(1), take.pop(), put.room(1)), (0, Some(0), 0));
+        while take.pop().is_some() {}
+        assert_eq!(put.room(4), 4);
+        assert!(put.put(9) && take.pop().is_none());
+        put.show();
+        assert_eq!(take.pop(), Some(9));
     }
 }

@@ -35,3 +35,23 @@ fn cost_of_the_loop() {
         println!("in place {:.2} ns, copied {:.2} ns per frame of 64 bytes", cost(true, 50_000), cost(false, 20_000));
     }
 }
+
+/// A capture of a million frames: read, read and written, and dealt out to two cores.
+#[test]
+#[ignore = "a measurement"]
+fn cost_of_captures() {
+    let list: Vec<Vec<u8>> = (0..1000).map(|i| frame(i, 0)).collect();
+    let input = capture("speed.pcap", (0..1_000_000usize).map(|i| (1 + i as u64 * 1000, &list[i % 1000][..])));
+    let run = |mode, out: &str, cores| {
+        let bind = pairs(&[("wire", format!("pcap:{input}")), ("out", out.to_string()), ("mon", "null".into())]);
+        let program = program(&["-DSTEER"]);
+        let before = cpu_ns();
+        let s = run_on(program, desc(mode), Options { bind, ..Options::default() }, cores).unwrap();
+        ((cpu_ns() - before) as f64 / s.frames as f64, s.elapsed.as_nanos() as f64 / s.frames as f64)
+    };
+    let out = format!("pcap:{}", dir().join("speed-out.pcap").display());
+    for _ in 0..3 {
+        let (read, written, dealt) = (run(DROP, "null", 1), run(FORWARD, &out, 1), run(DROP, "null", 2));
+        println!("CPU ns per frame (and time): read {:.1} ({:.1}), read and written {:.1} ({:.1}), on two cores {:.1} ({:.1})", read.0, read.1, written.0, written.1, dealt.0, dealt.1);
+    }
+}
