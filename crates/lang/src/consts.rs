@@ -70,6 +70,16 @@ impl Compiler<'_> {
         }
     }
 
+    /// A count that may be a parameter of the element at hand.
+    pub fn const_in_app(&mut self, module: ModId, e: &Expr) -> R<u64> {
+        if let ExprKind::Name(n) = &*e.kind {
+            if let Some(crate::apps::AppName::Const(v)) = self.app.get(&n.name) {
+                if let Vk::Pure(x) = &v.kind { if let Some(n) = crate::x::as_int(x) { return u64::try_from(n).map_err(|_| crate::compiler::Reported); } }
+            }
+        }
+        self.const_size(module, e)
+    }
+
     /// A size: at least 1, at most [`MAX_SIZE`].
     pub fn const_size(&mut self, module: ModId, e: &Expr) -> R<u64> {
         let n = self.const_u64(module, e)?;

@@ -378,9 +378,9 @@ pub struct Member {
 pub enum MemberKind {
     /// `param servers: list<endpoint, 64> = …`
     Param(Param),
-    /// `in x: packet`, `out y: packet`
-    In { name: Ident, ty: Type },
-    Out { name: Ident, ty: Type },
+    /// `in x: packet`, `out y: packet`, `out y: packet [n]`
+    In { name: Ident, ty: Type, count: Option<Expr> },
+    Out { name: Ident, ty: Type, count: Option<Expr> },
     /// `port client = listen tcp(port) as http { idle 60s }`
     Port(Port),
     /// `state next: u32 = 0`
@@ -462,6 +462,8 @@ pub enum NodeKind {
     Expr(Expr),
     /// `where e`, `map e`, `log`, `drop`, `tee`, `broadcast x`, `steer x by e`
     Word { word: Ident, args: Vec<Expr>, by: Option<Expr> },
+    /// `match { .udp => a -> b, else => drop }`: the first way whose condition holds; None: `else`
+    Match(Vec<(Option<Expr>, Vec<Node>)>),
     /// `merge by .key with |a, b| e`
     Merge { key: Expr, a: Ident, b: Ident, with: Expr },
 }

@@ -30,6 +30,9 @@ pub struct Outlet {
     pub counts: Vec<(String, u64)>,
     pub app: AppScope,
     pub module: ModId,
+    /// The instance, for messages.
+    pub name: String,
+    pub span: Span,
 }
 
 impl Compiler<'_> {
@@ -65,6 +68,9 @@ impl Compiler<'_> {
                     };
                     self.add(&p.name, AppName::Const(v));
                 }
+                // A compound element: instances of its own, wired.
+                MemberKind::Instance { .. } => self.declare(owner, m, &mut fns)?,
+                MemberKind::Wiring(_) => {}
                 MemberKind::State { .. } | MemberKind::Counter(_) | MemberKind::Table(_) | MemberKind::Const { .. } | MemberKind::Fn(_) => self.declare(owner, m, &mut fns)?,
                 _ => return Err(self.error("E0609", m.span, "this member of an element is not compiled yet")),
             }
@@ -73,6 +79,7 @@ impl Compiler<'_> {
         for m in &element.members {
             if let MemberKind::State { name, init: Some(e), .. } = &m.kind { self.state_init(owner, name, e)?; }
         }
+        for m in &element.members { self.chain(m); }
         // What is shown to people carries the instance's name.
         for s in &mut self.m.states[states..] { s.name = format!("{}.{}", name.name, s.name); }
         for c in &mut self.m.counters[counters..] { c.name = format!("{}.{}", name.name, c.name); }
@@ -120,6 +127,12 @@ impl Lower<'_, '_> {
             return Err(self.cx.report(Diagnostic::error("E0609", span, "this wiring leads nowhere").hint("end it at a connecting port, or with `drop`")));
         };
         match &node.kind {
+            NodeKind::Word { word, args, by } if self.frames && matches!(word.name.as_str(), "broadcast" | "steer" | "tee" | "any" | "not") => self.flow_frames(word, args, by.as_ref(), rest, v, node.span),
+            NodeKind::Match(ways) if self.frames => self.flow_match(ways, rest, v, node.span),
+            NodeKind::Expr(e) if self.is_outlet(e) => {
+                if let Some(extra) = rest.first() { return Err(self.err("E0609", extra.span, "behind a way out of the element nothing follows")); }
+                self.with_name(v, span, |s, value| s.send(value, e, node.span))
+            }
             NodeKind::Word { word, args, by: None } => self.flow_word(word, args, rest, v, node.span),
             NodeKind::Expr(e) => {
                 if let Some((n, port)) = instance_port(e) {
@@ -164,6 +177,7 @@ impl Lower<'_, '_> {
                 }
                 self.dot = outer;
                 self.push(span, StmtKind::Log(all));
+                if self.frames && rest.is_empty() { return Ok(()); }
                 self.flow(rest, v, span)
             }
             ("where", [e]) => {
@@ -194,12 +208,24 @@ impl Lower<'_, '_> {
             return Err(self.cx.report(if outs.is_empty() { d.hint("it is the end of a wiring") } else { d.hint(format!("wire each: {names}")) }));
         }
         let chains = self.cx.app.chains.clone();
-        let leads = |o: &Ident| {
+        let leads = |o: &Ident, index: Option<u64>| {
             if !rest.is_empty() { return rest.to_vec(); }
-            let whole = if outs.len() == 1 { chains.get(name) } else { None };
-            chains.get(&format!("{name}.{}", o.name)).or(whole).cloned().unwrap_or_default()
+            let at = index.map_or(String::new(), |i| format!("[{i}]"));
+            let whole = if outs.len() == 1 { chains.get(&format!("{name}{at}")) } else { None };
+            chains.get(&format!("{name}.{}{at}", o.name)).or(whole).cloned().unwrap_or_default()
         };
-        let leads = outs.iter().map(|o| (o.name.clone(), leads(o))).collect();
+        let counts = self.out_counts(i)?;
+        let mut ways = Vec::new();
+        for o in &outs {
+            match counts.iter().find(|(n, _)| *n == o.name) {
+                Some((_, n)) => (0..*n).for_each(|i| ways.push((format!("{}[{i}]", o.name), leads(o, Some(i))))),
+                None => ways.push((o.name.clone(), leads(o, None))),
+            }
+        }
+        if !rest.is_empty() && !counts.is_empty() {
+            return Err(self.cx.report(Diagnostic::error("E0609", span, format!("`{name}` has several ways out")).hint(format!("wire each: `{name}[0] -> …`"))));
+        }
+        let leads = ways;
         let want = self.cx.ty(i.module, &ty)?;
         let frame = matches!(&v.ty, Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some()) && self.cx.any_packet(i.module, &ty);
         if want != v.ty && !frame { let found = v.ty.clone(); return Err(self.mismatch(&want, &found, span)); }
@@ -207,24 +233,132 @@ impl Lower<'_, '_> {
             MemberKind::Handler(h) => match &h.on { On::Message { port, param, .. } if port.name == input => Some((h, param)), _ => None },
             _ => None,
         });
-        let Some((h, param)) = handler else { return Err(self.err("E0611", span, format!("element `{}` has no handler for `{input}`", i.element.name.name))) };
+        let inner = i.scope.chains.get(&input).cloned();
+        if handler.is_none() && inner.is_none() { return Err(self.err("E0611", span, format!("element `{}` has no handler for `{input}`", i.element.name.name))); }
         let outer = std::mem::replace(&mut self.cx.app, i.scope.clone());
         let module = std::mem::replace(&mut self.module, i.module);
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        self.outlets.push(Outlet { outs: leads, counts: vec![], app: outer, module });
-        self.bind_all(&[(param.clone(), v)]);
-        let made = match &h.guard {
-            None => self.block(&h.body, Some(&Ty::Unit)),
-            Some(g) => self.decide(g).and_then(|c| self.branch(c, span, Some(&Ty::Unit), |s| s.block(&h.body, Some(&Ty::Unit)), |_| Ok(Val::unit()))),
+        self.outlets.push(Outlet { outs: leads, counts, app: outer, module, name: name.to_string(), span });
+        let made = match (handler, inner) {
+            (Some((h, param)), _) => {
+                self.bind_all(&[(param.clone(), v)]);
+                self.element_body(h, span)
+            }
+            (None, Some(nodes)) => self.flow(&nodes, v, span).map(|_| Val::unit()),
+            (None, None) => Err(Reported),
         };
         self.scopes = scopes;
         if let Some(o) = self.outlets.pop() { self.cx.app = o.app; self.module = o.module; }
         made.map(|_| ())
     }
 
+    /// An element's handler. `return` in it leaves the element, not the handler around.
+    fn element_body(&mut self, h: &ast::Handler, span: Span) -> R<Val> {
+        let body = |s: &mut Self| match &h.guard {
+            None => s.block(&h.body, Some(&Ty::Unit)),
+            Some(g) => s.decide(g).and_then(|c| s.branch(c, span, Some(&Ty::Unit), |s| s.block(&h.body, Some(&Ty::Unit)), |_| Ok(Val::unit()))),
+        };
+        if !self.frames || !crate::body::calls::has_return(&h.body) { return body(self); }
+        let done = self.temp("", &Ty::Bool, crate::x::boolean(false), span);
+        let outer = std::mem::replace(&mut self.ret, crate::body::Ret::Inline { result: None, ty: Ty::Unit, done, loops: self.loops, sink: None });
+        let (made, mut block) = self.sub(body);
+        self.ret = outer;
+        made?;
+        let sp = self.cx.span(span);
+        block.push(crate::x::stmt(sp, StmtKind::Break));
+        self.push(span, StmtKind::Loop { max: 1, body: block });
+        Ok(Val::unit())
+    }
+
+    /// Arrays among an element's ways out, and how many each has.
+    fn out_counts(&mut self, i: &Rc<Instance>) -> R<Vec<(String, u64)>> {
+        let outer = std::mem::replace(&mut self.cx.app, i.scope.clone());
+        let mut counts = Vec::new();
+        let mut made = Ok(());
+        for m in &i.element.members {
+            let MemberKind::Out { name, count: Some(e), .. } = &m.kind else { continue };
+            match self.cx.const_in_app(i.module, e) {
+                Ok(n) if n <= 256 => counts.push((name.name.clone(), n)),
+                Ok(_) => made = Err(self.err("E0304", e.span, "an element has at most 256 ways out")),
+                Err(r) => made = Err(r),
+            }
+        }
+        self.cx.app = outer;
+        made.map(|()| counts)
+    }
+
+    /// A value under a name that no source has.
+    fn with_name(&mut self, v: Val, span: Span, f: impl FnOnce(&mut Self, &Expr) -> R<()>) -> R<()> {
+        let name = Ident { name: "the packet".into(), span };
+        self.enter();
+        self.bind_all(&[(name.clone(), v)]);
+        let made = f(self, &Expr { span, kind: Box::new(ExprKind::Name(name)) });
+        self.leave();
+        made
+    }
+
+    /// Inline nodes of packets that go several ways, and filters of several conditions.
+    fn flow_frames(&mut self, word: &Ident, args: &[Expr], by: Option<&Expr>, rest: &[Node], v: Val, span: Span) -> R<()> {
+        match (word.name.as_str(), args, by) {
+            ("broadcast", [to], None) | ("steer", [to], Some(_)) => {
+                if let Some(n) = rest.first() { return Err(self.err("E0609", n.span, format!("behind `{}` nothing follows: its targets do", word.name))); }
+                let dot = self.dot.replace(v.clone());
+                let made = self.with_name(v, span, |s, value| match by {
+                    Some(key) => s.steer(value, to, key, span),
+                    None => s.broadcast(value, to, span),
+                });
+                self.dot = dot;
+                made
+            }
+            ("tee", to, None) if !to.is_empty() => {
+                for t in to { self.with_name(v.clone(), span, |s, value| s.send(value, t, span))?; }
+                self.flow(rest, v, span)
+            }
+            ("any" | "not", conds, None) if !conds.is_empty() => {
+                let dot = self.dot.replace(v.clone());
+                let mut any = crate::x::boolean(false);
+                let mut made = Ok(());
+                for c in conds { match self.decide(c) { Ok(c) => any = crate::x::or(any, c), Err(r) => made = Err(r) } }
+                self.dot = dot;
+                made?;
+                let cond = if word.name == "not" { crate::x::not(any) } else { any };
+                self.branch(cond, span, Some(&Ty::Unit), |s| s.flow(rest, v, span).map(|_| Val::unit()), |_| Ok(Val::unit())).map(|_| ())
+            }
+            (w, ..) => {
+                let form = match w { "broadcast" => "broadcast [a, b]", "steer" => "steer [a, b] by .pair", "tee" => "tee(a) -> b", "any" => "any(.udp, .tcp) -> a", _ => "not(.udp) -> a" };
+                Err(self.cx.report(Diagnostic::error("E0609", span, format!("`{w}` has another form")).hint(format!("write `{form}`"))))
+            }
+        }
+    }
+
+    /// `match { .udp => a, else => drop }`: the first way whose condition holds; none: dropped.
+    fn flow_match(&mut self, ways: &[(Option<Expr>, Vec<Node>)], rest: &[Node], v: Val, span: Span) -> R<()> {
+        let Some(((cond, nodes), more)) = ways.split_first() else { return Ok(()) };
+        let nodes: Vec<Node> = nodes.iter().chain(rest).cloned().collect();
+        let Some(c) = cond else {
+            if let Some((_, n)) = more.first() { return Err(self.err("E0609", n.first().map_or(span, |n| n.span), "`else` is the last way")); }
+            return self.flow(&nodes, v, span);
+        };
+        let dot = self.dot.replace(v.clone());
+        let cond = self.decide(c);
+        self.dot = dot;
+        let other = v.clone();
+        self.branch(cond?, span, Some(&Ty::Unit), |s| s.flow(&nodes, v, span).map(|_| Val::unit()), |s| s.flow_match(more, rest, other, span).map(|_| Val::unit())).map(|_| ())
+    }
+
+    /// Whether an expression names a way out of the element at hand.
+    fn is_outlet(&self, e: &Expr) -> bool {
+        let name = match &*e.kind {
+            ExprKind::Name(n) => n,
+            ExprKind::Index(b, _) => match &*b.kind { ExprKind::Name(n) => n, _ => return false },
+            _ => return false,
+        };
+        self.outlets.last().is_some_and(|o| o.outs.iter().any(|(n, _)| *n == name.name || n.split('[').next() == Some(&name.name)))
+    }
+
     /// The `in` that messages come to: the one named, or the only one.
     fn input(&mut self, port: Option<&Ident>, i: &Instance, span: Span) -> R<(String, ast::Type)> {
-        let ins: Vec<(&Ident, &ast::Type)> = i.element.members.iter().filter_map(|m| match &m.kind { MemberKind::In { name, ty } => Some((name, ty)), _ => None }).collect();
+        let ins: Vec<(&Ident, &ast::Type)> = i.element.members.iter().filter_map(|m| match &m.kind { MemberKind::In { name, ty, .. } => Some((name, ty)), _ => None }).collect();
         let names = || ins.iter().map(|(n, _)| n.name.clone()).collect::<Vec<_>>();
         match (port, ins.as_slice()) {
             (Some(p), all) => match all.iter().find(|(n, _)| n.name == p.name) {
@@ -242,8 +376,30 @@ impl Lower<'_, '_> {
 
     /// `p -> y` inside of an element: on to what its `out` is wired to.
     pub fn outlet(&mut self, value: &Expr, to: &Expr, span: Span) -> Option<R<()>> {
-        let ExprKind::Name(n) = &*to.kind else { return None };
-        let rest = self.outlets.last()?.outs.iter().find(|(o, _)| *o == n.name)?.1.clone();
+        if !self.is_outlet(to) { return None; }
+        let (n, index) = match &*to.kind {
+            ExprKind::Name(n) => (n, None),
+            ExprKind::Index(b, i) => match &*b.kind { ExprKind::Name(n) => (n, Some(i)), _ => return None },
+            _ => return None,
+        };
+        let count = self.outlets.last()?.counts.iter().find(|(o, _)| *o == n.name).map(|(_, c)| *c);
+        let name = match (index, count) {
+            (None, None) => n.name.clone(),
+            (None, Some(c)) => return Some(Err(self.cx.report(Diagnostic::error("E0609", to.span, format!("`{}` has {c} ways out", n.name)).label("which one?").hint(format!("write `{0}[i]`, `broadcast {0}` or `steer {0} by key`", n.name))))),
+            (Some(i), None) => return Some(Err(self.err("E0609", i.span, format!("`{}` is one way out, no array", n.name)))),
+            (Some(i), Some(c)) => match &*i.kind {
+                ExprKind::Int(i) if *i < u128::from(c) => format!("{}[{i}]", n.name),
+                ExprKind::Int(_) => return Some(Err(self.err("E0304", i.span, format!("`{}` has {c} ways out, counted from 0", n.name)))),
+                _ => return Some(self.outlet_by(value, to, i, c, span)),
+            },
+        };
+        let rest = self.outlets.last()?.outs.iter().find(|(o, _)| *o == name)?.1.clone();
+        if rest.is_empty() {
+            let o = self.outlets.last()?;
+            let (whose, at) = (o.name.clone(), o.span);
+            let d = Diagnostic::error("E0609", at, format!("`{whose}.{name}` leads nowhere")).label("this element sends there").hint(format!("wire it: `{whose}.{name} -> …`, or to `drop`"));
+            return Some(Err(self.cx.report(d)));
+        }
         let v = match self.expr(value, None) { Ok(v) => v, Err(r) => return Some(Err(r)) };
         let o = self.outlets.pop()?;
         let inner = std::mem::replace(&mut self.cx.app, o.app.clone());
@@ -255,6 +411,25 @@ impl Lower<'_, '_> {
         self.cx.app = inner;
         self.outlets.push(o);
         Some(made)
+    }
+
+    /// `p -> y[i]` with an index computed from the packet.
+    fn outlet_by(&mut self, value: &Expr, to: &Expr, i: &Expr, count: u64, span: Span) -> R<()> {
+        let ExprKind::Index(base, _) = &*to.kind else { return Err(Reported) };
+        let index = self.index_value(i)?;
+        let (cond, index) = self.below(index, crate::x::u32(count as u32));
+        self.guard(cond, ir::FaultKind::INDEX, i.span);
+        let mut cases = Vec::new();
+        for n in 0..count {
+            let at = Expr { span: i.span, kind: Box::new(ExprKind::Int(n.into())) };
+            let one = Expr { span: to.span, kind: Box::new(ExprKind::Index(base.clone(), at)) };
+            let (made, block) = self.sub(|s| s.send(value, &one, span));
+            made?;
+            cases.push((vec![n], block));
+        }
+        let default = cases.pop().map(|(_, b)| b).unwrap_or_default();
+        self.push(span, StmtKind::Switch { on: index, cases, default });
+        Ok(())
     }
 
     /// How many ways out an array of an element has.

@@ -132,17 +132,27 @@ impl Compiler<'_> {
     }
 
     /// `cnt -> out`: what follows an instance, however messages reach it.
-    fn chain(&mut self, m: &ast::Member) {
+    pub fn chain(&mut self, m: &ast::Member) {
         let MemberKind::Wiring(nodes) = &m.kind else { return };
         let nodes = self.named_nodes(nodes);
         let Some((ast::Node { kind: ast::NodeKind::Expr(e), .. }, rest)) = nodes.split_first() else { return };
-        let Some((n, out)) = elements::instance_port(e) else { return };
-        let Some(AppName::Instance(i)) = self.app.get(&n.name).cloned() else { return };
+        let (base, index) = match &*e.kind { ast::ExprKind::Index(b, i) => (b, Some(i)), _ => (e, None) };
+        let Some((n, out)) = elements::instance_port(base) else { return };
+        let i = match self.app.get(&n.name).cloned() {
+            Some(AppName::Instance(i)) => i,
+            // In a compound element: from one of its ways in.
+            None if out.is_none() && index.is_none() => { self.app.chains.insert(n.name.clone(), rest.to_vec()); return; }
+            _ => return,
+        };
+        let at = match index {
+            None => String::new(),
+            Some(i) => match &*i.kind { ast::ExprKind::Int(i) => format!("[{i}]"), _ => { self.error("E0306", i.span, "which way out is wired must be a constant"); return; } },
+        };
         if let Some(o) = out {
             let known = i.element.members.iter().any(|m| matches!(&m.kind, MemberKind::Out { name, .. } if name.name == o.name));
             if !known { self.error("E0201", o.span, format!("`{}` has no `out` of the name `{}`", i.element.name.name, o.name)); }
         }
-        let key = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
+        let key = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name)) + &at;
         if self.app.chains.insert(key, rest.to_vec()).is_some() {
             self.report(Diagnostic::error("E0203", e.span, "this way out is wired already").hint("send to both in an element's handler"));
         }

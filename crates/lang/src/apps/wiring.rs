@@ -33,6 +33,7 @@ impl Compiler<'_> {
 
     /// What follows an instance is known already.
     fn is_instance(&self, e: &Expr) -> bool {
+        let e = match &*e.kind { ExprKind::Index(b, _) => b, _ => e };
         super::elements::instance_port(e).is_some_and(|(n, _)| matches!(self.app.get(&n.name), Some(AppName::Instance(_))))
     }
 

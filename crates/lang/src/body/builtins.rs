@@ -14,7 +14,7 @@ const NAMES: &[(&str, usize)] = &[
     ("len", 1), ("hash", 1), ("min", 2), ("max", 2), ("random", 1), ("raw", 1), ("lower", 1), ("upper", 1), ("starts_with", 2),
     ("ends_with", 2), ("find", 2), ("slice", 3), ("crc32", 1), ("fnv1a32", 1), ("fnv1a64", 1), ("md5", 1), ("ketama", 2), ("maglev", 2),
     ("up", 2), ("load", 2), ("any_token", 3), ("has_token", 2), ("all_in", 2), ("text", 1), ("some", 1), ("concat", usize::MAX),
-    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1),
+    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("any", usize::MAX), ("all", usize::MAX), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1),
 ];
 
 impl Lower<'_, '_> {
@@ -32,6 +32,12 @@ impl Lower<'_, '_> {
         match name.name.as_str() {
             "len" => self.len(a[0]),
             "some" => { let v = self.expr(a[0], None)?; let t = self.settled(&v.ty); let e = self.coerce(v, &t, span)?; let o = t.option(); let ot = self.cx.lower_ty(&o); Ok(Val::pure(o, X::new(ot, K::Some(e)))) }
+            "any" | "all" => {
+                let any = name.name == "any";
+                let mut cond = x::boolean(!any);
+                for e in a { let c = self.cond(e)?; cond = if any { x::or(cond, c) } else { x::and(cond, c) }; }
+                Ok(Val::pure(Ty::Bool, cond))
+            }
             "hash" => { let e = self.plain_arg(a[0])?; Ok(Val::pure(U64, x::builtin(T_U64, B::Hash, vec![e]))) }
             "min" | "max" => self.min_max(name.name == "min", a[0], a[1], span, want),
             "random" => {

@@ -108,7 +108,8 @@ impl Parser<'_> {
         self.colon("before the type")?;
         self.column(Column::Type);
         let ty = self.ty()?;
-        Ok(if inward { MemberKind::In { name, ty } } else { MemberKind::Out { name, ty } })
+        let count = if self.at_sign("[") && !self.breaks(0) { Some(self.port_count()?) } else { None };
+        Ok(if inward { MemberKind::In { name, ty, count } } else { MemberKind::Out { name, ty, count } })
     }
 
     fn counters(&mut self) -> P<Vec<MemberKind>> {
@@ -367,6 +368,25 @@ impl Parser<'_> {
     fn node_kind(&mut self) -> P<NodeKind> {
         if self.at_word("merge") && self.word_at(1, "by") {
             return self.merge();
+        }
+        if self.at_word("match") && self.sign_at(1, "{") {
+            self.bump();
+            return self.braced(|p| {
+                let cond = if (p.at_word("else") || p.at_word("_")) && p.sign_at(1, "=>") {
+                    p.bump();
+                    None
+                } else {
+                    Some(p.expr_no_else()?)
+                };
+                p.arrow("=>", "->", "after the condition")?;
+                let mut nodes = vec![p.node()?];
+                while p.at_sign("->") {
+                    p.bump();
+                    nodes.push(p.node()?);
+                }
+                Ok((cond, nodes))
+            })
+            .map(NodeKind::Match);
         }
         let is_word = self.word_text(0).is_some_and(|w| WORDS.contains(&w));
         if !is_word || self.at_word("match") || (self.sign_at(1, "[") && self.adjacent(1)) {
