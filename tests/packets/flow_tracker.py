@@ -26,22 +26,31 @@ def shapes(src, dst, sport, dport, proto, data, n):
 
 
 def strangers(i):
-    """Frames that belong to no flow of ports."""
+    """Frames without ports: of no flow (None), or of one with ports 0 (its protocol)."""
     s, d = address(i), address(i + 1)
     whole = ip4(s, d, 17, udp(s, d, 1, 2, b"x" * 20))
+    six = ("2001:db8::1", "2001:db8::2")
+    later = struct.pack("!BBHI", 17, 0, 2 << 3, 77) + b"z" * 16
     return [
-        bytes(Ether(src="02:00:00:00:00:01", dst="ff:ff:ff:ff:ff:ff") / ARP(psrc=s, pdst=d)),
-        ether(0x0800) + ip4(s, d, 1, icmp(8, 0, b"\0\1\0\1", b"ping")),
-        ether(0x0800) + ip4(s, d, 17, udp(s, d, 5, 6, b"y" * 40)[24:], ident=9, frag=3),  # a later fragment
-        ether(0x86DD) + ip6("2001:db8::1", "2001:db8::2", 44, struct.pack("!BBHI", 17, 0, 2 << 3, 77) + b"z" * 16),
-        ether(0x0800) + whole[:30],  # cut inside of the ports
-        ether(0x0800) + whole[:15],
-        ether(0x0800) + b"\x44" + whole[1:],  # a header of 16 bytes
-        ether(0x0800) + b"\x65" + whole[1:],  # version 6
-        ether(0x0800) + ip4(s, d, 6, tcp(s, d, 3, 4)[:12]),  # half a TCP header
-        ether(0x88B5) + b"local experiment",
-        b"\x02\0\0\0\0\x01",
+        (None, bytes(Ether(src="02:00:00:00:00:01", dst="ff:ff:ff:ff:ff:ff") / ARP(psrc=s, pdst=d))),
+        ((s, d, 0, 0, 1), ether(0x0800) + ip4(s, d, 1, icmp(8, 0, b"\0\1\0\1", b"ping"))),
+        ((s, d, 0, 0, 17), ether(0x0800) + ip4(s, d, 17, udp(s, d, 5, 6, b"y" * 40)[24:], ident=9, frag=3)),
+        ((*six, 0, 0, 17), ether(0x86DD) + ip6(*six, 44, later)),
+        ((*six, 0, 0, 58), ether(0x86DD) + ip6(*six, 58, b"\x80\0" + struct.pack("!H", ones(pseudo(*six, 58, 8) + b"\x80\0\0\0\0\1\0\1")) + b"\0\1\0\1")),
+        (None, ether(0x0800) + whole[:30]),  # cut inside of the ports
+        (None, ether(0x0800) + whole[:15]),
+        (None, ether(0x0800) + b"\x44" + whole[1:]),  # a header of 16 bytes
+        (None, ether(0x0800) + b"\x65" + whole[1:]),  # version 6
+        ((s, d, 0, 0, 6), ether(0x0800) + ip4(s, d, 6, tcp(s, d, 3, 4)[:12])),  # half a TCP header
+        (None, ether(0x88B5) + b"local experiment"),
+        (None, b"\x02\0\0\0\0\x01"),
     ]
+
+
+def count(flows, e, frame):
+    row = flows.setdefault("|".join(str(x) for x in (canonical(e[0]), canonical(e[1]), *e[2:])), [0, 0])
+    row[0] += 1
+    row[1] += len(frame)
 
 
 def make(folder):
@@ -59,7 +68,10 @@ def make(folder):
         t += random.randrange(1, 200_000)
         if n % 20 == 0:
             group = strangers(n)
-            frames.append((t, group[n // 20 % len(group)]))
+            e, frame = group[n // 20 % len(group)]
+            frames.append((t, frame))
+            if e:
+                count(flows, e, frame)
             continue
         e = ends[n % len(ends)] if n < 2000 else ends[int(random.paretovariate(0.7)) % len(ends)]
         if n % 11 == 0:  # the way back is a flow of its own
@@ -72,10 +84,7 @@ def make(folder):
             frame = shapes(*e, data, n)
         if len(frame) < 60 and n % 2:
             frame += bytes(60 - len(frame))  # padding counts as what the wire carries
-        key = "|".join(str(x) for x in (canonical(e[0]), canonical(e[1]), e[2], e[3], e[4]))
-        row = flows.setdefault(key, [0, 0])
-        row[0] += 1
-        row[1] += len(frame)
+        count(flows, e, frame)
         frames.append((t, frame))
     write(f"{folder}/in.pcap", frames)
     save(folder, "want.json", flows)

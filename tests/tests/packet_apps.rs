@@ -1,0 +1,105 @@
+//! The network functions in `apps/`, with the command lines that they are promised to run by, from capture to capture.
+
+use wireloom_tests::packets::Captures;
+
+#[test]
+fn flow_tracker() {
+    let Some(c) = Captures::make("flow_tracker", "flow_tracker", &[]) else { return };
+    c.run("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json"]);
+    c.check(&[]);
+}
+
+#[test]
+fn flow_tracker_on_two_cores() {
+    let Some(c) = Captures::make("flow_tracker", "flow_tracker_2", &[]) else { return };
+    c.run("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json", "--cores", "0-1"]);
+    c.check(&[]);
+}
+
+#[test]
+fn port_knocking() {
+    let Some(c) = Captures::make("port_knocking", "port_knocking", &[]) else { return };
+    c.run("port_knocking", &["--bind", "wire=pcap:@/in.pcap", "--bind", "kernel=pcap:@/accepted.pcap"]);
+    c.check(&[]);
+}
+
+#[test]
+fn dns_tap() {
+    let Some(c) = Captures::make("dns", "dns_tap", &[]) else { return };
+    c.run("dns_tap", &["--bind", "lan=pcap:@/in.pcap", "--bind", "mon=pcap:@/out.pcap"]);
+    c.check(&["dns_tap"]);
+}
+
+#[test]
+fn dpi_balancer() {
+    let Some(c) = Captures::make("dns", "dpi_balancer", &[]) else { return };
+    c.run("dpi_balancer", &["--bind", "lan=pcap:@/in.pcap", "--bind", "workers=pcap:@/w0.pcap,pcap:@/w1.pcap,pcap:@/w2.pcap"]);
+    c.check(&["dpi_balancer"]);
+}
+
+#[test]
+fn learning_switch() {
+    let Some(c) = Captures::make("learning_switch", "learning_switch", &[]) else { return };
+    let list = |letter: char| (0..4).map(|i| format!("pcap:@/{letter}{i}.pcap")).collect::<Vec<_>>().join(",");
+    c.run("learning_switch", &["--bind", &format!("ports={}", list('p')), "--out", &format!("ports={}", list('o'))]);
+    c.check(&[]);
+}
+
+fn openflow_firewall(rules: &str) {
+    let Some(c) = Captures::make("openflow_firewall", &format!("openflow_firewall_{rules}"), &[rules]) else { return };
+    c.run("openflow_firewall", &["--bind", "wire=pcap:@/in.pcap", "--bind", "accepted=pcap:@/out.pcap", "--load", "rules=@/rules.json"]);
+    c.check(&[]);
+}
+
+#[test]
+fn openflow_firewall_10_rules() {
+    openflow_firewall("10");
+}
+
+#[test]
+fn openflow_firewall_1000_rules() {
+    openflow_firewall("1000");
+}
+
+#[test]
+fn openflow_firewall_16000_rules() {
+    openflow_firewall("16000");
+}
+
+#[test]
+fn l4_balancer() {
+    let Some(c) = Captures::make("l4_balancer", "l4_balancer", &[]) else { return };
+    let dips: Vec<String> = (1..=8).map(|i| format!("10.0.0.{i}")).collect();
+    let names: Vec<&str> = dips.iter().map(String::as_str).collect();
+    let run = |encap: &str, dips: &[&str], file: &str, more: &[&str]| {
+        let (out, dips, encap) = (format!("out=pcap:@/{file}.pcap"), format!("dips={}", dips.join(",")), format!("encap={encap}"));
+        let args = ["--bind", "wire=pcap:@/in.pcap", "--bind", &out, "--set", "vip=192.0.2.1", "--set", &dips, "--set", &encap];
+        c.run("l4_balancer", &[&args, more].concat());
+    };
+    for encap in ["ipip", "gre", "nvgre"] {
+        run(encap, &names, encap, &["--dump", "connections=@/connections.json"]);
+        c.check(&[&["frames", encap, encap], &names[..]].concat());
+        c.check(&["live"]);
+    }
+    run("ipip", &names[..7], "seven", &[]);
+    c.check(&[&["frames", "ipip", "seven"], &names[..7]].concat());
+    c.check(&["less", "ipip", "seven", names[7]]);
+}
+
+#[test]
+fn nat44() {
+    let Some(c) = Captures::make("nat44", "nat44", &[]) else { return };
+    c.run("nat44", &["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1"]);
+    c.check(&["out"]);
+    let bound = ["--bind", "lan=pcap:@/lan2.pcap", "--bind", "wan=pcap:@/wan2.pcap"];
+    let out = ["--out", "lan=pcap:@/lan_out.pcap", "--out", "wan=pcap:@/wan_out.pcap", "--set", "public=198.51.100.1"];
+    c.run("nat44", &&[&bound[..], &out[..]].concat());
+    c.check(&["both"]);
+}
+
+#[test]
+fn flow_classifier() {
+    let Some(c) = Captures::make("flow_classifier", "flow_classifier", &[]) else { return };
+    c.run("flow_classifier", &["--bind", "wire=pcap:@/in.pcap", "--dump", "heavy=@/heavy.json"]);
+    c.check(&[]);
+}
