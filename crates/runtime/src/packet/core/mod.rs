@@ -3,6 +3,11 @@
 //! In come frames of this core's ports and of other cores' rings; out go the same buffers. Program code runs in `handle` and
 //! `run_handler` only; what it calls (`transmit`, the host functions) stages frames and counts, and never runs program code.
 
+mod host;
+mod time;
+
+pub use host::transmit;
+
 use super::mesh::{core_of, flow_hash, Item, Mesh};
 use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort, BATCH};
@@ -12,7 +17,6 @@ use crate::core::signal::value;
 use crate::engine::common::{monotonic, nap};
 use crate::program::Packets;
 use crate::stats::{CoreStats, FrameStats};
-use std::os::raw::c_int;
 use std::sync::Arc;
 use std::time::Duration;
 use wireloom_ir::desc::ParamValue;
@@ -21,10 +25,6 @@ use wireloom_ir::desc::ParamValue;
 pub const APART_NS: u64 = 1_000_000;
 /// Faults of one batch that are shown to the app's fault handlers; further ones are only counted.
 const FAULTS_MAX: usize = 1024;
-/// A gap in a capture runs a periodic handler at most this often.
-const CATCH_UP: u64 = 100_000;
-/// The wall clock is compared, and numbers are published, this often.
-const HOUSEKEEPING_NS: u64 = 100_000_000;
 const REST: Duration = Duration::from_millis(500);
 /// A core that others hold up looks again after this long.
 const NAP: Duration = Duration::from_micros(20);
@@ -143,7 +143,7 @@ impl PacketCore {
     pub fn new(p: Parts) -> PacketCore {
         let (cores, now) = (p.stats.len(), monotonic());
         let seed = crate::core::mix(now ^ (p.index as u64) << 32 ^ u64::from(std::process::id()));
-        let app = AppCore::new(p.app, host(), p.index as u32, cores as u32, seed);
+        let app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
         let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app, i).unwrap_or(NO_HANDLER)).collect();
         let every = app.every.iter().map(|(h, period)| (*h, *period, u64::MAX)).collect();
         PacketCore {
@@ -694,69 +694,6 @@ impl PacketCore {
         self.flush();
     }
 
-    // ---- time ----
-
-    #[inline]
-    fn read_clock(&mut self) {
-        if self.capture.is_none() {
-            self.now = monotonic();
-        }
-        let wall = if self.capture.is_some() { self.now } else { self.now.wrapping_add(self.wall_offset) };
-        (self.app.wl.now, self.app.wl.wall) = (self.now, wall);
-    }
-
-    /// Runs the periodic handlers that are due.
-    fn run_timers(&mut self) {
-        if self.now < self.due {
-            return;
-        }
-        for i in 0..self.every.len() {
-            let (handler, period, due) = self.every[i];
-            if due <= self.now {
-                self.run_handler(handler, None, &[]);
-                self.every[i].2 = due.saturating_add(period).max(if self.capture.is_none() { self.now } else { 0 });
-            }
-        }
-        self.due = self.every.iter().map(|e| e.2).min().unwrap_or(u64::MAX);
-        self.run_fault_handlers();
-        self.flush();
-    }
-
-    /// A capture's time moves on to `time`: what is due until then runs, each at its own time.
-    fn catch_up(&mut self, time: u64) {
-        if time < self.due {
-            return;
-        }
-        for e in &mut self.every {
-            let missed = time.saturating_sub(e.2) / e.1;
-            if missed > CATCH_UP {
-                e.2 += (missed - CATCH_UP) * e.1;
-            }
-        }
-        self.due = self.every.iter().map(|e| e.2).min().unwrap_or(u64::MAX);
-        while self.due <= time {
-            self.now = self.now.max(self.due);
-            self.read_clock();
-            self.run_timers();
-        }
-    }
-
-    fn housekeep(&mut self) {
-        let now = monotonic();
-        self.housekeeping = if self.capture.is_some() { self.now.saturating_add(HOUSEKEEPING_NS) } else { now + HOUSEKEEPING_NS };
-        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        self.wall_offset = (wall.as_nanos() as u64).wrapping_sub(now);
-        self.publish();
-    }
-
-    /// The program's own counters, for the admin page.
-    fn publish(&self) {
-        let cells = &self.stats[self.index].apps[0].counters;
-        for (c, cell) in self.app.app.desc.counters.iter().zip(cells) {
-            cell.set(self.app.counter(c.offset as usize / 8));
-        }
-    }
-
     // ---- resting and ending ----
 
     /// Waits for something to do.
@@ -833,69 +770,4 @@ impl PacketCore {
 pub fn frame_handler(app: &App, port: usize) -> Option<u32> {
     let on = wireloom_ir::desc::HandlerOn::Frame { port: port as u32 };
     app.desc.handlers.iter().position(|h| h.on == on).map(|i| i as u32)
-}
-
-// ---- what programs call ----
-
-/// What `wl_packets.transmit` is.
-///
-/// # Safety
-/// Called by the program inside `batch` or `run`, with `n` valid bytes at `p`.
-pub unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *const u8, n: u32) {
-    // SAFETY: by contract.
-    unsafe {
-        let data = if n == 0 { &[][..] } else { std::slice::from_raw_parts(p, n as usize) };
-        of(core).copy_out(port, instance, data);
-    }
-}
-
-/// # Safety
-/// Inside a call of the program, which `enter` has prepared.
-unsafe fn of<'a>(core: *mut wl_core) -> &'a mut PacketCore {
-    // SAFETY: `rt` was set by `enter`, and nothing else uses the core until the program returns.
-    unsafe { &mut *(*core).rt.cast::<PacketCore>() }
-}
-
-fn host() -> wl_host {
-    wl_host {
-        call: Some(call),
-        reply: Some(reply),
-        send: Some(send),
-        grow: Some(grow),
-        close: Some(close),
-        log: Some(log_line),
-        fault: Some(fault),
-    }
-}
-
-/// There are no connections in a packet app; the handler faults when it waits for the answer.
-unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
-
-unsafe extern "C" fn close(_: *mut wl_task) {}
-
-unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, _: u32, _: u32) {
-    // SAFETY: called by the program inside `run`; its bytes are valid during the call.
-    unsafe { of((*task).core).result = Some(head.as_slice().to_vec()) }
-}
-
-unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_bytes, _: u32) {
-    // SAFETY: as above.
-    unsafe { of((*task).core).copy_out(port, index, head.as_slice()) }
-}
-
-unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
-    // SAFETY: as above.
-    unsafe { of(core) }.app.grow(need) as c_int
-}
-
-unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
-    // SAFETY: as above.
-    let (this, text) = unsafe { (of(core), text.as_slice()) };
-    let level = [log::Level::Error, log::Level::Warn, log::Level::Info, log::Level::Debug].get(level as usize).copied();
-    log::log!(target: "app", level.unwrap_or(log::Level::Trace), "{}: {}", this.app.app.desc.app, String::from_utf8_lossy(text));
-}
-
-unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
-    // SAFETY: as above.
-    unsafe { of(core) }.count_fault(kind, place);
 }

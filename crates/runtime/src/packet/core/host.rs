@@ -1,0 +1,68 @@
+//! What programs call. These functions stage frames, count and answer; they never run program code.
+
+use super::PacketCore;
+use crate::abi::*;
+use std::os::raw::c_int;
+
+/// What `wl_packets.transmit` is.
+///
+/// # Safety
+/// Called by the program inside `batch` or `run`, with `n` valid bytes at `p`.
+pub unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *const u8, n: u32) {
+    // SAFETY: by contract.
+    unsafe {
+        let data = if n == 0 { &[][..] } else { std::slice::from_raw_parts(p, n as usize) };
+        of(core).copy_out(port, instance, data);
+    }
+}
+
+/// # Safety
+/// Inside a call of the program, which `enter` has prepared.
+unsafe fn of<'a>(core: *mut wl_core) -> &'a mut PacketCore {
+    // SAFETY: `rt` was set by `enter`, and nothing else uses the core until the program returns.
+    unsafe { &mut *(*core).rt.cast::<PacketCore>() }
+}
+
+pub fn table() -> wl_host {
+    wl_host {
+        call: Some(call),
+        reply: Some(reply),
+        send: Some(send),
+        grow: Some(grow),
+        close: Some(close),
+        log: Some(log_line),
+        fault: Some(fault),
+    }
+}
+
+/// There are no connections in a packet app; the handler faults when it waits for the answer.
+unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
+
+unsafe extern "C" fn close(_: *mut wl_task) {}
+
+unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, _: u32, _: u32) {
+    // SAFETY: called by the program inside `run`; its bytes are valid during the call.
+    unsafe { of((*task).core).result = Some(head.as_slice().to_vec()) }
+}
+
+unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_bytes, _: u32) {
+    // SAFETY: as above.
+    unsafe { of((*task).core).copy_out(port, index, head.as_slice()) }
+}
+
+unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
+    // SAFETY: as above.
+    unsafe { of(core) }.app.grow(need) as c_int
+}
+
+unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
+    // SAFETY: as above.
+    let (this, text) = unsafe { (of(core), text.as_slice()) };
+    let level = [log::Level::Error, log::Level::Warn, log::Level::Info, log::Level::Debug].get(level as usize).copied();
+    log::log!(target: "app", level.unwrap_or(log::Level::Trace), "{}: {}", this.app.app.desc.app, String::from_utf8_lossy(text));
+}
+
+unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
+    // SAFETY: as above.
+    unsafe { of(core) }.count_fault(kind, place);
+}

@@ -1,0 +1,72 @@
+//! Time: the clock's, or that of the captures that are read; periodic handlers, and what is done once in a while.
+
+use super::PacketCore;
+use crate::engine::common::monotonic;
+
+/// A gap in a capture runs a periodic handler at most this often.
+const CATCH_UP: u64 = 100_000;
+/// The wall clock is compared, and numbers are published, this often.
+const HOUSEKEEPING_NS: u64 = 100_000_000;
+
+impl PacketCore {
+    #[inline]
+    pub(super) fn read_clock(&mut self) {
+        if self.capture.is_none() {
+            self.now = monotonic();
+        }
+        let wall = if self.capture.is_some() { self.now } else { self.now.wrapping_add(self.wall_offset) };
+        (self.app.wl.now, self.app.wl.wall) = (self.now, wall);
+    }
+
+    /// Runs the periodic handlers that are due.
+    pub(super) fn run_timers(&mut self) {
+        if self.now < self.due {
+            return;
+        }
+        for i in 0..self.every.len() {
+            let (handler, period, due) = self.every[i];
+            if due <= self.now {
+                self.run_handler(handler, None, &[]);
+                self.every[i].2 = due.saturating_add(period).max(if self.capture.is_none() { self.now } else { 0 });
+            }
+        }
+        self.due = self.every.iter().map(|e| e.2).min().unwrap_or(u64::MAX);
+        self.run_fault_handlers();
+        self.flush();
+    }
+
+    /// A capture's time moves on to `time`: what is due until then runs, each at its own time.
+    pub(super) fn catch_up(&mut self, time: u64) {
+        if time < self.due {
+            return;
+        }
+        for e in &mut self.every {
+            let missed = time.saturating_sub(e.2) / e.1;
+            if missed > CATCH_UP {
+                e.2 += (missed - CATCH_UP) * e.1;
+            }
+        }
+        self.due = self.every.iter().map(|e| e.2).min().unwrap_or(u64::MAX);
+        while self.due <= time {
+            self.now = self.now.max(self.due);
+            self.read_clock();
+            self.run_timers();
+        }
+    }
+
+    pub(super) fn housekeep(&mut self) {
+        let now = monotonic();
+        self.housekeeping = if self.capture.is_some() { self.now.saturating_add(HOUSEKEEPING_NS) } else { now + HOUSEKEEPING_NS };
+        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        self.wall_offset = (wall.as_nanos() as u64).wrapping_sub(now);
+        self.publish();
+    }
+
+    /// The program's own counters, for the admin page.
+    pub(super) fn publish(&self) {
+        let cells = &self.stats[self.index].apps[0].counters;
+        for (c, cell) in self.app.app.desc.counters.iter().zip(cells) {
+            cell.set(self.app.counter(c.offset as usize / 8));
+        }
+    }
+}
