@@ -210,8 +210,14 @@ fn the_admin_page_shows_frame_ports() {
         client.send_to(&vec![1; n], spare).unwrap();
         assert_eq!(client.recv(&mut [0; 100]).unwrap(), n);
     }
-    let metrics = get("/metrics");
-    for line in ["wireloom_frames_received_total{app=\"test\",port=\"wire\"} 3", "wireloom_frame_sent_bytes_total{app=\"test\",port=\"wire\"} 60"] {
+    // The last frame is counted after it was sent.
+    let sent = "wireloom_frame_sent_bytes_total{app=\"test\",port=\"wire\"} 60";
+    let end = std::time::Instant::now() + Duration::from_secs(5);
+    let mut metrics = get("/metrics");
+    while !metrics.contains(sent) && std::time::Instant::now() < end {
+        metrics = get("/metrics");
+    }
+    for line in ["wireloom_frames_received_total{app=\"test\",port=\"wire\"} 3", sent] {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
     assert!(!metrics.contains("wireloom_connections{app"), "{metrics}");
