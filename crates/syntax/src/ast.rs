@@ -156,7 +156,7 @@ pub enum FieldKind {
         /// `else name`: the fault when the field is too long
         or: Option<Ident>,
         /// `checksum header`, `covers own`: what the field says of the header around it
-        mark: Option<Mark>,
+        mark: Option<Box<Mark>>,
     },
     /// `addresses src, dst`: the fields with a network header's addresses
     Addresses(Ident, Ident),

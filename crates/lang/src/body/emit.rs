@@ -124,6 +124,20 @@ impl Lower<'_, '_> {
 
     /// A length or count that was not given follows from the field it governs: `size: u32, data: bytes [size]`.
     fn governed(&mut self, fields: &Fields, f: FieldId) -> R<Option<ir::Expr>> {
+        // `options: bytes<40> [ihl * 4 - 20]`: the field follows from the length, given or empty.
+        let unit = &self.cx.m.units[fields.unit.index()];
+        let counted = unit.body.iter().find_map(|b| match &unit.fields[b.index()].kind {
+            FieldKind::Bytes { extent: Extent::Length(e), .. } => linear(e, f).map(|(a, c)| (*b, a, c)),
+            _ => None,
+        });
+        if let Some((bytes, factor, less)) = counted {
+            let len = self.length_given(fields, bytes);
+            let whole = x::cmp(BinOp::Eq, x::bin(T_U64, BinOp::Rem, x::bin(T_U64, BinOp::Add, len.clone(), x::u64(less)), x::u64(factor)), x::u64(0));
+            let whole = crate::fold::fold(&self.cx.m, &whole);
+            self.valid(whole, FaultKind::CONSTRAINT, fields.get(bytes).map_or(fields.span, |g| g.2))?;
+            let n = x::bin(T_U64, BinOp::Div, x::bin(T_U64, BinOp::Add, len, x::u64(less)), x::u64(factor));
+            return Ok(Some(crate::fold::fold(&self.cx.m, &n)));
+        }
         for (m, g, _) in fields.given.clone() {
             match (self.field_ir(fields.unit, m.field).kind, g) {
                 (FieldKind::Bytes { extent: Extent::Length(e), .. } | FieldKind::StreamBytes { extent: Extent::Length(e) }, Given::Value(v)) if reads(&e, f) => {
@@ -656,6 +670,29 @@ pub fn raw_path(e: &ir::Expr) -> Option<&ir::Path> {
     match &*e.kind {
         K::Raw(p) => Some(p),
         K::If(_, a, _) => raw_path(a),
+        _ => None,
+    }
+}
+
+/// `f * factor - less` of a field, if a length is that and more than the field alone.
+fn linear(e: &ir::Expr, f: FieldId) -> Option<(u64, u64)> {
+    fn own(e: &ir::Expr, f: FieldId) -> bool {
+        match &*e.kind {
+            K::Cast(e) => own(e, f),
+            K::Read(p) => p.root == ir::Root::This && p.steps == [ir::Step::Field(f)],
+            _ => false,
+        }
+    }
+    let constant = |e: &ir::Expr| x::as_int(e).and_then(|n| u64::try_from(n).ok());
+    let product = |e: &ir::Expr| match &*e.kind {
+        K::Binary(BinOp::Mul, a, b) if own(a, f) => constant(b).filter(|n| *n > 0),
+        K::Binary(BinOp::Mul, a, b) if own(b, f) => constant(a).filter(|n| *n > 0),
+        _ => own(e, f).then_some(1),
+    };
+    match &*e.kind {
+        K::Cast(e) => linear(e, f),
+        K::Binary(BinOp::Sub, a, b) => Some((product(a)?, constant(b)?)),
+        K::Binary(BinOp::Mul, ..) => Some((product(e)?, 0)),
         _ => None,
     }
 }

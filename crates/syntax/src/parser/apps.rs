@@ -371,7 +371,7 @@ impl Parser<'_> {
         }
         if self.at_word("match") && self.sign_at(1, "{") {
             self.bump();
-            return self.braced(|p| {
+            return self.nested(|p| p.braced(|p| {
                 let cond = if (p.at_word("else") || p.at_word("_")) && p.sign_at(1, "=>") {
                     p.bump();
                     None
@@ -385,7 +385,7 @@ impl Parser<'_> {
                     nodes.push(p.node()?);
                 }
                 Ok((cond, nodes))
-            })
+            }))
             .map(NodeKind::Match);
         }
         let is_word = self.word_text(0).is_some_and(|w| WORDS.contains(&w));

@@ -107,16 +107,7 @@ impl Parser<'_> {
             "remove" => self.remove_stmt(),
             "append" => self.append_stmt(),
             "update" => self.update_stmt(),
-            "insert" => {
-                self.bump();
-                let parts = self.expr_no_else()?;
-                let before = self.at_word("before");
-                if !before && !self.at_word("behind") {
-                    return self.unexpected("`before` or `behind` and a header");
-                }
-                self.bump();
-                Ok(StmtKind::Insert { parts, before, at: self.place()? })
-            }
+            "insert" => self.insert_stmt(),
             "drop" => {
                 self.bump();
                 Ok(StmtKind::Drop(self.place()?))
@@ -140,6 +131,18 @@ impl Parser<'_> {
             "publish" | "subscribe" | "unsubscribe" => self.not_yet(&format!("`{word}`")),
             _ => self.expr_stmt(),
         }
+    }
+
+    /// `insert Vlan { … } before p.ip4`
+    fn insert_stmt(&mut self) -> P<StmtKind> {
+        self.bump();
+        let parts = self.expr_no_else()?;
+        let before = self.at_word("before");
+        if !before && !self.at_word("behind") {
+            return self.unexpected("`before` or `behind` and a header");
+        }
+        self.bump();
+        Ok(StmtKind::Insert { parts, before, at: self.place()? })
     }
 
     fn let_stmt(&mut self) -> P<StmtKind> {

@@ -15,7 +15,7 @@ struct Tail {
     within: Option<Expr>,
     computed: Option<Expr>,
     or: Option<Ident>,
-    mark: Option<Mark>,
+    mark: Option<Box<Mark>>,
 }
 
 impl Parser<'_> {
@@ -75,10 +75,7 @@ impl Parser<'_> {
             "limit" => self.limit_field(),
             "recover" => self.recover_field(),
             "addresses" if self.word_here(1) => {
-                self.bump();
-                let src = self.any_word("the field of the source address")?;
-                self.expect(",")?;
-                Ok(FieldKind::Addresses(src, self.any_word("the field of the destination address")?))
+                self.addresses()
             }
             _ => {
                 let name = self.any_word("a field")?;
@@ -132,13 +129,21 @@ impl Parser<'_> {
                 tail.computed = Some(self.expr_no_else()?);
             } else if matches!(self.word_text(0), Some("checksum" | "covers")) && !self.sign_at(1, ":") && tail.mark.is_none() {
                 self.column(Column::Equals);
-                tail.mark = Some(self.header_mark()?);
+                tail.mark = Some(Box::new(self.header_mark()?));
             } else if self.at_else_fault() && tail.or.is_none() {
                 tail.or = self.or_fault()?;
             } else {
                 return Ok(tail);
             }
         }
+    }
+
+    /// `addresses src, dst`
+    fn addresses(&mut self) -> P<FieldKind> {
+        self.bump();
+        let src = self.any_word("the field of the source address")?;
+        self.expect(",")?;
+        Ok(FieldKind::Addresses(src, self.any_word("the field of the destination address")?))
     }
 
     /// `checksum transport 17 optional`, `covers own`
