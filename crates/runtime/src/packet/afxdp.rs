@@ -100,9 +100,9 @@ impl<T: Copy> Ring<T> {
         Self::word(self.consumer).store(self.at, Release);
     }
 
-    /// Of a ring that we put into: how many it has room for.
-    fn room(&mut self) -> u32 {
-        if self.at.wrapping_sub(self.seen) == ENTRIES {
+    /// Of a ring that we put into: how many it has room for. Looks at the other side only if there seem to be less than `want`.
+    fn room(&mut self, want: u32) -> u32 {
+        if ENTRIES - self.at.wrapping_sub(self.seen) < want {
             self.seen = Self::word(self.consumer).load(Acquire);
         }
         ENTRIES - self.at.wrapping_sub(self.seen)
@@ -234,7 +234,7 @@ impl AfXdp {
 
     /// Gives the kernel buffers to receive into.
     fn refill(&mut self, pool: &mut Pool) {
-        let room = self.fill.room() as usize;
+        let room = self.fill.room(super::BATCH as u32) as usize;
         let spare = pool.free().saturating_sub(RESERVE);
         if room < super::BATCH || spare == 0 {
             return;
@@ -298,10 +298,10 @@ impl AfXdp {
                 }
             }
         };
-        if self.send.room() == 0 {
+        if self.send.room(1) == 0 {
             self.push(pool);
         }
-        if self.send.room() == 0 || n == 0 {
+        if self.send.room(1) == 0 || n == 0 {
             pool.put(buf);
             return false;
         }

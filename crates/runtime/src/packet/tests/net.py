@@ -56,7 +56,7 @@ def send(address):
             break
         except OSError:
             time.sleep(0.1)
-    s.sendall(b"x" * 1000000)
+    s.sendall(b"x" * 10000000)
 
 
 globals()[sys.argv[1]](*sys.argv[2:])
