@@ -317,7 +317,8 @@ impl AfXdp {
         // SAFETY: the struct lives here.
         let r = unsafe { libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_STATISTICS, (&raw mut s).cast(), &mut size) };
         if r == 0 {
-            let all = s.rx_dropped + s.rx_ring_full + s.rx_fill_ring_empty_descs;
+            // Looks at an empty fill ring are counted by the kernel, too, but each lost frame is one of these.
+            let all = s.rx_dropped + s.rx_ring_full;
             self.lost += all.saturating_sub(self.lost_before);
             self.lost_before = all;
         }
