@@ -289,6 +289,11 @@ pub fn int_name(name: &str) -> Option<Ty> {
     ((1..=64).contains(&bits) || bits == 128 && !signed).then_some(Ty::Int { bits, signed })
 }
 
+/// Types of addresses that numbers and other addresses are converted to.
+pub fn address_name(name: &str) -> Option<Ty> {
+    match name { "ip" => Some(Ty::Ip), "ip4" => Some(Ty::Ip4), "mac" => Some(Ty::Mac), _ => None }
+}
+
 /// The names of `a.b.c`.
 pub fn dotted(e: &Expr) -> Option<Vec<&ast::Ident>> {
     match &*e.kind {

@@ -5,7 +5,7 @@
 
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::error::Error;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use wireloom_ir::desc::{Desc, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Value};
 use wireloom_ir::near;
 
@@ -206,6 +206,10 @@ pub fn parse(ty: ParamType, text: &str) -> Result<ParamValue, String> {
             "false" | "no" | "off" | "0" => Ok(ParamValue::Bool(false)),
             _ => Err("expected true or false".into()),
         },
+        ParamType::UInt(32) if t.contains('.') && t.parse::<Ipv4Addr>().is_ok() => {
+            Ok(ParamValue::UInt(t.parse::<Ipv4Addr>().map_or(0, u32::from).into()))
+        }
+        ParamType::UInt(48) if t.contains(':') => mac(t).map(ParamValue::UInt),
         ParamType::UInt(bits) => {
             let n = number(t)?;
             if bits < 64 && n >> bits != 0 {
@@ -229,6 +233,16 @@ pub fn parse(ty: ParamType, text: &str) -> Result<ParamValue, String> {
             Ok(ParamValue::Endpoints(list))
         }
     }
+}
+
+/// `02:00:00:00:00:01`
+pub fn mac(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is no MAC address");
+    let parts: Vec<&str> = text.split(':').collect();
+    if parts.len() != 6 {
+        return Err(bad());
+    }
+    parts.iter().try_fold(0, |n, p| u8::from_str_radix(p, 16).map(|b| n << 8 | u64::from(b)).map_err(|_| bad()))
 }
 
 /// A number, with `_` between digits, `0x`, or a size suffix: `64KiB`, `1M`.
@@ -322,6 +336,9 @@ mod tests {
     fn values_and_messages() {
         assert_eq!(parse(ParamType::UInt(16), "64KiB").unwrap_err(), "must be at most 65535");
         assert_eq!(parse(ParamType::UInt(32), "64KiB"), Ok(ParamValue::UInt(65536)));
+        assert_eq!(parse(ParamType::UInt(32), "192.0.2.1"), Ok(ParamValue::UInt(0xc000_0201)));
+        assert_eq!(parse(ParamType::UInt(48), "02:00:00:00:00:ff"), Ok(ParamValue::UInt(0x0200_0000_00ff)));
+        assert!(parse(ParamType::UInt(32), "192.0.2").is_err() && parse(ParamType::UInt(48), "02:00:00:00:00").is_err());
         assert_eq!(parse(ParamType::Duration, "1.5ms"), Ok(ParamValue::Duration(1_500_000)));
         assert!(parse(ParamType::Duration, "5").is_err());
         assert!(parse(ParamType::Endpoints(2), "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3").is_err());

@@ -16,6 +16,9 @@ impl Compiler<'_> {
         Ok(match t {
             Ty::Bool => ParamType::Bool,
             Ty::Int { bits, signed: false } if *bits <= 64 => ParamType::UInt(*bits),
+            // Written as addresses, too.
+            Ty::Ip4 => ParamType::UInt(32),
+            Ty::Mac => ParamType::UInt(48),
             Ty::Duration => ParamType::Duration,
             Ty::Bytes(n) if *n <= 1 << 24 => ParamType::Bytes(*n as u32),
             Ty::Endpoint => ParamType::Endpoint,
@@ -24,7 +27,7 @@ impl Compiler<'_> {
             t => {
                 let s = self.show(t);
                 return Err(self.report(Diagnostic::error("E0615", span, format!("a parameter cannot be {s}")).label("not a parameter's type")
-                    .hint("bool, u1 to u64, duration, bytes<N> up to 16MiB, endpoint, list<endpoint, N>")));
+                    .hint("bool, u1 to u64, ip4, mac, duration, bytes<N> up to 16MiB, endpoint, list<endpoint, N>")));
             }
         })
     }

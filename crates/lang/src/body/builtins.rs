@@ -312,6 +312,15 @@ impl Lower<'_, '_> {
             (Ty::Enum(_), Vk::Pure(e), Ty::Int { .. }) | (Ty::Int { .. } | Ty::Lit | Ty::Duration | Ty::Instant | Ty::Fault | Ty::Mac, Vk::Pure(e), Ty::Int { .. }) => {
                 Ok(Val::pure(ty.clone(), self.recast(t, e)))
             }
+            // Numbers as addresses, low bits first kept; an address of either family as one of IPv4, if it is one.
+            (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e), Ty::Ip4 | Ty::Mac) => Ok(Val::pure(ty.clone(), self.recast(t, e))),
+            (Ty::Ip4 | Ty::Ip6, Vk::Pure(e), Ty::Ip) => { let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?; Ok(Val::pure(Ty::Ip, ip)) }
+            (Ty::Ip, Vk::Pure(e), Ty::Ip4) => {
+                let known = self.is_v4(e.clone());
+                let wide = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
+                let low = self.recast(t, X::new(wide, K::Cast(e)));
+                Ok(Val::maybe(known, Val::pure(ty.clone(), low)))
+            }
             (Ty::Bool, Vk::Pure(e), Ty::Int { .. }) => Ok(Val::pure(ty.clone(), x::if_(t, e, x::int(t, 1), x::int(t, 0)))),
             (Ty::Int { .. } | Ty::Lit, Vk::Pure(e), Ty::Enum(en)) if self.cx.m.enums[en.index()].open => Ok(Val::pure(ty.clone(), self.recast(t, e))),
             (Ty::Int { .. } | Ty::Lit, Vk::Pure(e), Ty::Enum(en)) => {

@@ -41,7 +41,7 @@ impl Lower<'_, '_> {
                         _ => {}
                     }
                 }
-                match consts::int_name(&n.name) {
+                match consts::int_name(&n.name).or_else(|| consts::address_name(&n.name)) {
                     Some(t) => Ok(Callee::Convert(t)),
                     None => Ok(Callee::Builtin(n.clone())),
                 }

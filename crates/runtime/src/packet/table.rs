@@ -16,7 +16,7 @@ use crate::signal::decode;
 use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use wireloom_ir::desc::{Desc, ParamType, ParamValue, ResultType, SignalDesc};
 
@@ -178,11 +178,6 @@ fn single(ty: ParamType, name: &str, v: &Value) -> Result<ParamValue, String> {
     };
     match ty {
         ParamType::UInt(8) if name == "proto" && named.is_some() => Ok(ParamValue::UInt(named.unwrap_or(0))),
-        ParamType::UInt(32) if text.contains('.') => {
-            let ip: Ipv4Addr = text.parse().map_err(|_| format!("`{text}` is no IPv4 address"))?;
-            Ok(ParamValue::UInt(u32::from(ip).into()))
-        }
-        ParamType::UInt(48) if text.contains(':') => mac(&text).map(ParamValue::UInt),
         ParamType::Bytes(16) => match text.parse::<IpAddr>() {
             Ok(ip) => Ok(ParamValue::Bytes(octets(ip).to_vec())),
             Err(_) => params::parse(ty, &text),
@@ -196,15 +191,6 @@ fn octets(ip: IpAddr) -> [u8; 16] {
         IpAddr::V4(v) => v.to_ipv6_mapped().octets(),
         IpAddr::V6(v) => v.octets(),
     }
-}
-
-fn mac(text: &str) -> Result<u64, String> {
-    let bad = || format!("`{text}` is no MAC address");
-    let parts: Vec<&str> = text.split(':').collect();
-    if parts.len() != 6 {
-        return Err(bad());
-    }
-    parts.iter().try_fold(0, |n, p| u8::from_str_radix(p, 16).map(|b| n << 8 | u64::from(b)).map_err(|_| bad()))
 }
 
 type Pattern = (ParamValue, ParamValue);
