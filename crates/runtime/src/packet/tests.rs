@@ -25,9 +25,17 @@ pub const BRIDGE: u64 = 9;
 pub const ECHO: u64 = 10;
 pub const REPLY: u64 = 11;
 
+/// Where this run's files are; those of runs that have ended are removed.
 pub fn dir() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
+        for entry in std::fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let ended = |pid: &str| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists();
+            if name.strip_prefix("wireloom-packet-").is_some_and(ended) {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
         let dir = std::env::temp_dir().join(format!("wireloom-packet-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         dir

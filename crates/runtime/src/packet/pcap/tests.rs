@@ -16,9 +16,7 @@ fn read_all(bytes: Vec<u8>) -> Result<(Vec<Frame>, Option<String>), String> {
 }
 
 fn temp(name: &str) -> std::path::PathBuf {
-    let dir = std::env::temp_dir().join(format!("wireloom-pcap-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    dir.join(name)
+    crate::packet::tests::dir().join(name)
 }
 
 fn sample() -> Vec<Frame> {
