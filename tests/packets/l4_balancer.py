@@ -41,8 +41,10 @@ def make(folder):
 def unpack(data, encap, packet, whole):
     """The DIP, if this is a right encapsulation of `packet` (in the frame `whole`)."""
     need(data[12:14] == b"\x08\0" and data[14] == 0x45, "no IPv4 header of 20 bytes outside:", data[:40].hex())
-    outer, inner = data[14:34], data[34:]
-    need(struct.unpack("!H", outer[2:4])[0] == len(data) - 14, "the outer length lies, or padding follows")
+    outer, total = data[14:34], struct.unpack("!H", data[16:18])[0]
+    inner, padding = data[34:14 + total], data[14 + total:]
+    need(14 + total <= len(data), "the outer length lies")
+    need(padding == b"" or padding == whole[14 + len(packet):], "padding of its own follows:", padding.hex())
     need(outer[9] == (4 if encap == "ipip" else 47), "outer protocol", outer[9])
     need(outer[8] >= 32, "outer time to live", outer[8])
     if encap == "gre":
@@ -51,7 +53,7 @@ def unpack(data, encap, packet, whole):
     elif encap == "nvgre":
         need(inner[:4] == b"\x20\0\x65\x58", "NVGRE header", inner[:4].hex())
         need(int.from_bytes(inner[4:7], "big") == 4097, "virtual subnet", inner[4:7].hex())
-        inner, packet = inner[8:], whole[:14] + packet
+        inner, packet = inner[8:], whole if len(inner) - 8 == len(whole) else whole[:14] + packet
     need(inner == packet, "what is inside is not what came:\n", inner.hex(), "\n", packet.hex())
     return text(outer[16:20])
 
