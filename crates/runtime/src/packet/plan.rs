@@ -166,6 +166,7 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
     for (p, desc) in app.desc.ports.iter().enumerate() {
         ports.push(port_targets(app, p, options).map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)))?);
     }
+    write_what_is_missing(&mut ports);
     let queues = ports.iter().flat_map(|p| &p.main).filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| afxdp::queues(&t.name));
     let small = 2048 * cores + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
     let pools = Pool::all(cores, small).map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
@@ -230,6 +231,17 @@ fn port_targets(app: &App, p: usize, options: &Options) -> Result<PortTargets, S
         return Err(format!("--out names {} instances, the port has {}", out.map_or(0, |o| o.len()), main.len()));
     }
     Ok(PortTargets { handler, main, out: out.unwrap_or_default() })
+}
+
+/// A port of both directions whose capture does not exist, without `--out`, is written if there is something else to read:
+/// `--bind lan=pcap:in.pcap --bind wan=pcap:out.pcap`.
+fn write_what_is_missing(ports: &mut [PortTargets]) {
+    let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !Path::new(&t.name).exists());
+    if ports.iter().any(|p| p.handler.is_some() && !missing(p)) {
+        for port in ports.iter_mut().filter(|p| p.handler.is_some() && p.out.is_empty() && missing(p)) {
+            port.handler = None;
+        }
+    }
 }
 
 struct Opening<'a> {
@@ -409,6 +421,24 @@ fn preload(name: &str) -> Result<Frames, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn captures_that_are_missing_are_written() {
+        let port = |name: &str, out: &str| PortTargets {
+            handler: Some(0),
+            main: targets(&format!("pcap:{name}")).unwrap(),
+            out: if out.is_empty() { vec![] } else { targets(out).unwrap() },
+        };
+        let read = |mut ports: Vec<PortTargets>| {
+            write_what_is_missing(&mut ports);
+            ports.iter().map(|p| p.handler.is_some()).collect::<Vec<_>>()
+        };
+        let there = std::env::current_exe().unwrap().display().to_string();
+        assert_eq!(read(vec![port(&there, ""), port("/nowhere/out.pcap", "")]), [true, false]);
+        assert_eq!(read(vec![port(&there, ""), port("/nowhere/in.pcap", "pcap:x")]), [true, true]);
+        // A name that is spelled wrong is no output.
+        assert_eq!(read(vec![port("/nowhere/in.pcap", "")]), [true]);
+    }
 
     #[test]
     fn targets_are_read() {
