@@ -105,6 +105,11 @@ impl Gen<'_> {
                 _ => {}
             });
         });
+        for e in m.steer.iter().filter(|s| s.unit == u).flat_map(|s| &s.keys) {
+            walk::expr(e, &mut |e| if let Some(Path { root: Root::Local(LocalId(0)), steps }) = walk::path_of(e) {
+                if let Some(Step::Field(f)) = steps.first() { asked.extend(by_field(*f)) }
+            });
+        }
         if all { return (0..layers.len() as u32).collect() }
         // What a header comes after, and what a later one's condition looks at.
         let mut needed = asked;

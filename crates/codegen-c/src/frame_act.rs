@@ -2,7 +2,7 @@
 //! over a batch.
 
 use crate::body::BodyGen;
-use crate::expr::may_fault;
+use crate::expr::{may_fault, Scope};
 use crate::frame::Offset;
 use crate::gen::Gen;
 use crate::names;
@@ -187,7 +187,7 @@ impl<'m> Gen<'m> {
              /* The layer of each pair of slots. */\nstatic const uint8_t wl_slot_layer[] = {{{}}};\n\
              static wl_packets packets;\n\
              /* A header that is there but wrong: counted, and left out. */\n\
-             static void wl_header_fault(wl_fx *x, uint32_t kind, uint32_t place) {{ x->core->host->fault(x->core, kind, place); }}\n\n",
+             static void wl_header_fault(wl_fx *x, uint32_t kind, uint32_t place) {{ if (x) x->core->host->fault(x->core, kind, place); }}\n\n",
             self.frames.layers.max(1),
             2 * self.frames.slot_layers.len().max(1),
             if layers.is_empty() { "0".into() } else { layers.join(", ") }
@@ -224,6 +224,30 @@ impl<'m> Gen<'m> {
 }
 
 impl Gen<'_> {
-    /// The steering function, as a C name.
-    fn steer(&mut self) -> String { "NULL".into() }
+    /// The steering function, as a C name: frames of one flow key have one hash. What is wrong in a frame is counted where it is handled.
+    fn steer(&mut self) -> String {
+        let m = self.m;
+        if m.steer.is_empty() { return "NULL".into() }
+        let mut cases = String::new();
+        for s in &m.steer {
+            let msg = m.types.iter().position(|t| *t == Ty::Msg(s.unit)).map_or(TyId(0), |n| TyId(n as u32));
+            let scope = Scope { locals: vec![("(&v)".into(), msg)], ..Scope::default() };
+            let mut text = format!("case {}: {{\nwl_view v;\n{}_open(NULL, &v, &f);\n", s.port.0, names::unit(m, s.unit));
+            for k in &s.keys {
+                let value = self.expr(&scope, k);
+                text.push_str(&match m.ty(k.ty) {
+                    Ty::Ip => format!("{{ wl_ip a = {value}; h = wl_mix(h ^ wl_le64(a.b), wl_le64(a.b + 8) ^ UINT64_C(0x9e3779b97f4a7c15)); }}\n"),
+                    Ty::UInt(b) if *b > 64 => format!("{{ unsigned __int128 a = {value}; h = wl_mix(h ^ (uint64_t)a, (uint64_t)(a >> 64) ^ UINT64_C(0x9e3779b97f4a7c15)); }}\n"),
+                    _ => format!("h = wl_mix(h ^ (uint64_t)({value}), UINT64_C(0xd6e8feb86659fd93));\n"),
+                });
+            }
+            cases.push_str(&format!("{text}break;\n}}\n"));
+        }
+        self.code.push_str(&format!(
+            "/* Which core a frame belongs to. */\nstatic uint32_t steer(void *self, uint32_t port, const uint8_t *p, uint32_t n) {{\n(void)self;\n\
+             wl_frame f = {{.p = (uint8_t *)(uintptr_t)p, .n = n, .wire = n}};\nuint64_t h = 0x57697265;\n\
+             switch (port) {{\n{cases}default: break;\n}}\nreturn (uint32_t)(wl_fmix64(h) >> 32);\n}}\n\n"
+        ));
+        "steer".into()
+    }
 }
