@@ -19,6 +19,7 @@ struct Target { unit: ir::UnitId, msg: ir::LocalId, known: Vec<(String, Val)> }
 impl Lower<'_, '_> {
     /// Sets a field by an edit; gives its new value.
     pub fn edit_field(&mut self, unit: ir::UnitId, msg: ir::LocalId, m: &Member, e: &Expr, cond: Option<ir::Expr>, edits: &mut Vec<Edit>) -> R<Val> {
+        if !self.cx.units[unit.index()].ok { return Err(Reported); }
         let field = self.field_ir(unit, m.field);
         let simple = match &field.kind {
             FieldKind::UInt { shift: 0, bytes, bits, advance: true, .. } => u32::from(*bytes) * 8 == u32::from(*bits),

@@ -257,9 +257,11 @@ impl<'c, 'a> Lower<'c, 'a> {
         if self.depth >= MAX_DEPTH {
             return Err(self.cx.report(Diagnostic::error("E0504", span, "this is nested too deeply").hint("split it with functions or `let`")));
         }
+        self.cx.descend(span, 1)?;
         self.depth += 1;
         let r = f(self);
         self.depth -= 1;
+        self.cx.nesting -= 1;
         r
     }
 
