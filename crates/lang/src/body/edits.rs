@@ -227,7 +227,9 @@ impl Lower<'_, '_> {
 
     fn appended(&mut self, elem: &crate::ty::Elem, fields: &[(Ident, Expr)], span: Span) -> R<ir::Block> {
         let crate::ty::Elem::Unit(u) = elem else { return Err(self.err("E0429", span, "only items of units are appended")) };
+        let building = std::mem::replace(&mut self.building, true);
         let (made, body) = self.sub(|l| { let f = l.fields_of(*u, fields, span)?; l.emit_unit(&f) });
+        self.building = building;
         made?;
         Ok(body)
     }

@@ -67,7 +67,9 @@ impl Lower<'_, '_> {
                 if self.pure_only() { return Err(self.involved(span)); }
                 let fields = self.fields_of(u, fields, span)?;
                 let outer = self.run.take();
+                let building = std::mem::replace(&mut self.building, true);
                 let (made, block) = self.sub(|s| s.emit_unit(&fields));
+                self.building = building;
                 let run = std::mem::replace(&mut self.run, outer);
                 made?;
                 let known = fields.given.iter().map(|(m, g, _)| match g {

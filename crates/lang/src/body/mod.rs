@@ -110,6 +110,8 @@ pub struct Lower<'c, 'a> {
     pub handler: Option<HandlerCtx>,
     pub ret: Ret,
     pub inlined: Vec<String>,
+    /// A message is being built: what changes tables or waits has no place in it.
+    pub building: bool,
     /// Saw something that a function of the IR cannot do.
     pub impure: bool,
     pub depth: u32,
@@ -140,7 +142,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, module: ModId, kind: Kind) -> Self {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
-            place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![],
+            place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false,
             impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, run: None, outlets: vec![], span: Span::default(),
         }
     }
@@ -162,6 +164,14 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn local_expr(&self, l: LocalId) -> ir::Expr { x::local(l, self.locals[l.index()].ty) }
 
     pub fn push(&mut self, span: Span, kind: StmtKind) {
+        let waits = matches!(kind, StmtKind::TableUpdate { .. } | StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Return(_));
+        if self.building && waits {
+            // A list is gone through once to count it and once to write it.
+            if self.cx.diags.iter().any(|d| d.code == "E0609" && d.span() == Some(span)) { return; }
+            self.cx.report(Diagnostic::error("E0609", span, "this changes a table, waits or answers in the middle of a message that is being built")
+                .label("not here").hint("do it before the message, and keep the result: `let x = …`"));
+            return;
+        }
         let span = self.cx.span(span);
         self.out.push(x::stmt(span, kind));
     }
