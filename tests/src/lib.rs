@@ -8,6 +8,7 @@
 pub mod admin;
 pub mod client;
 pub mod dialogue;
+pub mod fuzz;
 pub mod limits;
 pub mod memcached;
 pub mod packets;

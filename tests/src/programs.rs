@@ -38,24 +38,29 @@ pub fn twins(path: impl AsRef<Path>) -> Twins {
 
 pub fn twins_of(path: impl AsRef<Path>, app: Option<&str>) -> Twins {
     let module = Arc::new(module_of(path, app));
-    let interpreted = Box::leak(Box::new(wireloom_interp::program(module.clone())));
-    // SAFETY: leaked just above, so it lives as long as the process.
-    let interpreted = unsafe { Program::from_table(interpreted.table()) }.expect("the interpreter's table");
-    let compiled = compiled(&module);
+    let interpreted = interpreted(&module);
+    let compiled = compiled(&module).unwrap_or_else(|e| panic!("{e}"));
     Twins { module, interpreted, compiled }
 }
 
-fn compiled(module: &Module) -> Option<Program> {
+pub fn interpreted(module: &Arc<Module>) -> Program {
+    let program = Box::leak(Box::new(wireloom_interp::program(module.clone())));
+    // SAFETY: leaked just above, so it lives as long as the process.
+    unsafe { Program::from_table(program.table()) }.expect("the interpreter's table")
+}
+
+/// None without a C compiler; what the C compiler has to say is an error.
+pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
     let options = CompileOptions { cache_dir: std::env::temp_dir().join("wireloom-test-cache"), opt: 1, ..CompileOptions::default() };
     match compile(&emit(module, &Options::default()), &options) {
-        Ok(so) => Some(Program::open(&so).expect("our own shared object")),
+        Ok(so) => Ok(Some(Program::open(&so).expect("our own shared object"))),
         Err(CompileError::NoCompiler { .. }) => {
             assert!(std::env::var_os("CI").is_none(), "no C compiler");
             eprintln!("SKIPPED: no C compiler, so nothing to compare with");
-            None
+            Ok(None)
         }
-        Err(e) => panic!("{e}"),
+        Err(e) => Err(e.to_string()),
     }
 }
 

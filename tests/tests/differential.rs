@@ -161,7 +161,10 @@ fn static_web() {
 
 #[test]
 fn http_balancer() {
-    compare("http_balancer", &[]);
+    compare(
+        "http_balancer",
+        &["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab", "HEAD /y HTTP/1.0\r\n\r\n"],
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Generated programs: functions of random expressions and statements over integers, bytes, options and lists, well typed by
+//! Generated programs: functions of random expressions and statements over integers of all widths, bytes, options, lists, tuples,
+//! records and nested matches, well typed by
 //! construction. What they compute, and the faults they end in, must be the same interpreted and compiled. Many functions make one
 //! module, so that the C compiler runs a few times only.
 
@@ -11,7 +12,10 @@ use wireloom_runtime::Program;
 use wireloom_tests::programs::{no_internal_errors, seeds, twins};
 
 const FUNCTIONS: usize = 60;
-const INTS: [&str; 5] = ["u8", "u16", "u32", "u64", "i32"];
+const INTS: [&str; 8] = ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"];
+
+/// What the functions use beside each other.
+const ITEMS: &str = "record Rec { a: u32  b: u64  c: i16  d: u8? }\n\nenum Kind: u8 { zero, one, seven = 7, _ }\n\n";
 
 struct Make {
     rng: Rng,
@@ -33,7 +37,7 @@ impl Make {
             "u32?" => if n % 3 == 0 { "none".into() } else { format!("some(u32({n}))") },
             "list<u32, 8>" => format!("[u32({n}), u32({}), u32({})]", n / 2, n + 1),
             "u64" if n == 31 => "u64(18446744073709551615)".into(),
-            "i32" => format!("i32({})", n),
+            "i8" => format!("i8({})", n & 127),
             _ => format!("{ty}({n})"),
         }
     }
@@ -84,14 +88,33 @@ impl Make {
     }
 
     fn integer(&mut self, ty: &'static str, d: u32) -> String {
-        match self.rng.below(12) {
+        match self.rng.below(16) {
+            12 => format!(
+                "(match {} {{ 0 => {}, 1..=9 | 100 => {}, x if x % 2 == 0 => {}, _ => {} }})",
+                { let on = self.pick(&["u8", "u16", "u32", "u64"]); self.expr(on, d) },
+                self.expr(ty, d), self.expr(ty, 0), self.expr(ty, 0), self.expr(ty, d)
+            ),
+            13 => {
+                let (p, q, other) = (self.name(), self.name(), self.pick(&INTS));
+                format!("{{ let ({p}, {q}) = ({}, {}); {p} ^ {ty}({q}) }}", self.expr(ty, d), self.expr(other, d))
+            }
+            14 => {
+                let (a, b, c, e) = (self.expr("u32", d), self.expr("u64", d), self.expr("i16", d), self.expr("u8", 0));
+                let field = self.pick(&["a", "b", "c", "d else 9"]);
+                format!("{ty}(Rec {{ a: {a}, b: {b}, c: {c}, d: {e} }}.{field})")
+            }
+            15 => format!(
+                "(match (Kind({}), {}) {{ (zero, _) => {}, (seven, true) => {}, (_, false) => {}, _ => {} }})",
+                self.expr("u8", d), self.expr("bool", d), self.expr(ty, 0), self.expr(ty, d), self.expr(ty, 0), self.expr(ty, 0)
+            ),
             0 => format!("{ty}({})", { let from = self.pick(&INTS); self.expr(from, d) }),
             1 => format!("({} {} {})", self.expr(ty, d), self.pick(&["<<", ">>"]), self.literal("u8")),
             2 => format!("{}({}, {})", self.pick(&["min", "max"]), self.expr(ty, d), self.expr(ty, d)),
             3 => format!("({} {} {})", self.expr(ty, d), self.pick(&["+|", "-|"]), self.expr(ty, d)),
             // The divisor is never 0.
-            4 if ty != "i32" => format!("({} {} ({} | {ty}(1)))", self.expr(ty, d), self.pick(&["/", "%"]), self.expr(ty, d)),
+            4 if !ty.starts_with('i') => format!("({} {} ({} | {ty}(1)))", self.expr(ty, d), self.pick(&["/", "%"]), self.expr(ty, d)),
             5 if ty == "u32" => format!("({} else {})", self.expr("u32?", d), self.expr("u32", d)),
+            11 if ty == "u32" => format!("{}.count(|x| x >= {})", self.expr("list<u32, 8>", d), self.expr("u32", 0)),
             6 if ty == "u32" => format!("(fold {} from u32(0) with |a, x| a * u32(31) + x)", self.expr("list<u32, 8>", 0)),
             7 if ty == "u64" => format!("hash({})", self.expr("bytes<64>", d)),
             8 if ty == "u64" => format!("(u64({}) else {})", self.expr("bytes<64>", d), self.expr("u64", 0)),
@@ -120,7 +143,7 @@ impl Make {
         let assignable: Vec<(String, &'static str)> = self.vars.iter().filter(|v| v.2).map(|v| (v.0.clone(), v.1)).collect();
         match self.rng.below(if depth == 0 { 2 } else { 5 }) {
             0 => {
-                let (name, ty) = (self.name(), self.pick(&["u8", "u32", "u64", "i32", "bool", "bytes<64>", "u32?", "list<u32, 8>"]));
+                let (name, ty) = (self.name(), self.pick(&["u8", "u32", "u64", "i8", "i16", "i32", "i64", "bool", "bytes<64>", "u32?", "list<u32, 8>"]));
                 let value = self.expr(ty, 3);
                 let _ = writeln!(out, "    var {name}: {ty} = {value}");
                 self.vars.push((name, ty, true));
@@ -190,7 +213,7 @@ fn outcomes(module: &Module, program: &Program) -> Vec<(String, i32, u16, u32, V
 #[test]
 fn functions_compute_the_same() {
     for seed in seeds(4) {
-        let mut source = String::new();
+        let mut source = ITEMS.to_string();
         let mut make = Make { rng: Rng(seed), vars: Vec::new(), next: 0 };
         (0..FUNCTIONS).for_each(|n| make.function(n, &mut source));
         let file = std::env::temp_dir().join(format!("wireloom-generated-{}-{seed}.loom", std::process::id()));

@@ -52,19 +52,24 @@ impl Gen<'_> {
             }
             Ty::Record(r) => {
                 let name = format!("r_{}", names::record(self.m, r));
-                let fields = self.members(ty);
+                let fields = self.typed_members(ty);
                 self.define_struct(&name, &fields)
             }
             Ty::Tuple(_) => {
-                let fields = self.members(ty);
-                let parts: Vec<_> = fields.iter().map(|(_, t)| mangle(&self.cty(*t))).collect();
+                let fields = self.typed_members(ty);
+                let parts: Vec<_> = fields.iter().map(|(c, _)| mangle(c)).collect();
                 self.define_struct(&format!("wl_tup_{}", parts.join("_")), &fields)
             }
         }
     }
 
-    fn define_struct(&mut self, name: &str, fields: &[(String, TyId)]) -> String {
-        let text: String = fields.iter().map(|(n, t)| format!("{} {n}; ", self.cty(*t))).collect();
+    /// Members of a record or tuple: C type, C name.
+    fn typed_members(&mut self, ty: TyId) -> Vec<(String, String)> {
+        self.members(ty).into_iter().map(|(n, t)| (self.cty(t), n)).collect()
+    }
+
+    fn define_struct(&mut self, name: &str, fields: &[(String, String)]) -> String {
+        let text: String = fields.iter().map(|(c, n)| format!("{c} {n}; ")).collect();
         if self.first(name) { self.types.push_str(&format!("typedef struct {name} {{ {text}}} {name};\n")) }
         name.to_string()
     }

@@ -10,6 +10,14 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, ItemKind, Span};
 use wireloom_syntax::{Diagnostic, SourceMap};
 
+/// The walk is recursive, and a definition or function leads to the next: all levels together stay within the stack.
+const MAX_NESTING: u32 = 400;
+/// What a definition or function inside another one counts.
+const DEFINITION: u32 = 4;
+/// Types nest no deeper and have no more parts, records in records counted through: the backends write types out.
+const MAX_TYPE_DEPTH: u32 = 24;
+const MAX_TYPE_PARTS: u32 = 1000;
+
 /// The error has been reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reported;
@@ -92,6 +100,12 @@ pub struct Compiler<'a> {
     /// Enums whose values are text: the longest, and all in order of the variants.
     pub texts: HashMap<ir::EnumId, (u64, Vec<Vec<u8>>)>,
     pub fault_ids: HashMap<(ModId, String), ir::FaultKind>,
+    /// How deep the walk is in expressions, definitions and functions together: see [`MAX_NESTING`].
+    pub nesting: u32,
+    /// Calls that were replaced by the function's body.
+    pub inlined: u32,
+    /// Depth and number of parts of each record, as of [`Compiler::measure`].
+    pub record_sizes: Vec<(u32, u32)>,
     pub app: crate::apps::AppScope,
 }
 
@@ -104,7 +118,7 @@ impl<'a> Compiler<'a> {
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
             map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
-            records: Vec::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), app: Default::default(),
+            records: Vec::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
         }
     }
 
@@ -194,10 +208,47 @@ impl<'a> Compiler<'a> {
             return Err(self.report(d));
         }
         self.busy.push(id);
-        let found = self.resolve_item(id);
+        let found = self.within(at, DEFINITION, |cx| cx.resolve_item(id));
         self.busy.pop();
         self.cache.insert(id, found.clone().ok());
         found
+    }
+
+    /// Runs `f` some levels deeper; refuses what would exhaust the stack.
+    pub fn within<T>(&mut self, span: Span, levels: u32, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
+        self.descend(span, levels)?;
+        let r = f(self);
+        self.nesting -= levels;
+        r
+    }
+
+    pub fn descend(&mut self, span: Span, levels: u32) -> R<()> {
+        if self.nesting + levels > MAX_NESTING {
+            let d = Diagnostic::error("E0504", span, "this is nested too deeply").note("definitions that need each other, functions and expressions count together");
+            return Err(self.report(d.hint("split it with functions or `let`, and let definitions build on fewer others")));
+        }
+        self.nesting += levels;
+        Ok(())
+    }
+
+    /// Depth and number of parts of a type, the records in it counted through.
+    fn measure(&self, t: &Ty) -> (u32, u32) {
+        let over = |(d, n): (u32, u32)| (d + 1, n.saturating_add(1));
+        match t {
+            Ty::Option(t) | Ty::List(t, _) => over(self.measure(t)),
+            Ty::Tuple(ts) => over(ts.iter().map(|t| self.measure(t)).fold((0, 0), |a, b| (a.0.max(b.0), a.1.saturating_add(b.1)))),
+            Ty::Record(r) => self.record_sizes.get(r.index()).copied().unwrap_or((1, 1)),
+            _ => (1, 1),
+        }
+    }
+
+    /// The type, unless it is so large that programs could not be written with it.
+    pub fn measured(&mut self, t: Ty, span: Span) -> R<Ty> {
+        let (depth, parts) = self.measure(&t);
+        if depth <= MAX_TYPE_DEPTH && parts <= MAX_TYPE_PARTS { return Ok(t); }
+        let (what, limit, found) = if depth > MAX_TYPE_DEPTH { ("levels", MAX_TYPE_DEPTH, depth) } else { ("parts", MAX_TYPE_PARTS, parts) };
+        let d = Diagnostic::error("E0504", span, "this type is nested too deeply").note(format!("it has {found} {what}, and the limit is {limit}"));
+        Err(self.report(d.hint("keep less in one value: a table, or several variables")))
     }
 
     fn resolve_item(&mut self, id: ItemId) -> R<Item> {
@@ -215,7 +266,7 @@ impl<'a> Compiler<'a> {
             ItemKind::Enum { name, base, variants, open } => self.enum_item(module, name, base.as_ref(), variants, *open).map(Item::Enum),
             ItemKind::Record { name, fields } => {
                 let fields = fields.iter().map(|f| Ok((f.name.clone(), self.ty(module, &f.ty)?))).collect::<R<Vec<_>>>()?;
-                self.record(&name.name, fields).map(Item::Record)
+                self.record(&name.name, fields, name.span).map(Item::Record)
             }
             ItemKind::Unit(u) => self.unit_item(module, u, &item.doc).map(Item::Unit),
             ItemKind::Packet(p) => self.packet_item(module, p, &item.doc).map(Item::Unit),
@@ -233,7 +284,7 @@ impl<'a> Compiler<'a> {
         Ok(Rc::new(FnInfo { name: f.name.name.clone(), module, in_app, ast: f.clone(), params, ret, how: How::Unseen.into() }))
     }
 
-    pub fn record(&mut self, name: &str, fields: Vec<(ast::Ident, Ty)>) -> R<ir::RecordId> {
+    pub fn record(&mut self, name: &str, fields: Vec<(ast::Ident, Ty)>, span: Span) -> R<ir::RecordId> {
         let mut seen: Vec<(String, Ty)> = Vec::new();
         for (f, t) in fields {
             if seen.iter().any(|(n, _)| *n == f.name) {
@@ -246,6 +297,10 @@ impl<'a> Compiler<'a> {
             }
             seen.push((f.name, t));
         }
+        let whole = Ty::Tuple(seen.iter().map(|(_, t)| t.clone()).collect());
+        let size = self.measure(&whole);
+        self.measured(whole, span)?;
+        self.record_sizes.push(size);
         let lowered = seen.iter().map(|(n, t)| (n.clone(), ty::lower(t, &mut self.m))).collect();
         self.m.records.push(ir::Record { name: name.to_string(), fields: lowered });
         self.records.push(seen);

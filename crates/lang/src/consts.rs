@@ -195,6 +195,11 @@ impl Compiler<'_> {
 
     /// The type that the source names.
     pub fn ty(&mut self, module: ModId, t: &ast::Type) -> R<Ty> {
+        let found = self.ty_of(module, t)?;
+        self.measured(found, t.span)
+    }
+
+    fn ty_of(&mut self, module: ModId, t: &ast::Type) -> R<Ty> {
         match &t.kind {
             TypeKind::Option(inner) => Ok(self.ty(module, inner)?.option()),
             TypeKind::Tuple(ts) if ts.is_empty() => Ok(Ty::Unit),
@@ -206,7 +211,7 @@ impl Compiler<'_> {
             TypeKind::Record(fields) => {
                 let fields = fields.iter().map(|(n, t)| Ok((n.clone(), self.ty(module, t)?))).collect::<R<Vec<_>>>()?;
                 let shown = fields.iter().map(|(n, t)| format!("{}: {}", n.name, self.show(t))).collect::<Vec<_>>().join(", ");
-                self.record(&format!("record {{ {shown} }}"), fields).map(Ty::Record)
+                self.record(&format!("record {{ {shown} }}"), fields, t.span).map(Ty::Record)
             }
             TypeKind::Named { path, args } => self.named_ty(module, t.span, path, args),
         }

@@ -42,6 +42,13 @@ pub fn or(a: Expr, b: Expr) -> Expr {
     }
 }
 
+/// Whether one of them holds, asked in order. Many are halved, so that the expression stays flat.
+pub fn any(mut all: Vec<Expr>) -> Expr {
+    if all.len() <= 16 { return all.into_iter().fold(boolean(false), or); }
+    let right = all.split_off(all.len() / 2);
+    or(any(all), any(right))
+}
+
 pub fn bin(ty: TyId, op: BinOp, a: Expr, b: Expr) -> Expr { Expr::new(ty, ExprKind::Binary(op, a, b)) }
 pub fn cmp(op: BinOp, a: Expr, b: Expr) -> Expr { bin(T_BOOL, op, a, b) }
 

@@ -278,7 +278,9 @@ impl<'a> Renderer<'a> {
             }
             previous = Some(line);
             self.gutter(width, &line.to_string());
-            let _ = writeln!(self.out, " {}", file.line(line).replace('\t', " "));
+            let window = Window::on(file.line(line), &marks);
+            let _ = writeln!(self.out, " {}", window.text);
+            window.shift(&mut marks);
             // From the right, so that each text has the rest of its own row.
             marks.sort_by_key(|m| std::cmp::Reverse(m.from));
             for mark in &marks {
@@ -302,6 +304,45 @@ impl<'a> Renderer<'a> {
             let _ = write!(self.out, "\x1b[{code}m{text}\x1b[0m");
         } else {
             self.out.push_str(text);
+        }
+    }
+}
+
+/// Most characters of a line that are shown, and how many of them stand before the first mark.
+const WINDOW: usize = 240;
+const BEFORE: usize = 40;
+
+/// The part of a line that is shown: all of it, unless it is a line that nobody reads.
+struct Window {
+    text: String,
+    /// Characters left out in front, less those that stand for them.
+    cut: usize,
+}
+
+impl Window {
+    fn on(line: &str, marks: &[Mark]) -> Window {
+        let line = line.replace('\t', " ");
+        let first = marks.iter().map(|m| m.from).min().unwrap_or(1);
+        let mut rest = line.chars();
+        let cut = if line.chars().count() > WINDOW { first.saturating_sub(BEFORE) } else { 0 };
+        if cut > 0 {
+            rest.nth(cut - 1);
+        }
+        let mut text: String = rest.by_ref().take(WINDOW).collect();
+        if rest.next().is_some() {
+            text.push('…');
+        }
+        match cut {
+            0 => Window { text, cut },
+            _ => Window { text: format!("…{text}"), cut: cut - 1 },
+        }
+    }
+
+    /// Moves the marks to where their text is shown; what is not shown is marked at the end.
+    fn shift(&self, marks: &mut [Mark]) {
+        for m in marks {
+            m.from = m.from.saturating_sub(self.cut).clamp(1, WINDOW + 2);
+            m.to = m.to.saturating_sub(self.cut).clamp(m.from + 1, WINDOW + 3);
         }
     }
 }
@@ -338,6 +379,18 @@ mod tests {
         assert!(json.starts_with("{\"code\":\"E0101\",\"severity\":\"error\""));
         assert!(json.contains("\"message\":\"expected \\\"x\\\"\""));
         assert!(json.contains("\"line\":1,\"column\":5,\"end_line\":1,\"end_column\":8"));
+    }
+
+    #[test]
+    fn of_a_long_line_the_part_in_question_is_shown() {
+        let mut map = SourceMap::new();
+        let file = map.add("a.loom", format!("{}bad{}\n", "x".repeat(100_000), "y".repeat(100_000)));
+        let shown = Diagnostic::error("E0101", Span { file, start: 100_000, end: 100_003 }, "no").label("here").render(&map, false);
+        let (text, mark) = (shown.lines().nth(3).unwrap_or_default(), shown.lines().nth(4).unwrap_or_default());
+        assert!(text.ends_with("yyy…") && shown.len() < 600, "{shown}");
+        let column = |s: &str, c: char| s.chars().position(|x| x == c);
+        assert_eq!(column(text, 'b'), column(mark, '^'), "{shown}");
+        assert!(mark.ends_with(" ^^^ here"), "{shown}");
     }
 
     #[test]

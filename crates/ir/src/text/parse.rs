@@ -8,7 +8,8 @@ use desc::{ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Va
 
 pub(super) type Res<T> = Result<T, TextError>;
 
-const MAX_NESTING: u32 = 100;
+/// Deeper than anything the checker lets through: 256 arms of a `match`, each in the `else` of the one before, and what is in them.
+const MAX_NESTING: u32 = 600;
 
 pub(super) struct Parser {
     tokens: Vec<(Token, u32)>,

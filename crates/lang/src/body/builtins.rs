@@ -31,7 +31,7 @@ impl Lower<'_, '_> {
         let a: Vec<&Expr> = args.iter().map(|a| &a.value).collect();
         match name.name.as_str() {
             "len" => self.len(a[0]),
-            "some" => { let v = self.expr(a[0], None)?; let t = self.settled(&v.ty); let e = self.coerce(v, &t, span)?; let o = t.option(); let ot = self.cx.lower_ty(&o); Ok(Val::pure(o, X::new(ot, K::Some(e)))) }
+            "some" => { let v = self.expr(a[0], None)?; let t = self.settled(&v.ty); let e = self.coerce(v, &t, span)?; let o = self.cx.measured(t.option(), span)?; let ot = self.cx.lower_ty(&o); Ok(Val::pure(o, X::new(ot, K::Some(e)))) }
             "any" | "all" => {
                 let any = name.name == "any";
                 let mut cond = x::boolean(!any);

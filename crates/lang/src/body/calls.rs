@@ -17,6 +17,10 @@ use wireloom_syntax::Diagnostic;
 /// What a call means.
 pub enum Callee { Fn(Rc<FnInfo>), Builtin(Ident), Convert(Ty), Method(Expr, Ident) }
 
+/// Functions put into one another, and all calls so replaced in a program.
+const MAX_INLINED: usize = 16;
+const MAX_COPIES: u32 = 5000;
+
 impl Lower<'_, '_> {
     pub fn call(&mut self, e: &Expr, f: &Expr, args: &[Arg], want: Option<&Ty>) -> R<Val> {
         match self.callee(f)? {
@@ -134,7 +138,8 @@ impl Lower<'_, '_> {
     /// Puts a function's body in the place of its call.
     fn inline(&mut self, info: &Rc<FnInfo>, vals: Vec<Val>, span: Span, sink: Option<Sink>) -> R<Val> {
         if self.pure_only() { return Err(self.involved(span)); }
-        if self.inlined.contains(&info.name) || self.inlined.len() >= 16 { return Err(self.cx.recursion(&info.name, span)); }
+        if self.inlined.contains(&info.name) { return Err(self.cx.recursion(&info.name, span)); }
+        self.copies(span)?;
         let vals: Vec<Val> = vals.into_iter().map(|v| self.once(v, span)).collect();
         let scope = info.params.iter().zip(vals).map(|((n, _), val)| Binding {
             name: n.name.clone(), span: n.span, val, var: None, used: true, epoch: self.epoch, state: false, reply: false,
@@ -180,6 +185,17 @@ impl Lower<'_, '_> {
             return Ok(Val::pure(info.ret.clone(), x));
         }
         self.expr(e, Some(&info.ret))
+    }
+
+    /// Functions in the place of their calls may double at every step: there is a limit, told once.
+    fn copies(&mut self, span: Span) -> R<()> {
+        self.cx.inlined = self.cx.inlined.saturating_add(1);
+        if self.inlined.len() < MAX_INLINED && self.cx.inlined < MAX_COPIES { return Ok(()); }
+        if self.cx.inlined > MAX_COPIES { return Err(Reported); }
+        self.cx.inlined = MAX_COPIES;
+        let d = Diagnostic::error("E0504", span, "functions are nested too deeply here").label("one call too many")
+            .note("a function that takes or gives messages, or touches state, is put in the place of its calls");
+        Err(self.cx.report(d.hint("call it once and keep the result with `let`, or pass fields of the message")))
     }
 
     /// `return` in an inlined body leaves a loop of one round.
@@ -236,7 +252,7 @@ impl Compiler<'_> {
             return if checked { Err(Reported) } else { Ok(How::Inline) };
         }
         info.how.set(How::Busy);
-        let how = self.compile_function(info);
+        let how = self.within(span, 4, |cx| Ok(cx.compile_function(info))).unwrap_or(How::Failed);
         info.how.set(how);
         if how == How::Failed { Err(Reported) } else { Ok(how) }
     }

@@ -11,6 +11,9 @@ use ir::StmtKind;
 use wireloom_syntax::ast::{Arm, Block, Expr, ExprKind, Pattern, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
 
+/// Each arm lies in the `else` of the one before.
+const MAX_ARMS: usize = 256;
+
 /// What remains after one way of a branch.
 struct Way { val: R<Val>, block: ir::Block, replied: Replied, epoch: u32 }
 
@@ -270,6 +273,10 @@ impl Lower<'_, '_> {
     }
 
     pub fn arms(&mut self, val: &Val, _known: (), arms: &[Arm], want: Option<&Ty>, span: Span, body: ArmBody<'_, Self>) -> R<Val> {
+        if arms.len() > MAX_ARMS {
+            let d = Diagnostic::error("E0504", span, format!("a `match` has at most {MAX_ARMS} arms")).label(format!("this has {}", arms.len()));
+            return Err(self.cx.report(d.hint("join arms by `|`, or move the rest to a function: `_ => other(x)`")));
+        }
         self.exhaustive(val, arms, span)?;
         self.arm(val, arms, 0, want, span, body)
     }

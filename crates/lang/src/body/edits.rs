@@ -19,6 +19,7 @@ struct Target { unit: ir::UnitId, msg: ir::LocalId, known: Vec<(String, Val)> }
 impl Lower<'_, '_> {
     /// Sets a field by an edit; gives its new value.
     pub fn edit_field(&mut self, unit: ir::UnitId, msg: ir::LocalId, m: &Member, e: &Expr, cond: Option<ir::Expr>, edits: &mut Vec<Edit>) -> R<Val> {
+        if !self.cx.units[unit.index()].ok { return Err(Reported); }
         let field = self.field_ir(unit, m.field);
         let simple = match &field.kind {
             FieldKind::UInt { shift: 0, bytes, bits, advance: true, .. } => u32::from(*bytes) * 8 == u32::from(*bits),
@@ -226,7 +227,9 @@ impl Lower<'_, '_> {
 
     fn appended(&mut self, elem: &crate::ty::Elem, fields: &[(Ident, Expr)], span: Span) -> R<ir::Block> {
         let crate::ty::Elem::Unit(u) = elem else { return Err(self.err("E0429", span, "only items of units are appended")) };
+        let building = std::mem::replace(&mut self.building, true);
         let (made, body) = self.sub(|l| { let f = l.fields_of(*u, fields, span)?; l.emit_unit(&f) });
+        self.building = building;
         made?;
         Ok(body)
     }

@@ -50,6 +50,7 @@ impl Lower<'_, '_> {
     pub fn field_ir(&self, u: ir::UnitId, f: FieldId) -> ir::Field { self.cx.m.units[u.index()].fields[f.index()].clone() }
 
     pub fn emit_unit(&mut self, fields: &Fields) -> R<()> {
+        if !self.cx.units[fields.unit.index()].ok { return Err(Reported); }
         let body = self.cx.m.units[fields.unit.index()].body.clone();
         self.emit_fields(fields, &body)
     }

@@ -415,7 +415,8 @@ impl Lower<'_, '_> {
             parts.push(self.coerce(v, &ty, e.span)?);
             tys.push(ty);
         }
-        let ty = Ty::Tuple(tys);
+        let at = es.first().map_or(self.span, |e| e.span);
+        let ty = self.cx.measured(Ty::Tuple(tys), at)?;
         let t = self.cx.lower_ty(&ty);
         Ok(Val::pure(ty, ir::Expr::new(t, X::Make(parts))))
     }

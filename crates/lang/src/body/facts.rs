@@ -5,6 +5,9 @@ use crate::x;
 use wireloom_ir as ir;
 use ir::{BinOp, Expr, ExprKind, UnOp};
 
+/// What else would be known is not used: every question looks through them all.
+const MAX_FACTS: usize = 200;
+
 /// Adds what follows from a condition being true (or false).
 pub fn split(cond: &Expr, holds: bool, into: &mut Vec<Expr>) {
     match (&*cond.kind, holds) {
@@ -15,7 +18,7 @@ pub fn split(cond: &Expr, holds: bool, into: &mut Vec<Expr>) {
         _ => {
             let fact = if holds { cond.clone() } else { negate(cond) };
             // Of two cases that exclude each other only one is tracked; the rest follows by the branch's structure.
-            if !into.contains(&fact) { into.push(fact); }
+            if into.len() < MAX_FACTS && !into.contains(&fact) { into.push(fact); }
         }
     }
 }

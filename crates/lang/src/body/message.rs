@@ -67,7 +67,9 @@ impl Lower<'_, '_> {
                 if self.pure_only() { return Err(self.involved(span)); }
                 let fields = self.fields_of(u, fields, span)?;
                 let outer = self.run.take();
+                let building = std::mem::replace(&mut self.building, true);
                 let (made, block) = self.sub(|s| s.emit_unit(&fields));
+                self.building = building;
                 let run = std::mem::replace(&mut self.run, outer);
                 made?;
                 let known = fields.given.iter().map(|(m, g, _)| match g {
@@ -128,7 +130,8 @@ impl Lower<'_, '_> {
     fn given(&mut self, fields: &mut Fields, n: &Ident, e: &Expr) -> R<()> {
         let Some(m) = self.cx.units[fields.unit.index()].member(&n.name).cloned() else { return Err(self.cx.unknown_field(fields.unit, n)) };
         if fields.given.iter().any(|(g, ..)| g.name == m.name) { return Err(self.err("E0203", n.span, format!("`{}` is given twice", n.name))); }
-        let ir_field = self.cx.m.units[fields.unit.index()].fields[m.field.index()].clone();
+        // A member of a unit in error has no field; that has been reported.
+        let Some(ir_field) = self.cx.m.units[fields.unit.index()].fields.get(m.field.index()).cloned() else { return Err(Reported) };
         let text = self.cx.units[fields.unit.index()].is_text_value(m.field);
         if ir_field.computed.is_some() || matches!(ir_field.kind, ir::FieldKind::Let { .. }) && !text {
             return Err(self.cx.report(Diagnostic::error("E0428", n.span, format!("`{}` is computed when the message is built", n.name)).hint("leave it out")));

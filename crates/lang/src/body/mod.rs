@@ -111,6 +111,8 @@ pub struct Lower<'c, 'a> {
     pub handler: Option<HandlerCtx>,
     pub ret: Ret,
     pub inlined: Vec<String>,
+    /// A message is being built: what changes tables or waits has no place in it.
+    pub building: bool,
     /// Saw something that a function of the IR cannot do.
     pub impure: bool,
     pub depth: u32,
@@ -149,7 +151,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, module: ModId, kind: Kind) -> Self {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
-            place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![],
+            place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false,
             impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], variants_by_name: false, frames: false, run: None, outlets: vec![], span: Span::default(),
         }
     }
@@ -171,6 +173,14 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn local_expr(&self, l: LocalId) -> ir::Expr { x::local(l, self.locals[l.index()].ty) }
 
     pub fn push(&mut self, span: Span, kind: StmtKind) {
+        let waits = matches!(kind, StmtKind::TableUpdate { .. } | StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Return(_));
+        if self.building && waits {
+            // A list is gone through once to count it and once to write it.
+            if self.cx.diags.iter().any(|d| d.code == "E0609" && d.span() == Some(span)) { return; }
+            self.cx.report(Diagnostic::error("E0609", span, "this changes a table, waits or answers in the middle of a message that is being built")
+                .label("not here").hint("do it before the message, and keep the result: `let x = …`"));
+            return;
+        }
         let span = self.cx.span(span);
         self.out.push(x::stmt(span, kind));
     }
@@ -266,9 +276,11 @@ impl<'c, 'a> Lower<'c, 'a> {
         if self.depth >= MAX_DEPTH {
             return Err(self.cx.report(Diagnostic::error("E0504", span, "this is nested too deeply").hint("split it with functions or `let`")));
         }
+        self.cx.descend(span, 1)?;
         self.depth += 1;
         let r = f(self);
         self.depth -= 1;
+        self.cx.nesting -= 1;
         r
     }
 

@@ -113,13 +113,12 @@ impl Lower<'_, '_> {
             }
             _ => {
                 let ast::ExprKind::Set(items) = &*b.kind else { return Err(self.err("E0301", b.span, "expected a set `{…}`")) };
-                let mut any = x::boolean(false);
+                let mut all = Vec::with_capacity(items.len());
                 for item in items {
                     let i = self.expr(item, Some(&v.ty.clone()))?;
-                    let c = self.equal(BinOp::Eq, v.clone(), i, item.span)?;
-                    any = x::or(any, c);
+                    all.push(self.equal(BinOp::Eq, v.clone(), i, item.span)?);
                 }
-                Ok(Val::pure(Ty::Bool, any))
+                Ok(Val::pure(Ty::Bool, x::any(all)))
             }
         }
     }
@@ -134,12 +133,12 @@ impl Lower<'_, '_> {
             return Ok(Val::pure(Ty::Bool, crate::fold::fold(&self.cx.m, &self.truth(ExprKind::InRanges(e, ranges)))));
         }
         let ast::ExprKind::Set(items) = &*set.kind else { return Err(Reported) };
-        let mut any = x::boolean(false);
+        let mut all = Vec::with_capacity(items.len());
         for item in items {
             let i = self.expr_as(item, ty)?;
-            any = x::or(any, x::cmp(B::Eq, e.clone(), i));
+            all.push(x::cmp(B::Eq, e.clone(), i));
         }
-        Ok(Val::pure(Ty::Bool, any))
+        Ok(Val::pure(Ty::Bool, x::any(all)))
     }
 
     fn const_ranges(&mut self, set: &Expr, ty: &Ty) -> R<Vec<(u64, u64)>> { self.cx.ranges(self.module, set, ty) }

@@ -21,13 +21,13 @@ impl Lower<'_, '_> {
                 None => Ok((x::boolean(true), vec![(n.clone(), v.clone())])),
             },
             Pattern::Or(ps, span) => {
-                let mut any = x::boolean(false);
+                let mut all = Vec::with_capacity(ps.len());
                 for p in ps {
                     let (c, binds) = self.pattern(p, v)?;
                     if !binds.is_empty() { return Err(self.err("E0311", *span, "alternatives of a pattern bind no names")); }
-                    any = x::or(any, c);
+                    all.push(c);
                 }
-                Ok((any, vec![]))
+                Ok((x::any(all), vec![]))
             }
             Pattern::Tuple(ps, span) => self.tuple_pattern(ps, v, *span),
             Pattern::Value(e) => self.value_pattern(e, v),

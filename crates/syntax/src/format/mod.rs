@@ -19,6 +19,22 @@ const INDENT: usize = 4;
 
 /// The text in the standard layout; the errors if it does not parse.
 pub fn format(text: &str) -> Result<String, Vec<Diagnostic>> {
+    // What is wrapped near the margin may settle one step later.
+    let mut now = once(text)?;
+    for _ in 0..ROUNDS {
+        let next = once(&now)?;
+        if next == now {
+            return Ok(now);
+        }
+        now = next;
+    }
+    Ok(text.to_string())
+}
+
+/// How often the layout is laid out again until it stays as it is; a text that never does is left alone.
+const ROUNDS: usize = 6;
+
+fn once(text: &str) -> Result<String, Vec<Diagnostic>> {
     let parsed = parse(FileId(0), text);
     if parsed.has_errors() {
         return Err(parsed.diagnostics);
