@@ -135,7 +135,7 @@ impl Lower<'_, '_> {
     fn inline(&mut self, info: &Rc<FnInfo>, vals: Vec<Val>, span: Span, sink: Option<Sink>) -> R<Val> {
         if self.pure_only() { return Err(self.involved(span)); }
         if self.inlined.contains(&info.name) || self.inlined.len() >= 16 { return Err(self.cx.recursion(&info.name, span)); }
-        let vals: Vec<Val> = vals.into_iter().map(|v| self.once(v, span)).collect();
+        let vals: Vec<Val> = vals.into_iter().map(|v| if self.frames { self.now(v, span) } else { self.once(v, span) }).collect();
         let scope = info.params.iter().zip(vals).map(|((n, _), val)| Binding {
             name: n.name.clone(), span: n.span, val, var: None, used: true, epoch: self.epoch, state: false, reply: false,
         }).collect();
