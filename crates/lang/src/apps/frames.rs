@@ -23,8 +23,11 @@ const MAX_INSTANCES: usize = 1024;
 impl Compiler<'_> {
     /// `nic("eth0")`, `[tun("a"), tun("b")]`, `nic(names)` with a parameter.
     pub fn frame_port(&mut self, module: ModId, p: &ast::Port) -> R<AppName> {
-        let (engine, names, instances) = self.devices(module, p)?;
-        if let Some(e) = &p.count { return Err(self.report(Diagnostic::error("E0614", e.span, "a frame port has as many instances as it names").hint("write `[nic(\"a\"), nic(\"b\")]`"))); }
+        let (engine, names, mut instances) = self.devices(module, p)?;
+        // `nic(names) [8]`: a parameter names up to so many devices.
+        if let (Some(e), Value::Param(_), None) = (&p.count, &names, instances) {
+            instances = Some(self.const_size(module, e)?.min(MAX_INSTANCES as u64));
+        } else if let Some(e) = &p.count { return Err(self.report(Diagnostic::error("E0614", e.span, "a frame port has as many instances as it names").hint("write `[nic(\"a\"), nic(\"b\")]`"))); }
         for (n, _) in &p.options { self.error("E0614", n.span, format!("a frame port has no option `{}`", n.name)); }
         let unit = self.packet_type(module, p, engine)?;
         let id = ir::PortId(self.m.ports.len() as u32);

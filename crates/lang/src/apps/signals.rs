@@ -128,6 +128,7 @@ impl Lower<'_, '_> {
             }
             (Ty::Int { bits, .. }, Vk::Pure(e)) if bits <= 64 => self.leaf(ResultType::Int, e, span),
             (Ty::Enum(en), Vk::Pure(e)) if self.variants_by_name => self.variant_text(en, e, span),
+            (Ty::Mac, Vk::Pure(e)) if self.variants_by_name => { let text = self.mac_text(e); self.leaf(ResultType::Text, text, span) }
             (Ty::Ip4 | Ty::Ip6, Vk::Pure(e)) => { let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?; self.leaf(ResultType::Text, ip, span) }
             (Ty::Lit | Ty::Enum(_) | Ty::Duration | Ty::Instant | Ty::Fault | Ty::Mac, Vk::Pure(e)) => self.leaf(ResultType::Int, e, span),
             (Ty::Bytes(_) | Ty::Ip | Ty::Endpoint, Vk::Pure(e)) => self.leaf(ResultType::Text, e, span),

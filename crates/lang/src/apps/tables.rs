@@ -303,6 +303,21 @@ impl Lower<'_, '_> {
         self.leaf(ResultType::Text, text, span)
     }
 
+    /// `02:00:00:00:00:01`
+    pub fn mac_text(&mut self, e: X) -> X {
+        let (one, digits, all) = (self.cx.lower_ty(&Ty::Bytes(1)), self.cx.lower_ty(&Ty::Bytes(16)), self.cx.lower_ty(&Ty::Bytes(17)));
+        let wide = x::cast(T_U64, e);
+        let mut parts = Vec::new();
+        for nibble in (0..12u32).rev() {
+            let n = x::bin(T_U64, BinOp::BitAnd, x::bin(T_U64, BinOp::Shr, wide.clone(), x::u32(4 * nibble)), x::u64(15));
+            let next = x::bin(T_U64, BinOp::Add, n.clone(), x::u64(1));
+            let hex = X::new(digits, K::Bytes(b"0123456789abcdef".to_vec()));
+            parts.push(x::builtin(one, B::Slice, vec![hex, n, next]));
+            if nibble % 2 == 0 && nibble > 0 { parts.push(X::new(one, K::Bytes(b":".to_vec()))); }
+        }
+        x::builtin(all, B::Concat, parts)
+    }
+
     /// Entries with masks are not set by key alone.
     pub fn unmasked(&mut self, t: TableId, span: Span) -> R<()> {
         match self.cx.m.tables[t.index()].kind {

@@ -140,7 +140,7 @@ impl Lower<'_, '_> {
         if self.pure_only() { return Err(self.involved(span)); }
         if self.inlined.contains(&info.name) { return Err(self.cx.recursion(&info.name, span)); }
         self.copies(span)?;
-        let vals: Vec<Val> = vals.into_iter().map(|v| self.once(v, span)).collect();
+        let vals: Vec<Val> = vals.into_iter().map(|v| if self.frames { self.now(v, span) } else { self.once(v, span) }).collect();
         let scope = info.params.iter().zip(vals).map(|((n, _), val)| Binding {
             name: n.name.clone(), span: n.span, val, var: None, used: true, epoch: self.epoch, state: false, reply: false,
         }).collect();

@@ -189,6 +189,17 @@ impl Lower<'_, '_> {
         known.then(|| self.field_of(Val::path(Ty::Msg(u), p), n, n.span))
     }
 
+    /// What is read from a packet, read now: the function it is given to may change the packet.
+    pub fn now(&mut self, v: Val, span: Span) -> Val {
+        let Vk::Pure(e) = &v.kind else { return v };
+        let mut reads = false;
+        ir::walk::expr(e, &mut |e| reads |= matches!(&*e.kind, K::Read(_) | K::Payload(..) | K::FrameLen(_)));
+        if !reads || !v.ty.is_plain() || self.pure_only() { return self.once(v, span); }
+        let (ty, e) = (v.ty.clone(), e.clone());
+        let l = self.temp("", &ty, e, span);
+        Val { caseless: v.caseless, ..Val::pure(ty, self.local_expr(l)) }
+    }
+
     // ---- headers as places ----
 
     /// Whether a place is in a frame, or a frame itself.
