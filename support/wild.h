@@ -15,7 +15,9 @@
 #include <immintrin.h>
 #endif
 
-#define WL_WILD_TUPLES 256u
+/* Rules with prefixes of all lengths and ranges of ports have thousands of masks. A multiple of 16, and no power of two, so that a
+ * lane of one word does not push out those of the others from the cache. */
+#define WL_WILD_TUPLES 16400u
 #define WL_WILD_FEW 48u
 #define WL_WILD_CLASSES 24u
 

@@ -103,3 +103,20 @@ fn flow_classifier() {
     c.run("flow_classifier", &["--bind", "wire=pcap:@/in.pcap", "--dump", "heavy=@/heavy.json"]);
     c.check(&[]);
 }
+
+#[test]
+fn network_sequencer() {
+    let Some(c) = Captures::make("network_sequencer", "network_sequencer", &[]) else { return };
+    c.run("network_sequencer", &["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out.pcap", "--set", "epoch=9"]);
+    c.check(&[]);
+}
+
+#[test]
+fn packet_capture() {
+    let Some(c) = Captures::make("packet_capture", "packet_capture", &[]) else { return };
+    for (name, set) in [("whole", "fields=false"), ("both", "both=true"), ("fields", "fields=true")] {
+        let loggers: Vec<String> = (0..4).map(|i| format!("pcap:@/{name}{i}.pcap")).collect();
+        c.run("packet_capture", &["--bind", "wire=pcap:@/in.pcap", "--bind", &format!("loggers={}", loggers.join(",")), "--set", set]);
+    }
+    c.check(&[]);
+}

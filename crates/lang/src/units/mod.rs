@@ -136,10 +136,13 @@ impl Compiler<'_> {
 
     pub fn unknown_field(&mut self, unit: ir::UnitId, name: &ast::Ident) -> crate::compiler::Reported {
         let info = &self.units[unit.index()];
-        let hint = crate::names::suggest(&name.name, info.members.iter().map(|m| m.name.as_str()));
-        let known = info.members.iter().map(|m| m.name.clone()).take(12).collect::<Vec<_>>().join(", ");
-        let d = Diagnostic::error("E0201", name.span, format!("{} has no field `{}`", self.m.units[unit.index()].name, name.name))
-            .label("unknown field").note(format!("its fields: {known}"));
+        let computed = info.packet.iter().flat_map(|p| p.lets.iter().map(|(n, ..)| n.name.as_str()).chain(packets::BUILTIN.iter().copied()));
+        let all: Vec<&str> = info.members.iter().map(|m| m.name.as_str()).chain(computed).collect();
+        let hint = crate::names::suggest(&name.name, all.iter().copied());
+        let (what, shown) = if info.packet.is_some() { ("header", 40) } else { ("field", 12) };
+        let known = all.iter().take(shown).copied().collect::<Vec<_>>().join(", ");
+        let d = Diagnostic::error("E0201", name.span, format!("{} has no {what} `{}`", self.m.units[unit.index()].name, name.name))
+            .label(format!("unknown {what}")).note(format!("its {what}s: {known}"));
         self.report(crate::names::with_hint(d, hint))
     }
 }
