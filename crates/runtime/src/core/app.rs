@@ -95,6 +95,18 @@ pub fn words(bytes: usize) -> Box<[u64]> {
     vec![0u64; bytes.div_ceil(8)].into_boxed_slice()
 }
 
+/// Asks for pages of 2 MiB: tables of flows are touched in no order, and each touch of a small page would cost a walk of the page tables.
+/// Where the kernel does not give them, nothing is lost but time.
+pub fn huge_pages<T>(memory: &[T]) {
+    const HUGE: usize = 2 << 20;
+    let bytes = std::mem::size_of_val(memory);
+    if bytes >= 4 * HUGE {
+        let skip = memory.as_ptr().cast::<u8>().align_offset(HUGE).min(bytes);
+        // SAFETY: the range lies inside of the slice, and advice changes nothing of its contents.
+        unsafe { libc::madvise(memory.as_ptr().cast::<u8>().add(skip).cast_mut().cast(), (bytes - skip) / HUGE * HUGE, libc::MADV_HUGEPAGE) };
+    }
+}
+
 /// Every index in the description must be inside the program's tables.
 fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     let t = program.table();
@@ -199,6 +211,9 @@ impl AppCore {
         let wl_ports: Box<[wl_port]> = ports.iter_mut().zip(&app.tables).map(|(p, t)| shown(p, t)).collect();
         let t = *app.program.table();
         let mut state = words(t.state_size as usize + LINE);
+        if app.program.packets().is_some() {
+            huge_pages(&state);
+        }
         let mut out = vec![0u8; 4096];
         let host = Box::new(host);
         let wl = Box::new(wl_core {

@@ -37,6 +37,14 @@ impl Frames {
         reader.failure().map_or(Ok(frames), Err)
     }
 
+    /// Moves the bytes to large pages, so that replaying them costs no walks of the page tables.
+    pub fn huge_pages(&mut self) {
+        let mut data = Vec::with_capacity(self.data.len() + (8 << 20));
+        crate::core::app::huge_pages(data.spare_capacity_mut());
+        data.extend_from_slice(&self.data);
+        self.data = data;
+    }
+
     pub fn push(&mut self, frame: &[u8], time: u64) {
         self.index.push((self.data.len() as u32, frame.len() as u32, time));
         self.data.extend_from_slice(frame);
