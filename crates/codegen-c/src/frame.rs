@@ -224,7 +224,7 @@ impl Gen<'_> {
         let mut text = format!(
             "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
              WL_INLINE void {name}_open(wl_fx *x, wl_view *v, wl_frame *f) {{\n(void)x;\nv->f = f;\nv->p = f->p;\nv->n = f->n > 65535 ? 65535 : f->n;\nv->end = v->n;\nv->top = 0;\nv->has = 0;\n\
-             uint8_t net = 0xff;\n(void)net;\n",
+             uint8_t net = 0xff;\n(void)net;\nuint32_t cut = f->wire > f->n ? f->wire - f->n : 0; /* how far a length may go past what is there */\n(void)cut;\n",
             names::comment(&m.unit(u).name)
         );
         for n in needed { text.push_str(&self.open_layer(u, n, &layers[n as usize])) }
@@ -260,16 +260,27 @@ impl Gen<'_> {
             let value = self.header_field(&inst, "v", u, n, c.field, header.fields[c.field.index()].ty);
             let own = if c.own { "" } else { " + size" };
             text.push_str(&format!(
-                "uint32_t covers = (uint32_t)({value}){own};\nif (WL_UNLIKELY(covers < size || covers > left + (f->wire > f->n ? f->wire - f->n : 0))) {{ wl_header_fault(x, WL_F_CONSTRAINT, {}); break; }}\n\
+                "uint32_t covers = (uint32_t)({value}){own};\nif (WL_UNLIKELY(covers < size || covers > left + cut)) {{ wl_header_fault(x, WL_F_CONSTRAINT, {}); break; }}\n\
                  if (covers < left) v->end = at + covers;\n",
                 header.fields[c.field.index()].place.0
             ));
+        }
+        if let Some(more) = header.header.partial.filter(|_| self.lengths_follow(u, n)) {
+            let inst = self.header_inst(u, n, l.unit, "v", "h");
+            let value = self.header_field(&inst, "v", u, n, more, header.fields[more.index()].ty);
+            text.push_str(&format!("if (WL_UNLIKELY({value})) cut = 65535;\n"));
         }
         let net = if header.header.addresses.is_some() { format!("net = {n};\n") } else { String::new() };
         text.push_str(&format!(
             "v->at[{n}] = (uint16_t)at;\nv->to[{n}] = (uint16_t)(at + size);\nv->lim[{n}] = (uint16_t)v->end;\nv->net[{n}] = net;\n{net}v->top = at + size;\nv->has |= UINT64_C(1) << {n};\n}} while (0);\n"
         ));
         text
+    }
+
+    /// Whether a header behind a layer is looked for that has a length.
+    fn lengths_follow(&self, u: UnitId, n: u32) -> bool {
+        let layers = self.layers(u);
+        self.frames.needed.get(&u.0).into_iter().flatten().any(|k| *k > n && self.m.unit(layers[*k as usize].unit).header.covers.is_some() && leads_to(layers, n, *k))
     }
 
     /// Checks of one header, in wire order; `size` grows by what is of variable size.

@@ -85,6 +85,9 @@ pub struct Header {
     pub addresses: Option<(FieldId, FieldId)>,
     /// A length that follows what is inserted, removed or resized, and ends the payload (what comes after it is padding).
     pub covers: Option<Covers>,
+    /// Not 0: what is behind the header is the first part of something longer (a fragment), so lengths of headers behind it may go past
+    /// the end.
+    pub partial: Option<FieldId>,
 }
 
 /// An Internet checksum (RFC 1071), in a field of 16 bits.

@@ -160,6 +160,8 @@ pub enum FieldKind {
     },
     /// `addresses src, dst`: the fields with a network header's addresses
     Addresses(Ident, Ident),
+    /// `partial more`: the field that says that a payload is the first part of something longer
+    Partial(Ident),
 }
 
 #[derive(Clone, Debug)]

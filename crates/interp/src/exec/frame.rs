@@ -137,6 +137,10 @@ impl Frame {
                 if m.unit(l.unit).header.addresses.is_some() {
                     net = Some(n);
                 }
+                let more = m.unit(l.unit).header.partial.and_then(|f| p.node.field(f)).map(|f| &f.content);
+                if matches!(more, Some(Content::Scalar(Value::Int(n))) if *n != 0) {
+                    frame.cut = 65535;
+                }
                 (frame.end, frame.top) = (p.lim, p.to);
                 frame.layers[n] = Some(p);
             }

@@ -100,7 +100,7 @@ fn frame(m: &Module, id: UnitId, marks: &mut Marks) {
     for l in m.unit(id).frame.iter().flat_map(|f| &f.layers) {
         for c in l.after.iter().filter_map(|a| a.cond.as_ref()) { walk::expr(c, &mut |e| marks.expr(m, e, Scope::this(id))) }
         let h = &m.unit(l.unit).header;
-        let named = [h.checksum.map(|c| c.field), h.addresses.map(|a| a.0), h.addresses.map(|a| a.1), h.covers.map(|c| c.field)];
+        let named = [h.checksum.map(|c| c.field), h.addresses.map(|a| a.0), h.addresses.map(|a| a.1), h.covers.map(|c| c.field), h.partial];
         for f in named.into_iter().flatten() { marks.value(l.unit, f) }
     }
 }

@@ -488,6 +488,7 @@ impl Parser {
                     p.sign(',')?;
                     u.header.addresses = Some((a, FieldId(p.index()?)));
                 }
+                "partial" => u.header.partial = Some(FieldId(p.index()?)),
                 "covers" => u.header.covers = Some(Covers { field: FieldId(p.index()?), own: p.eat_word("own") }),
                 "layer" => { let l = p.layer()?; u.frame.get_or_insert_default().layers.push(l) }
                 "no_layers" => u.frame = Some(Frame::default()),

@@ -346,6 +346,10 @@ impl Printer<'_> {
             let line = format!("addresses {}, {};", self.field_ref(Some(id), a), self.field_ref(Some(id), b));
             self.line(&line);
         }
+        if let Some(f) = h.partial {
+            let line = format!("partial {};", self.field_ref(Some(id), f));
+            self.line(&line);
+        }
         if let Some(c) = h.covers {
             let line = format!("covers {}{};", self.field_ref(Some(id), c.field), if c.own { " own" } else { "" });
             self.line(&line);

@@ -106,6 +106,7 @@ impl<'c, 'a> Builder<'c, 'a> {
                 self.seq.push(id);
                 Ok(())
             }
+            ast::FieldKind::Partial(more) => { self.end_bits(); self.partial(more) }
             ast::FieldKind::Addresses(src, dst) => { self.end_bits(); self.addresses(src, dst) }
             ast::FieldKind::Value { name, shape, within, computed, or, mark } => {
                 let or = self.fault(or.as_ref())?;

@@ -38,6 +38,16 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
+    pub fn partial(&mut self, more: &Ident) -> R<()> {
+        let Some(m) = self.cx.units[self.id.index()].member(&more.name).cloned() else { return Err(self.cx.unknown_field(self.id, more)) };
+        if m.ty.is_error() { return Err(Reported); }
+        if !matches!(m.ty, Ty::Int { signed: false, bits: 1..=64 }) || !m.cases.is_empty() {
+            return Err(self.cx.report(Diagnostic::error("E0621", more.span, format!("`{}` is no number", more.name)).hint("an unsigned integer that is not 0 where more follows elsewhere")));
+        }
+        self.cx.m.units[self.id.index()].header.partial = Some(m.field);
+        Ok(())
+    }
+
     pub fn addresses(&mut self, src: &Ident, dst: &Ident) -> R<()> {
         let find = |b: &mut Self, n: &Ident| -> R<FieldId> {
             let Some(m) = b.cx.units[b.id.index()].member(&n.name).cloned() else { return Err(b.cx.unknown_field(b.id, n)) };

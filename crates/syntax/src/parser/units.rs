@@ -74,6 +74,10 @@ impl Parser<'_> {
             }
             "limit" => self.limit_field(),
             "recover" => self.recover_field(),
+            "partial" if self.word_here(1) => {
+                self.bump();
+                Ok(FieldKind::Partial(self.any_word("the field that says so")?))
+            }
             "addresses" if self.word_here(1) => {
                 self.addresses()
             }
