@@ -332,6 +332,23 @@ static inline bool wl_table_remove(wl_table *t, const uint8_t *k, uint32_t kn, u
     wl_table_unlock(s);
     return i != 0;
 }
+/* The next entry from *cursor on (bucket << 16 | place in its chain), which moves behind it; its stripe is locked. NULL: that was all. */
+static inline wl_entry *wl_table_next(wl_table *t, uint64_t *cursor, uint64_t now, wl_stripe **s) {
+    for (; *cursor >> 16 < t->buckets; *cursor = ((*cursor >> 16) + 1) << 16) {
+        uint32_t b = (uint32_t)(*cursor >> 16), i = t->bucket[b];
+        if (!i) continue;
+        *s = &t->stripe[b & (t->stripes - 1)];
+        wl_lock(&(*s)->lock);
+        i = t->bucket[b];
+        for (uint64_t k = *cursor & 0xffff; i && k; k--) i = wl_entry_at(t, i)->next;
+        for (; i; i = wl_entry_at(t, i)->next) {
+            ++*cursor;
+            if (!wl_expired(t, i, now)) return wl_entry_at(t, i);
+        }
+        wl_table_unlock(*s);
+    }
+    return NULL;
+}
 /* Entries that have not expired. */
 static inline uint64_t wl_table_len(wl_table *t, uint64_t now) {
     if (t->idle) for (uint32_t k = 0; k < t->stripes; k++) {

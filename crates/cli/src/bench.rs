@@ -34,7 +34,6 @@ pub fn bench(args: Bench) -> Outcome {
         let file = file.strip_prefix("pcap:").unwrap_or(&file);
         let mut loaded = Frames::load(Path::new(file))?;
         loaded.in_place = in_place;
-        loaded.huge_pages();
         frames.push((port, loaded));
     }
     let each: u64 = frames.iter().map(|(_, f)| f.index.len() as u64).sum();

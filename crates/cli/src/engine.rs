@@ -51,7 +51,10 @@ pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
     let program = Box::leak(Box::new(wireloom_interp::program(module.clone())));
     let merges = Box::leak(Box::new(wireloom_interp::InterpMerges::new(module.clone())));
     // SAFETY: the tables and what they point to are leaked just above, so they live as long as the process.
-    let program = unsafe { Program::from_table(program.table())?.with_merges(merges.this(), merges.entries()) };
+    let program = unsafe {
+        let packets = (program.table_self(), program.packets());
+        Program::from_table(program.table())?.with_merges(merges.this(), merges.entries()).with_packets(packets.0, packets.1)
+    };
     Ok(Made { program, how: How::Interpreted })
 }
 

@@ -170,6 +170,14 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{set}wl_table_remove({at}, kb_, kn_, x->core->now); }}");
             }
             StmtKind::TableUpdate { table, key, entry, body, place } => self.update(*table, key, *entry, body, *place),
+            StmtKind::TableNext { table, cursor, key, value, more } => {
+                let t = &m.tables[table.index()];
+                let (at, keys, values) = (self.table_at(*table), self.g.codec(t.key), self.g.codec(t.value));
+                let (cursor, key, value, more) = (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));
+                line!(self, "{{ wl_stripe *s_ = NULL;\nwl_entry *e_ = wl_table_next({at}, &{cursor}, x->core->now, &s_);\n{more} = e_ != NULL;");
+                line!(self, "if (e_) {{ wl_cursor c_ = wl_entry_bytes({at}, e_); {key} = dec_{keys}(&c_, x); {value} = dec_{values}(&c_, x); wl_table_unlock(s_); }} }}");
+                self.check(layout::has_bytes(m, t.key) || layout::has_bytes(m, t.value));
+            }
             StmtKind::TableLen { table, dst } => {
                 let (at, dst) = (self.table_at(*table), self.name(*dst));
                 line!(self, "{dst} = wl_table_len({at}, x->core->now);");

@@ -72,6 +72,11 @@ impl InterpProgram {
         &self.table
     }
 
+    /// The `self` that its functions take.
+    pub fn table_self(&self) -> *mut c_void {
+        self.table.self_
+    }
+
     /// The functions of its frame ports; null if it has none. Valid as long as `self`.
     pub fn packets(&self) -> *mut wl_packets {
         let frames = self.module().ports.iter().any(|p| matches!(p.kind, desc::PortKind::Frames { .. }));

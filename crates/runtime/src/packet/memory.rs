@@ -83,6 +83,10 @@ pub struct Memory {
 impl Memory {
     pub fn new(frames: Frames, sink: Option<Arc<Sink>>, core: usize) -> Memory {
         let rounds = if frames.index.is_empty() { 0 } else { frames.rounds };
+        let mut frames = frames;
+        if frames.data.len() > 8 << 20 {
+            frames.huge_pages();
+        }
         let capture = frames.index.first().is_some_and(|f| f.2 != 0);
         Memory { frames: Frames { rounds, ..frames }, at: 0, capture, sink, core }
     }
