@@ -120,3 +120,10 @@ fn packet_capture() {
     }
     c.check(&[]);
 }
+
+#[test]
+fn pfabric_scheduler() {
+    let Some(c) = Captures::make("pfabric_scheduler", "pfabric_scheduler", &[]) else { return };
+    c.run("pfabric_scheduler", &["--bind", "wire=pcap:@/in.pcap", "--bind", "link=pcap:@/out.pcap", "--set", "rate=10000000"]);
+    c.check(&[]);
+}
