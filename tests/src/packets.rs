@@ -2,7 +2,7 @@
 //! script judges what it wrote. Models and checksums are scapy's, tshark's and the scripts' own.
 
 use crate::process::finish_within;
-use crate::{root, Output, Wireloom};
+use crate::{root, Output, Process, Wireloom};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -72,5 +72,25 @@ impl Drop for Captures {
         if !std::thread::panicking() {
             std::fs::remove_dir_all(&self.folder).ok();
         }
+    }
+}
+
+impl Captures {
+    /// Starts the app, and ends it by SIGINT some time after it said that it is ready. `@` as in `run`.
+    pub fn run_for(&self, app: &str, args: &[&str], time: Duration) {
+        let mut running = self.start(app, args);
+        std::thread::sleep(time);
+        running.signal(libc::SIGINT);
+        let code = running.exit_code(Duration::from_secs(20));
+        assert_eq!(code, Some(0), "{app} {args:?}:\n{}", tail(&running.output()));
+    }
+
+    /// Starts the app and waits until it is ready.
+    pub fn start(&self, app: &str, args: &[&str]) -> Process {
+        let folder = self.folder.display().to_string();
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]);
+        command.args(args.iter().map(|a| a.replace('@', &folder)));
+        Process::start_ours(app, &mut command, crate::free_port())
     }
 }

@@ -127,3 +127,17 @@ fn pfabric_scheduler() {
     c.run("pfabric_scheduler", &["--bind", "wire=pcap:@/in.pcap", "--bind", "link=pcap:@/out.pcap", "--set", "rate=10000000"]);
     c.check(&[]);
 }
+
+#[test]
+fn packet_generator() {
+    let Some(c) = Captures::make("packet_generator", "packet_generator", &[]) else { return };
+    for (sizes, burst) in [("fixed", 1), ("uniform", 5), ("heavy", 4)] {
+        let (out, sizes_set, burst_set) = (format!("wire=pcap:@/{sizes}.pcap"), format!("sizes={sizes}"), format!("burst={burst}"));
+        let mut args = vec!["--bind", &out];
+        for set in ["rate=3000", "flows=300", "active=20", "size=1000", &sizes_set, &burst_set] {
+            args.extend(["--set", set]);
+        }
+        c.run_for("packet_generator", &args, std::time::Duration::from_secs(4));
+        c.check(&["3000", sizes, &burst.to_string(), "300", "1000"]);
+    }
+}

@@ -1,0 +1,49 @@
+"""What the generator has made: rates, sizes, order, bursts, sums."""
+from common import *
+
+
+def make(folder):
+    pass
+
+
+def check(folder, rate, sizes, burst, flows, size):
+    rate, burst, flows, size = int(rate), int(burst), int(flows), int(size)
+    sound(f"{folder}/{sizes}.pcap")
+    of, order, times = {}, [], []
+    for t, f in read(f"{folder}/{sizes}.pcap"):
+        flow, place, left, at = struct.unpack("!IIQQ", f[42:66])
+        need(f[66:].strip(b"\0") == b"", "the rest is not zeros")
+        need(len(f) <= size, "a frame has", len(f), "bytes")
+        need(f[26:30] == struct.pack("!I", 10 << 24 | flow & 0xFFFFFF), "flow", flow, "comes from", text(f[26:30]))
+        row = of.setdefault(flow, [])
+        need(place == len(row), "flow", flow, "has packet", place, "behind", len(row))
+        need(not row or left == row[-1] - (len(f) - 66), "flow", flow, "counts wrong")
+        need(left == 0 or len(f) == size, "a short frame within flow", flow)
+        row.append(left)
+        of.setdefault(("bytes", flow), []).append(len(f) - 66)
+        order.append(flow)
+        times.append(at)
+    made = [f for f in of if isinstance(f, int)]
+    need(sorted(made) == list(range(1, flows + 1)), len(made), "flows, not", flows)
+    need(all(of[f][-1] == 0 for f in made), "flows that did not end")
+    total = [sum(of[("bytes", f)]) for f in made]
+    if sizes == "fixed":
+        need(set(total) == {10000}, "sizes", set(total))
+    elif sizes == "uniform":
+        need(all(1 <= x <= 20000 for x in total) and abs(sum(total) / flows - 10000) < 2000, "mean size", sum(total) / flows)
+    else:
+        need(set(total) == {1000, 91000} and 0.03 < total.count(91000) / flows < 0.2, "sizes", set(total), total.count(91000))
+    need(times == sorted(times), "times go back")
+    span = times[-1] - times[0]
+    need(0.8 < len(times) * NS / span / rate < 1.2, len(times), "packets in", span / NS, "s")
+    runs, n = [], 1
+    for a, b in zip(order, order[1:]):
+        if a == b:
+            n += 1
+        else:
+            runs.append(n)
+            n = 1
+    need(max(runs) == burst or sizes == "heavy", "bursts of", max(runs), "packets")
+
+
+main(make, check)
