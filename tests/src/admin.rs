@@ -41,3 +41,8 @@ pub fn faults(status: &Value, kind: &str) -> u64 {
     let faults = status["apps"].as_array().into_iter().flatten().flat_map(|a| a["faults"].as_array().into_iter().flatten());
     faults.filter(|f| f["kind"] == kind).filter_map(|f| f["count"].as_u64()).sum()
 }
+
+/// The answer of a signal: `app/name?arg=…`.
+pub fn signal(port: u16, path: &str) -> String {
+    String::from_utf8_lossy(&fetch(port, &format!("/signal/{path}")).1).into_owned()
+}

@@ -141,3 +141,20 @@ fn packet_generator() {
         c.check(&["3000", sizes, &burst.to_string(), "300", "1000"]);
     }
 }
+
+#[test]
+fn l4_balancer_drains() {
+    let Some(c) = Captures::make("l4_drain", "l4_drain", &[]) else { return };
+    let admin = wireloom_tests::free_port().to_string();
+    let args = [
+        "--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out.pcap", "--set", "vip=192.0.2.1", "--set",
+        "dips=10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4", "--pace", "--admin", &admin,
+    ];
+    let mut running = c.start("l4_balancer", &args);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let answer = wireloom_tests::admin::signal(admin.parse().expect("a port"), "l4_balancer/drain?dip=10.0.0.3");
+    assert!(answer.contains("\"sum\":1"), "{answer}");
+    let code = running.exit_code(std::time::Duration::from_secs(30));
+    assert_eq!(code, Some(0), "{}", running.output());
+    c.check(&["10.0.0.3"]);
+}
