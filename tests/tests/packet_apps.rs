@@ -158,3 +158,16 @@ fn l4_balancer_drains() {
     assert_eq!(code, Some(0), "{}", running.output());
     c.check(&["10.0.0.3"]);
 }
+
+#[test]
+fn aes_gateway() {
+    let Some(c) = Captures::make("aes_gateway", "aes_gateway", &[]) else { return };
+    let run = |from: &str, to: &str| {
+        c.run("aes_gateway", &["--bind", from, "--bind", to, "--set", "key=000102030405060708090a0b0c0d0e0f"]);
+    };
+    run("plain=pcap:@/in.pcap", "secret=pcap:@/out.pcap");
+    c.check(&["out"]);
+    run("secret=pcap:@/out.pcap", "plain=pcap:@/back.pcap");
+    run("secret=pcap:@/damaged.pcap", "plain=pcap:@/rest.pcap");
+    c.check(&["back"]);
+}
