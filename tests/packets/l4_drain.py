@@ -4,7 +4,7 @@ from common import *
 
 def make(folder):
     frames = []
-    for begin, flows in ((0, range(200)), (4 * NS, range(400))):
+    for begin, flows in ((0, range(200)), (8 * NS, range(400))):
         for i in flows:
             flags = 0x02 if begin == 0 or i >= 200 else 0x10
             frames.append((START + begin + i * 1_000_000, frame4(f"198.51.100.{i % 250 + 1}", "192.0.2.1", 6, 2000 + i, 80, b"x" if flags == 0x10 else b"", flags)))
@@ -15,7 +15,7 @@ def check(folder, drained):
     of = {}
     for t, f in read(f"{folder}/out.pcap"):
         sport, dip = struct.unpack("!H", f[54:56])[0], text(f[30:34])
-        late = t >= START + 3 * NS
+        late = t >= START + 5 * NS
         need(of.setdefault(sport, dip) == dip, "flow", sport, "moves")
         need(not (late and sport >= 2200 and dip == drained), "a new flow goes to the drained", dip)
     need(len(of) == 400, len(of), "flows")

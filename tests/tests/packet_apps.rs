@@ -151,8 +151,14 @@ fn l4_balancer_drains() {
         "dips=10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4", "--pace", "--admin", &admin,
     ];
     let mut running = c.start("l4_balancer", &args);
-    std::thread::sleep(std::time::Duration::from_secs(1));
-    let answer = wireloom_tests::admin::signal(admin.parse().expect("a port"), "l4_balancer/drain?dip=10.0.0.3");
+    // The first flows come at once, those that follow seconds later.
+    let admin = admin.parse().expect("a port");
+    let received = || wireloom_tests::admin::sample(&wireloom_tests::admin::metrics(admin), "wireloom_frames_received_total");
+    while received() < 200 {
+        assert!(running.child.try_wait().expect("the child is ours").is_none(), "{}", running.output());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let answer = wireloom_tests::admin::signal(admin, "l4_balancer/drain?dip=10.0.0.3");
     assert!(answer.contains("\"sum\":1"), "{answer}");
     let code = running.exit_code(std::time::Duration::from_secs(30));
     assert_eq!(code, Some(0), "{}", running.output());
