@@ -2,10 +2,11 @@
 //! is parsed and built again from its fields is what was parsed.
 
 use std::path::PathBuf;
-use wireloom_interp::differential::{contexts, Pair, Summary};
+use wireloom_interp::differential::{contexts, is_message, Pair, Summary};
 use wireloom_interp::generate::Generator;
 use wireloom_interp::grammar::Grammar;
-use wireloom_interp::{parse_message, Parsed};
+use wireloom_interp::api::parse_with;
+use wireloom_interp::Parsed;
 use wireloom_ir::UnitId;
 use wireloom_tests::programs::{no_internal_errors, seeds, twins, Twins};
 use wireloom_tests::root;
@@ -21,6 +22,13 @@ fn library() -> Vec<PathBuf> {
 fn messages(t: &Twins) -> Vec<(UnitId, Vec<u64>)> {
     let all = (0..t.module.units.len() as u32).map(UnitId).map(|u| (u, contexts(&t.module, u)));
     all.filter(|(_, c)| !c.is_empty()).collect()
+}
+
+/// The grammars of a module, ready.
+fn grammar(m: &wireloom_ir::Module) -> Grammar {
+    let mut m = m.clone();
+    wireloom_interp::grammar::tail::intern_types(&mut m);
+    Grammar::new(std::sync::Arc::new(m))
 }
 
 #[test]
@@ -39,7 +47,9 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
                 }
             }
             eprintln!("{name}: {sum:?}");
-            assert!(sum.messages > 100 && sum.bad + sum.in_step > 10, "{name}: the streams are worth little: {sum:?}");
+            // What lies in a packet is one message per try, and mostly not to be read where it is followed by another one.
+            let (messages, bad) = if is_message(&t.module, unit) { (100, 10) } else { (4, 4) };
+            assert!(sum.messages > messages && sum.bad + sum.in_step > bad, "{name}: the streams are worth little: {sum:?}");
         }
     }
     no_internal_errors();
@@ -52,30 +62,31 @@ fn messages_end_where_they_end() {
         let t = twins(&file);
         for (unit, contexts) in messages(&t) {
             let name = &t.module.unit(unit).name;
-            let grammar = Grammar::new(t.module.clone());
+            let grammar = grammar(&t.module);
             let (mut made, mut ended) = (0, 0);
             for seed in seeds(20) {
                 let ctx = contexts[seed as usize % contexts.len()];
                 let mut g = Generator::new(&t.module, seed);
                 let Some(message) = g.message(unit, &grammar.args(unit, ctx)) else { continue };
-                let Parsed::Message { used, dump, .. } = parse_message(&t.module, unit, &message, ctx, true) else {
+                let Parsed::Message { used, dump, .. } = parse_with(&grammar, unit, &message, ctx, true) else {
                     panic!("{name}: seed {seed}: a made message is not read: {}", message.escape_ascii())
                 };
                 assert_eq!(used, message.len(), "{name}: seed {seed}");
                 made += 1;
                 let next = [&message[..], &message[..]].concat();
-                if let Parsed::Message { used: first, dump: again, .. } = parse_message(&t.module, unit, &next, ctx, true) {
+                if let Parsed::Message { used: first, dump: again, .. } = parse_with(&grammar, unit, &next, ctx, true) {
                     // Bytes until the connection ends take what follows, too.
                     ended += usize::from(first == used);
                     assert!(first == used && again == dump || first == next.len(), "{name}: seed {seed}: {}", message.escape_ascii());
                 }
-                for cut in 0..message.len() {
-                    let part = parse_message(&t.module, unit, &message[..cut], ctx, false);
+                for cut in (0..message.len()).step_by(1 + message.len() / 500) {
+                    let part = parse_with(&grammar, unit, &message[..cut], ctx, false);
                     assert!(!matches!(part, Parsed::Bad { .. }), "{name}: seed {seed}: refused after {cut} bytes: {}", message.escape_ascii());
                 }
             }
             eprintln!("{name}: {made} made, {ended} end before another one");
-            assert!(made >= 15 && ended >= 10, "{name}: {made} made, {ended} end before another one");
+            // What lies in a packet may go on to the packet's end.
+            assert!(made >= 15 && (ended >= 10 || !is_message(&t.module, unit)), "{name}: {made} made, {ended} end before another one");
         }
     }
     no_internal_errors();

@@ -44,7 +44,7 @@ fn inner(args: Fuzz) -> Outcome {
     let unit = find(&module, &name)?;
     let contexts = contexts(&module, unit);
     if contexts.is_empty() {
-        return Err(Failure::Said(format!("{name} is no message of a protocol but part of others: fuzz one of {}", messages(&module))));
+        return Err(Failure::Said(format!("{name} is no message of a protocol, and no test of its file parses it: fuzz one of {}", messages(&module))));
     }
     if let Some(f) = engine::extern_function(&module) {
         return Err(Failure::Said(format!("`{f}` is a function in C (`extern fn`): fuzzing compares with the interpreter, which cannot run it; fuzz a file with the units alone")));

@@ -391,7 +391,7 @@ fn call_flags(block: &Block) -> Vec<&'static str> {
     flags
 }
 
-/// A condition without the parentheses around the whole of it (clang warns of them in an `if`).
+/// A condition without the parentheses around the whole of it (clang warns of them in an `if`). A statement expression keeps its own.
 fn bare(text: &str) -> &str {
     let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else { return text };
     if text.contains(['"', '\'']) { return text; }
@@ -400,5 +400,5 @@ fn bare(text: &str) -> &str {
         depth += (b == b'(') as i32 - (b == b')') as i32;
         depth < 0
     });
-    if closes_early { text } else { bare(inner) }
+    if closes_early || inner.starts_with('{') { text } else { bare(inner) }
 }

@@ -215,10 +215,11 @@ pub fn difference(a: &[Event], b: &[Event]) -> Option<String> {
 }
 
 /// The contexts (`wl_parser::ctx`) in which a unit is parsed as a message: 0 as a request, and as a response one for
-/// every value of its parameters (some of them, where there are many). None if the unit is only part of others.
+/// every value of its parameters (some of them, where there are many). Units that some code gives to `parse` are as
+/// requests. None if the unit is only part of others.
 pub fn contexts(m: &Module, unit: UnitId) -> Vec<u64> {
     let mut all = Vec::new();
-    if m.protocols.iter().any(|p| p.request == unit) {
+    if m.protocols.iter().any(|p| p.request == unit) || (!is_message(m, unit) && is_parsed(m, unit)) {
         all.push(0);
     }
     if m.protocols.iter().any(|p| p.response == Some(unit)) {
@@ -226,6 +227,18 @@ pub fn contexts(m: &Module, unit: UnitId) -> Vec<u64> {
         all.extend((0..1 << bits).map(|args| WL_CTX_RESPONSE | args));
     }
     all
+}
+
+/// Whether a unit arrives on a connection.
+pub fn is_message(m: &Module, unit: UnitId) -> bool {
+    m.protocols.iter().any(|p| p.request == unit || p.response == Some(unit)) || m.merges.iter().any(|g| g.unit == unit)
+}
+
+/// Whether `parse` is used on a unit of this module. Frames have parsers of another kind.
+fn is_parsed(m: &Module, unit: UnitId) -> bool {
+    let mut found = false;
+    m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| found |= matches!(&s.kind, StmtKind::Parse { unit: u, .. } if *u == unit)));
+    found && m.unit(unit).frame.is_none() && m.unit(unit).params.is_empty()
 }
 
 /// Two programs and the unit they are compared on.
@@ -243,6 +256,10 @@ impl Pair<'_> {
     /// # Safety
     /// Both tables are valid.
     pub unsafe fn compare(&self, input: &[u8], cuts: &[usize], eof: bool) -> Result<(), String> {
+        if !is_message(self.module, self.unit) {
+            // SAFETY: by contract.
+            return unsafe { self.compare_whole(input) };
+        }
         // SAFETY: by contract.
         let run = |t, cuts: &[usize]| unsafe { trace_stream(t, self.unit.0, input, self.ctx, cuts, eof) };
         let whole = run(self.a, &[]);
@@ -256,6 +273,22 @@ impl Pair<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Compares both on bytes that are there as a whole, as `parse` in a program does: how long the message is, or whether it is none.
+    ///
+    /// # Safety
+    /// Both tables are valid.
+    unsafe fn compare_whole(&self, input: &[u8]) -> Result<(), String> {
+        // SAFETY: by contract.
+        let [a, b] = [self.a, self.b].map(|t| unsafe { trace_stream(t, self.unit.0, input, self.ctx, &[], true) }.into_iter().next());
+        let same = match (&a, &b) {
+            (Some(Event::Message { total: x, .. }), Some(Event::Message { total: y, .. })) => x == y,
+            (Some(Event::Bad { kind: x, .. }), Some(Event::Bad { kind: y, .. })) => x == y,
+            _ => a.is_none() && b.is_none(),
+        };
+        let name = &self.module.unit(self.unit).name;
+        if same { Ok(()) } else { Err(format!("{name}: of the whole bytes a makes {a:?} and b {b:?}\ninput: \"{}\"", input.escape_ascii())) }
     }
 
     /// Compares both on `rounds` random streams, half of them damaged.
