@@ -93,7 +93,7 @@ fn nat44() {
     c.check(&["out"]);
     let bound = ["--bind", "lan=pcap:@/lan2.pcap", "--bind", "wan=pcap:@/wan2.pcap"];
     let out = ["--out", "lan=pcap:@/lan_out.pcap", "--out", "wan=pcap:@/wan_out.pcap", "--set", "public=198.51.100.1"];
-    c.run("nat44", &&[&bound[..], &out[..]].concat());
+    c.run("nat44", &[&bound[..], &out[..]].concat());
     c.check(&["both"]);
 }
 
