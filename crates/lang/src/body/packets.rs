@@ -62,11 +62,13 @@ impl Lower<'_, '_> {
             if self.headers_asked(inner, &mut other, &mut gone) && other == frame { absent.extend(gone); }
         }
         let layers = self.layers(u);
-        let mut known = vec![None; layers.len()];
+        set.retain(|n| !absent.contains(n));
+        // Whatever is absent, too: a header may come after one that can no longer be there (a second tag where there is no first one).
+        let (mut known, mut always) = (vec![None; layers.len()], vec![None; layers.len()]);
         self.facts.iter().any(|f| {
             let (mut other, mut one_of) = (None, vec![]);
             self.headers_asked(f, &mut other, &mut one_of) && other == frame
-                && one_of.iter().filter(|n| !absent.contains(n)).all(|n| comes_after(layers, *n, &set, &absent, &mut known))
+                && one_of.iter().filter(|n| !absent.contains(n)).all(|n| comes_after(layers, *n, &set, &absent, &mut known) || comes_after(layers, *n, &set, &[], &mut always))
         })
     }
 
