@@ -1,14 +1,14 @@
 //! The example of every code of the checker has that error, and each such code is explained.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use wireloom_syntax::{codes, diagnostic, MemoryWorld, World};
 
 fn world(text: &str) -> MemoryWorld {
     let std = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std");
     let mut world = MemoryWorld::new().with("/app/main.loom", text);
-    for name in ["kv", "http", "memcached", "packet"] {
-        let text = std::fs::read(std.join(format!("{name}.loom"))).expect("std is there");
-        world.add(PathBuf::from(format!("/std/{name}.loom")), text);
+    for file in std::fs::read_dir(std).expect("std is there").flatten() {
+        let text = std::fs::read(file.path()).expect("a module of std");
+        world.add(Path::new("/std").join(file.file_name()), text);
     }
     assert!(world.std_root() == Path::new("/std"));
     world
