@@ -5,9 +5,10 @@ use wireloom_ir::{passes, verify, walk, FrameAct, Module, StmtKind};
 use wireloom_syntax::{diagnostic, MemoryWorld};
 
 fn module(app: &str) -> Module {
-    let packet = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std/packet.loom")).expect("std is there");
     let mut world = MemoryWorld::new().with("/app/main.loom", format!("app a {{\n    port wire = memory(\"w\"), other = memory(\"o\")\n{app}\n}}\n"));
-    world.add(std::path::PathBuf::from("/std/packet.loom"), packet);
+    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std")).expect("std is there").flatten() {
+        world.add(Path::new("/std").join(file.file_name()), std::fs::read(file.path()).expect("a module of std"));
+    }
     let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), None);
     let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
     let mut m = checked.module.unwrap_or_else(|| panic!("{said}"));
