@@ -9,7 +9,7 @@ demo:
 test:
 	@scripts/setup.sh test
 	cargo build --release --bins
-	cargo test --release --workspace --no-fail-fast
+	cargo test --profile checks --workspace --no-fail-fast
 
 build:
 	@scripts/setup.sh demo

@@ -1,9 +1,17 @@
 //! What a misspelt name was most likely meant to be: in, a word and the words that are known; out, the nearest of them.
 
+use std::cmp::Reverse;
+
 /// The known word that `word` is a slip of, if any is near: one edit for short words, a quarter of the letters for long ones.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let limit = match word.chars().count() { 0..=2 => 0, 3..=5 => 1, n => 1 + n / 4 };
-    known.into_iter().map(|k| (distance(word, k), k)).filter(|(d, _)| *d <= limit).min().map(|(_, k)| k)
+    known.into_iter().filter(|k| distance(word, k) <= limit).min_by_key(|k| (rank(word, k), *k))
+}
+
+/// The order of candidates: fewest edits first; of equals, the one that begins most like the word, since people get beginnings right.
+pub fn rank(word: &str, known: &str) -> (usize, Reverse<usize>) {
+    let common = word.chars().zip(known.chars()).take_while(|(a, b)| a == b).count();
+    (distance(word, known), Reverse(common))
 }
 
 /// `; did you mean …?`, or nothing.
@@ -12,7 +20,7 @@ pub fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String 
 }
 
 /// Edits between two words: a letter put in, left out, exchanged, or swapped with its neighbour. Words over 64 letters are far from all.
-fn distance(a: &str, b: &str) -> usize {
+pub fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(65).collect(), b.chars().take(65).collect());
     if a.len() > 64 || b.len() > 64 { return usize::MAX }
     let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());
@@ -39,6 +47,7 @@ mod tests {
         assert_eq!(near("prot"), Some("port"));
         assert_eq!(near("server"), Some("servers"));
         assert_eq!(near("idel_timout"), Some("idle_timeout"));
+        assert_eq!(nearest("htp", ["gtp", "http"]), Some("http"));
         assert_eq!(near("x"), None);
         assert_eq!(near("body"), None);
         assert_eq!(near(&"s".repeat(1000)), None);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use wireloom_ir::near;
 use wireloom_syntax::ast::{self, Item, ItemKind, Span};
 use wireloom_syntax::{parser, Diagnostic, SourceMap, World};
 
@@ -216,27 +217,13 @@ impl Names {
 pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let limit = 1 + name.len() / 4;
     let plain = |k: &str| k.rsplit('.').next().unwrap_or(k).to_string();
-    known.map(|k| (distance(name, k).min(if k.contains('.') && plain(k) == name { 1 } else { usize::MAX }), k))
-        .filter(|(d, _)| *d <= limit).min().map(|(_, k)| k.to_string())
+    let rank = |k: &str| match near::rank(name, k) {
+        (edits, common) if k.contains('.') && plain(k) == name => (edits.min(1), common),
+        rank => rank,
+    };
+    known.filter(|k| rank(k).0 <= limit).min_by_key(|k| (rank(k), *k)).map(str::to_string)
 }
 
 pub fn with_hint(d: Diagnostic, name: Option<String>) -> Diagnostic {
     match name { Some(n) => d.hint(format!("did you mean `{n}`?")), None => d }
-}
-
-/// Levenshtein distance of two short names.
-fn distance(a: &str, b: &str) -> usize {
-    if a.len() > 64 || b.len() > 64 { return usize::MAX; }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut last = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let cost = if ca == *cb { last } else { last + 1 };
-            last = row[j + 1];
-            row[j + 1] = cost.min(last + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
