@@ -170,7 +170,7 @@ impl<'m> Gen<'m> {
         format!("&{name}")
     }
 
-    pub fn has_frames(&self) -> bool { self.m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) || self.sends_frames() }
+    pub fn has_frames(&self) -> bool { self.m.handlers.iter().any(|h| h.on.frame_unit().is_some()) || self.sends_frames() }
 
     fn sends_frames(&self) -> bool {
         let mut any = false;
@@ -209,7 +209,7 @@ impl<'m> Gen<'m> {
         ));
         let mut cases = String::new();
         for (i, h) in m.handlers.iter().enumerate() {
-            let On::Frame { unit, .. } = h.on else { continue };
+            let Some(unit) = h.on.frame_unit() else { continue };
             self.batch(i, h, unit);
             cases.push_str(&format!("case {i}: batch_{i}(core, f, n); break;\n"));
         }

@@ -168,7 +168,7 @@ impl<'m> Gen<'m> {
 
     /// Emits a handler; answers the C type of its frame, if it has one.
     fn handler(&mut self, i: usize, h: &'m Handler) -> Option<String> {
-        if let On::Frame { unit, .. } = h.on {
+        if let Some(unit) = h.on.frame_unit() {
             self.frame_handler(i, h, unit);
             return None;
         }
@@ -191,7 +191,7 @@ impl<'m> Gen<'m> {
                     first(i as u32, &format!("{cast}((const wl_param *)(const void *)t->req.base)[{i}].{part}"), &mut b);
                 }
             }
-            On::Start | On::Every(_) | On::Test(_) | On::Frame { .. } => {}
+            On::Start | On::Every(_) | On::Test(_) | On::Frame { .. } | On::Check { .. } => {}
         }
         let start = std::mem::take(&mut b.out);
         b.block(&h.body.block);
@@ -265,7 +265,7 @@ impl<'m> Gen<'m> {
                 format!("[{u}] = {{sizeof({name}_view), {}, UINT64_C({whole}), {name}_parse, {name}_tail}},\n", unit.head_max.min(u32::MAX as u64))
             })
             .collect();
-        let cases: String = m.handlers.iter().enumerate().filter(|(_, h)| !matches!(h.on, On::Frame { .. })).map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name))).collect();
+        let cases: String = m.handlers.iter().enumerate().filter(|(_, h)| h.on.frame_unit().is_none()).map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name))).collect();
         let replies: String =
             m.protocols.iter().enumerate().filter(|(_, p)| p.on_fault.is_some()).map(|(i, _)| format!("case {i}: return fault_reply_{i}(x, f, req);\n")).collect();
         let frame = if frames.iter().all(|f| f.is_none()) { "0".to_string() } else { "sizeof(union frames)".into() };

@@ -313,7 +313,7 @@ unsafe extern "C" fn batch(this: *mut c_void, core: *mut wl_core, handler: u32, 
 unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_frame) {
     let m = &inner.grammar.module;
     let (Some(h), Some(body)) = (m.handlers.get(handler as usize), inner.handlers.get(handler as usize)) else { return };
-    let On::Frame { unit, .. } = h.on else { return };
+    let Some(unit) = h.on.frame_unit() else { return };
     // SAFETY: by contract.
     let tell = |kind: u16, place: u32| unsafe {
         if let Some(count) = (*(*core).host).fault { count(core, u32::from(kind), place) }
@@ -429,7 +429,7 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
     };
     match h.on {
         On::Message { protocol, .. } => set(0, Value::Msg(MsgRef::Request(m.protocols[protocol.index()].request))),
-        On::Frame { unit, .. } => set(0, Value::Msg(MsgRef::Frame(unit))),
+        On::Frame { unit, .. } | On::Check { unit, .. } => set(0, Value::Msg(MsgRef::Frame(unit))),
         On::Opened(_) | On::Closed(_) => {
             // SAFETY: null or the connection of the task.
             let instance = unsafe { task.conn.as_ref() }.map_or(0, |c| c.instance);

@@ -115,6 +115,8 @@ pub enum FrameEngine {
     Memory,
     /// Datagrams: the frame is the payload.
     Udp,
+    /// Back into the program, on the same core: what is sent to it is handled by its handler.
+    Loop,
 }
 
 /// A constant, or the value of a parameter.
@@ -350,7 +352,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
         crate::On::Start => HandlerOn::Start,
         crate::On::Every(period) => HandlerOn::Every { period },
         crate::On::Signal(_) => HandlerOn::Signal,
-        crate::On::Test(_) => return None,
+        crate::On::Test(_) | crate::On::Check { .. } => return None,
     };
     Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps })
 }

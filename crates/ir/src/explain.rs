@@ -170,7 +170,7 @@ pub fn handler_protocol<'m>(m: &'m Module, h: &Handler) -> Option<&'m str> {
 fn handlers(m: &Module, out: &mut String) {
     if m.handlers.is_empty() { return }
     heading(out, "Handlers (steps of the largest message: operations, and bytes looked at beside parsing)");
-    for h in m.handlers.iter().filter(|h| !matches!(h.on, On::Test(_))) {
+    for h in m.handlers.iter().filter(|h| !h.on.is_test()) {
         let frame = frame_size(m, &h.body);
         let kept = if frame > 0 { format!(", frame {}", bytes(frame)) } else { String::new() };
         let name = handler_protocol(m, h).map_or(h.name.clone(), |p| format!("{} as {p}", h.name));

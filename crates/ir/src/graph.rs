@@ -129,7 +129,7 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
     }
     for (n, h) in m.handlers.iter().enumerate() {
         let event = match h.on {
-            On::Test(_) => continue,
+            On::Test(_) | On::Check { .. } => continue,
             On::Every(_) => Some("timer"),
             On::Start => Some("start"),
             On::Signal(_) => Some("signal"),
@@ -160,7 +160,7 @@ fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
     match h.on {
         On::Message { port, .. } | On::Frame { port, .. } | On::Opened(port) | On::Closed(port) => add(Key::Port(port.0), this, Line::Message),
         On::Fault | On::Start | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, Line::Message),
-        On::Test(_) => {}
+        On::Test(_) | On::Check { .. } => {}
     }
     walk::stmts(&h.body.block, &mut |s| match &s.kind {
         StmtKind::Call { port, .. } => add(this, Key::Port(port.0), Line::Call),

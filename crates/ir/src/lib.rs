@@ -265,8 +265,10 @@ pub enum On {
     Every(u64),
     /// A call from the control interface; index in [`Module::signals`].
     Signal(u32),
-    /// A `test` block of code; index in `Module::tests`. Runs like `Start`; fails by fault `EXPECT`.
+    /// Code of a `test` block; index in `Module::tests`. Runs like `Start`; fails by fault `EXPECT`.
     Test(u32),
+    /// A condition on a frame that a test has received: local 0 is the frame. Fails by fault `EXPECT`.
+    Check { test: u32, unit: UnitId },
 }
 
 /// `signal read(n: u32) -> u64 { … }`: called from outside while the app runs, on every core. Its handler returns the result as
@@ -338,6 +340,26 @@ pub enum SimStep {
     Accept(SimPort),
     /// ns of virtual time
     Wait(u64),
+    /// Runs code of the test: it must end without a fault.
+    Run(HandlerId),
+    /// What the handler sends through a port comes in there.
+    Give(HandlerId),
+    /// What the handler sends through a port is what the program must have sent there next.
+    SeeSame(HandlerId),
+    /// The next frame that the program has sent must be there, and the handler (an `On::Check`) end without a fault.
+    Check(SimPort, HandlerId),
+    /// The steps, so many times; `first` sets what counts the rounds (a state), `next` runs behind each round.
+    Repeat { first: HandlerId, next: HandlerId, times: u64, steps: Vec<(Span, SimStep)> },
+}
+
+impl On {
+    /// Part of a `test` block; such handlers come last.
+    pub fn is_test(&self) -> bool { matches!(self, On::Test(_) | On::Check { .. }) }
+
+    /// What frame local 0 is, where it is one.
+    pub fn frame_unit(&self) -> Option<UnitId> {
+        match self { On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit), _ => None }
+    }
 }
 
 impl Module {

@@ -107,6 +107,15 @@ pub struct Compiler<'a> {
     /// Depth and number of parts of each record, as of [`Compiler::measure`].
     pub record_sizes: Vec<(u32, u32)>,
     pub app: crate::apps::AppScope,
+    /// Constants of the app or element at hand are visible in constants.
+    pub app_constants: bool,
+    /// Ports back into the program.
+    pub loops: Vec<crate::apps::instances::Loop>,
+    /// The packet types of frame ports.
+    pub frame_units: Vec<ir::UnitId>,
+    /// The app as it is written.
+    pub app_ast: Option<Rc<ast::Element>>,
+    pub test_names: crate::apps::frame_tests::TestNames,
 }
 
 impl<'a> Compiler<'a> {
@@ -119,6 +128,7 @@ impl<'a> Compiler<'a> {
         Compiler {
             map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
             records: Vec::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
+            app_constants: false, loops: Vec::new(), frame_units: Vec::new(), app_ast: None, test_names: Default::default(),
         }
     }
 
@@ -208,7 +218,10 @@ impl<'a> Compiler<'a> {
             return Err(self.report(d));
         }
         self.busy.push(id);
+        // Items do not see the names of the app that uses them.
+        let visible = std::mem::replace(&mut self.app_constants, false);
         let found = self.within(at, DEFINITION, |cx| cx.resolve_item(id));
+        self.app_constants = visible;
         self.busy.pop();
         self.cache.insert(id, found.clone().ok());
         found

@@ -400,7 +400,7 @@ pub enum MemberKind {
     /// `signal read() -> u64 { … }`
     Signal { name: Ident, params: Vec<Param>, ret: Option<Type>, body: Block },
     /// `cnt = Count(…)`
-    Instance { name: Ident, element: Path, args: Vec<Expr> },
+    Instance { name: Ident, element: Path, args: Vec<Arg> },
     /// `tor -> cnt -> tee`
     Wiring(Vec<Node>),
 }
@@ -635,7 +635,7 @@ pub enum BinOp {
 
 // ---- tests ----
 
-/// `test "name" { … }` (functions, units) or `test "name" of app_name(param = v) { … }` (a simulated run).
+/// `test "name" { … }` (functions, units), `test "name" of app_name(param = v) { … }` or `… of Element<2>(args) { … }` (a simulated run).
 #[derive(Clone, Debug)]
 pub struct Test {
     pub name: String,
@@ -658,6 +658,10 @@ pub enum TestStepKind {
     Send { port: Expr, bytes: Expr },
     /// `client -> b"…"`: the world must see exactly these bytes next
     See { port: Expr, bytes: Expr },
+    /// `mon -> where .udp.dst == 53`: the next packet must be there, and this must hold of it
+    SeeWhere { port: Expr, cond: Expr },
+    /// `for i in 0..10 { steps }`, in tests `of` something
+    For { var: Ident, list: Expr, steps: Vec<TestStep> },
     /// `client -> closed`, `client -> nothing`
     SeeEnd { port: Expr, closed: bool },
     /// `close backends[1]`, `reset …`, `refuse backends[0]`, `accept backends[0]`

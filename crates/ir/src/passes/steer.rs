@@ -39,10 +39,14 @@ pub fn run(m: &mut Module) {
     if let (Some(unit), false) = (plan.unit, keys.is_empty()) {
         let guarded: Vec<Expr> = plan.parts.iter().flat_map(|p| p.lowered(m, unit)).collect();
         for h in &m.handlers {
-            if let On::Frame { port, unit: u } = h.on { if u == unit { steer.push(Steer { port, unit, keys: guarded.clone(), symmetric }) } }
+            if let On::Frame { port, unit: u } = h.on { if u == unit && !is_loop(m, port) { steer.push(Steer { port, unit, keys: guarded.clone(), symmetric }) } }
         }
     }
     m.steer = steer;
+}
+
+fn is_loop(m: &Module, p: PortId) -> bool {
+    m.ports.get(p.index()).is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Loop, .. }))
 }
 
 impl Part {
@@ -112,8 +116,10 @@ struct Uses<'m> {
 
 impl Uses<'_> {
     fn handler(&mut self, h: &Handler) {
-        let On::Frame { unit, .. } = h.on else {
-            if !matches!(h.on, On::Signal(_) | On::Test(_)) {
+        // What comes back into the program was steered as another frame may be.
+        let unit = match h.on { On::Frame { unit, port } if !is_loop(self.m, port) => Some(unit), _ => None };
+        let Some(unit) = unit else {
+            if !matches!(h.on, On::Signal(_) | On::Test(_) | On::Check { .. }) {
                 walk::stmts(&h.body.block, &mut |s| if let Some((t, _)) = keyed(&s.kind) { self.outside[t.index()] = true });
             }
             return;

@@ -30,7 +30,7 @@ pub const TABLE_KINDS: &[(TableKind, &str)] = &[
 
 pub const ENGINES: &[(FrameEngine, &str)] = &[
     (FrameEngine::Nic, "nic"), (FrameEngine::Pcap, "pcap"), (FrameEngine::Tun, "tun"), (FrameEngine::Tap, "tap"), (FrameEngine::Kernel, "kernel"),
-    (FrameEngine::Memory, "memory"), (FrameEngine::Udp, "udp"),
+    (FrameEngine::Memory, "memory"), (FrameEngine::Udp, "udp"), (FrameEngine::Loop, "loop"),
 ];
 
 pub fn name_of<T: PartialEq + Copy>(table: &[(T, &'static str)], value: T) -> &'static str {

@@ -406,6 +406,7 @@ impl Parser {
             "every" => On::Every(self.num()?),
             "signal" => On::Signal(self.num()?),
             "test" => On::Test(self.num()?),
+            "check" => On::Check { test: self.num()?, unit: UnitId(self.index()?) },
             w => return self.error(format!("unknown event `{w}`")),
         };
         self.word("steps")?;
@@ -441,15 +442,33 @@ impl Parser {
         self.word("sim")?;
         let params = self.list(|p| { let n = p.str()?; p.sign('=')?; Ok((n, p.str()?)) })?;
         let mut steps = Vec::new();
-        self.braces(|p| { let s = p.sim()?; steps.push((p.end()?, s)); Ok(()) })?;
+        self.braces(|p| { steps.push(p.sim()?); Ok(()) })?;
         Ok(Test { name, kind: TestKind::Sim { params, steps }, span: self.span()? })
     }
 
-    fn sim(&mut self) -> Res<SimStep> {
+    fn sim(&mut self) -> Res<(Span, SimStep)> {
         let word = self.any_word()?;
-        if word == "wait" { return Ok(SimStep::Wait(self.num()?)) }
+        if word == "repeat" {
+            let (first, next, times) = (HandlerId(self.index()?), HandlerId(self.index()?), self.num()?);
+            let mut steps = Vec::new();
+            self.braces(|p| { steps.push(p.sim()?); Ok(()) })?;
+            return Ok((self.span()?, SimStep::Repeat { first, next, times, steps }));
+        }
+        let step = self.plain_sim(&word)?;
+        Ok((self.end()?, step))
+    }
+
+    fn plain_sim(&mut self, word: &str) -> Res<SimStep> {
+        match word {
+            "wait" => return Ok(SimStep::Wait(self.num()?)),
+            "run" => return Ok(SimStep::Run(HandlerId(self.index()?))),
+            "give" => return Ok(SimStep::Give(HandlerId(self.index()?))),
+            "see_same" => return Ok(SimStep::SeeSame(HandlerId(self.index()?))),
+            _ => {}
+        }
         let at = SimPort { port: PortId(self.index()?), conn: self.num()? };
-        Ok(match word.as_str() {
+        Ok(match word {
+            "check" => SimStep::Check(at, HandlerId(self.index()?)),
             "send" => SimStep::Send(at, self.bytes()?),
             "see" => SimStep::See(at, self.bytes()?),
             "see_closed" => SimStep::SeeClosed(at),

@@ -227,6 +227,7 @@ impl Printer<'_> {
             On::Every(ns) => format!("every {ns}"),
             On::Signal(n) => format!("signal {n}"),
             On::Test(n) => format!("test {n}"),
+            On::Check { test, unit } => format!("check {test} {}", self.unit_ref(*unit)),
         }
     }
 
@@ -296,9 +297,20 @@ impl Printer<'_> {
             TestKind::Sim { params, steps } => {
                 let params: Vec<String> = params.iter().map(|(n, v)| format!("{} = {}", string(n), string(v))).collect();
                 self.braces(&format!("{head} sim ({})", params.join(", ")), &span(&t.span), &mut |p| {
-                    for (at, s) in steps { let line = format!("{};{}", p.sim(s), span(at)); p.line(&line) }
+                    p.sims(steps);
                 });
             }
+        }
+    }
+
+    fn sims(&mut self, steps: &[(Span, SimStep)]) {
+        for (at, s) in steps {
+            let SimStep::Repeat { first, next, times, steps } = s else {
+                let line = format!("{};{}", self.sim(s), span(at));
+                self.line(&line);
+                continue;
+            };
+            self.braces(&format!("repeat #{} #{} {times}", first.0, next.0), &span(at), &mut |p| p.sims(steps));
         }
     }
 
@@ -314,6 +326,11 @@ impl Printer<'_> {
             SimStep::Refuse(p) => format!("refuse {}", at(p)),
             SimStep::Accept(p) => format!("accept {}", at(p)),
             SimStep::Wait(ns) => format!("wait {ns}"),
+            SimStep::Run(h) => format!("run #{}", h.0),
+            SimStep::Give(h) => format!("give #{}", h.0),
+            SimStep::SeeSame(h) => format!("see_same #{}", h.0),
+            SimStep::Check(p, h) => format!("check {} #{}", at(p), h.0),
+            SimStep::Repeat { .. } => String::new(),
         }
     }
 

@@ -32,6 +32,7 @@ impl Compiler<'_> {
         let unit = self.packet_type(module, p, engine)?;
         let id = ir::PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
+        self.frame_units.push(unit);
         match instances {
             Some(n) => { self.app.instances.insert(id, n); }
             None => { self.app.single.insert(id); self.app.instances.insert(id, 1); }
@@ -113,6 +114,12 @@ impl Compiler<'_> {
         }
     }
 
+    /// The packet type of frames that begin with Ethernet.
+    pub fn standard_packet(&mut self, span: Span) -> R<ir::UnitId> {
+        let id = self.library_packet("Packet", span)?;
+        match self.item(id, span)? { Item::Unit(u) if self.units[u.index()].ok => Ok(u), _ => Err(Reported) }
+    }
+
     fn library_packet(&mut self, name: &str, span: Span) -> R<crate::names::ItemId> {
         match self.names.packet.and_then(|m| self.names.modules.get(m)).and_then(|m| m.names.get(name)) {
             Some((id, _)) => Ok(*id),
@@ -172,7 +179,7 @@ impl Compiler<'_> {
     }
 }
 
-fn begin<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId, place: String) -> Lower<'c, 'a> {
+pub fn begin<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId, place: String) -> Lower<'c, 'a> {
     let mut l = Lower::new(cx, module, Kind::Handler);
     l.place = place;
     l.in_app = true;

@@ -1,8 +1,10 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
 pub mod elements;
+pub mod frame_tests;
 pub mod frames;
 pub mod handlers;
+pub mod instances;
 pub mod ports;
 pub mod signals;
 pub mod tables;
@@ -50,6 +52,8 @@ pub struct AppScope {
     pub wired: BTreeSet<ir::PortId>,
     /// What follows an element's instance, wired apart from what leads to it.
     pub chains: BTreeMap<String, Vec<ast::Node>>,
+    /// What follows an instance in the wirings that lead to it.
+    pub behind: BTreeMap<String, Vec<Vec<ast::Node>>>,
 }
 
 impl AppScope {
@@ -59,6 +63,10 @@ impl AppScope {
     pub fn port(&self, name: &str) -> Option<ir::PortId> { match self.get(name)? { AppName::Port(p) => Some(*p), _ => None } }
     pub fn table(&self, name: &str) -> Option<ir::TableId> { match self.get(name)? { AppName::Table(t) => Some(*t), _ => None } }
     pub fn function(&self, name: &str) -> Option<Rc<FnInfo>> { match self.get(name)? { AppName::Fn(f) => Some(f.clone()), _ => None } }
+    /// The names of another scope beside its own.
+    pub fn take_in(&mut self, other: &AppScope) {
+        for (n, what) in &other.names { self.names.entry(n.clone()).or_insert_with(|| what.clone()); }
+    }
     pub fn is_single(&self, p: ir::PortId) -> bool { self.single.contains(&p) }
     pub fn instances(&self, p: ir::PortId) -> u64 { self.instances.get(&p).copied().unwrap_or(1) }
 }
@@ -66,6 +74,7 @@ impl AppScope {
 impl Compiler<'_> {
     pub fn app_item(&mut self, module: ModId, app: &ast::Element) {
         self.m.app = app.name.name.clone();
+        self.app_ast = Some(std::rc::Rc::new(app.clone()));
         let mut fns = Vec::new();
         for m in &app.members {
             let _ = self.declare(module, m, &mut fns);
@@ -76,6 +85,8 @@ impl Compiler<'_> {
         for f in fns { let _ = self.function(&f, f.ast.name.span); }
         for m in &app.members { self.chain(m); }
         for m in &app.members { let _ = self.define(module, app, m); }
+        self.instance_handlers(module, &app.members);
+        self.loops(&app.name.name);
         self.signals(module, app);
         if !self.app.frames.is_empty() { self.table_signals(); }
         self.unhandled();
@@ -135,6 +146,7 @@ impl Compiler<'_> {
     pub fn chain(&mut self, m: &ast::Member) {
         let MemberKind::Wiring(nodes) = &m.kind else { return };
         let nodes = self.named_nodes(nodes);
+        self.note_behind(&nodes, &[]);
         let Some((ast::Node { kind: ast::NodeKind::Expr(e), .. }, rest)) = nodes.split_first() else { return };
         let (base, index) = match &*e.kind { ast::ExprKind::Index(b, i) => (b, Some(i)), _ => (e, None) };
         let Some((n, out)) = elements::instance_port(base) else { return };
@@ -155,6 +167,22 @@ impl Compiler<'_> {
         let key = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name)) + &at;
         if self.app.chains.insert(key, rest.to_vec()).is_some() {
             self.report(Diagnostic::error("E0203", e.span, "this way out is wired already").hint("send to both in an element's handler"));
+        }
+    }
+
+    /// Notes what follows instances in the middle of a wiring; `after`: what follows the nodes.
+    fn note_behind(&mut self, nodes: &[ast::Node], after: &[ast::Node]) {
+        for (n, node) in nodes.iter().enumerate() {
+            let rest: Vec<ast::Node> = nodes[n + 1..].iter().chain(after).cloned().collect();
+            match &node.kind {
+                ast::NodeKind::Match(ways) => for (_, way) in ways { self.note_behind(way, &rest); },
+                ast::NodeKind::Expr(e) if n > 0 || !after.is_empty() => {
+                    let Some((name, _)) = elements::instance_port(e) else { continue };
+                    if rest.is_empty() || !matches!(self.app.get(&name.name), Some(AppName::Instance(_))) { continue; }
+                    self.app.behind.entry(name.name.clone()).or_default().push(rest);
+                }
+                _ => {}
+            }
         }
     }
 

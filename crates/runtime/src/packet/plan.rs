@@ -7,7 +7,7 @@
 use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};
 use super::core::{frame_handler, End, Input, Route};
-use super::end::Null;
+use super::end::{Loop, Null};
 use super::memory::{Frames, Memory, Sink};
 use super::mesh::{core_of, flow_hash};
 use super::pcap::{self, Link, Reader, Style, Writer};
@@ -49,6 +49,8 @@ enum Engine {
     Udp,
     Memory,
     Null,
+    /// Of the program's own; cannot be bound.
+    Loop,
 }
 
 const ENGINES: [(&str, Engine); 10] = [
@@ -110,6 +112,7 @@ fn engine_of(e: FrameEngine) -> Engine {
         FrameEngine::Kernel => Engine::Kernel,
         FrameEngine::Memory => Engine::Memory,
         FrameEngine::Udp => Engine::Udp,
+        FrameEngine::Loop => Engine::Loop,
     }
 }
 
@@ -122,8 +125,8 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
     for (flag, list) in [("bind", &options.bind), ("out", &options.out)] {
         for (port, text) in list {
             let bad = |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}"));
-            let Some(i) = desc.ports.iter().position(|p| &p.name == port) else {
-                let names: Vec<&str> = desc.ports.iter().map(|p| p.name.as_str()).collect();
+            let Some(i) = desc.ports.iter().position(|p| &p.name == port && !is_loop(&p.kind)) else {
+                let names: Vec<&str> = desc.ports.iter().filter(|p| !is_loop(&p.kind)).map(|p| p.name.as_str()).collect();
                 return Err(bad(format!("app `{}` has no port `{port}`; it has: {}", desc.app, names.join(", "))));
             };
             let names: Vec<String> = targets(text).map_err(bad)?.iter().map(Target::to_string).collect();
@@ -137,6 +140,11 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether a port leads back into the program.
+pub fn is_loop(kind: &PortKind) -> bool {
+    matches!(kind, PortKind::Frames { engine: FrameEngine::Loop, .. })
 }
 
 /// What one core gets.
@@ -190,8 +198,8 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
             o.at(p, i, |o| o.open(p, i, &PortTargets { handler: None, ..port.clone() }, t))?;
         }
     }
-    let shown = app.desc.ports.iter().zip(&ports).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
-    let endless = o.plans.iter().all(|p| p.inputs.is_empty());
+    let shown = app.desc.ports.iter().zip(&ports).filter(|(d, _)| !is_loop(&d.kind)).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
+    let endless = o.plans.iter().all(|p| p.inputs.iter().all(|i| i.looped));
     Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, writes: o.writes, shown })
 }
 
@@ -237,7 +245,8 @@ fn port_targets(app: &App, p: usize, options: &Options) -> Result<PortTargets, S
 /// `--bind lan=pcap:in.pcap --bind wan=pcap:out.pcap`.
 fn write_what_is_missing(ports: &mut [PortTargets]) {
     let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !Path::new(&t.name).exists());
-    if ports.iter().any(|p| p.handler.is_some() && !missing(p)) {
+    let looped = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Loop);
+    if ports.iter().any(|p| p.handler.is_some() && !missing(p) && !looped(p)) {
         for port in ports.iter_mut().filter(|p| p.handler.is_some() && p.out.is_empty() && missing(p)) {
             port.handler = None;
         }
@@ -327,6 +336,11 @@ impl Opening<'_> {
                 Ok(())
             }
             Engine::Null => self.each(p, i, port, true, |_| Ok(Box::new(Null))),
+            Engine::Loop => {
+                self.each(p, i, port, true, |_| Ok(Box::<Loop>::default()))?;
+                self.plans.iter_mut().filter_map(|plan| plan.inputs.last_mut()).for_each(|input| input.looped = true);
+                Ok(())
+            }
             Engine::Memory => self.open_memory(p, i, port, name),
             Engine::Tun | Engine::Tap | Engine::Kernel => {
                 let kind = match t.engine {

@@ -201,7 +201,7 @@ pub static CODES: &[Code] = &[
         "A merge combines streams of one unit by a key field: the number of streams stands behind the port, and the combination says what the other fields are.",
         "unit M { k: u8  n: u8 }\nprotocol p { request M }\napp a {\n    port i = listen tcp(80) as p\n    port o = connect tcp(127.0.0.1:81) as p\n    i -> merge by .k with |a, b| M { k: a.k, n: a.n + b.n } -> o\n}\n"),
     code("E0619", "a test step out of place",
-        "A test `of` an app sends and sees bytes; other tests are code.",
+        "A test `of` an app or an element sends and sees what its ports carry, bytes or packets; other tests are code.",
         "test \"t\" { client <- \"x\" }\n"),
     code("E0620", "a packet type that does not work",
         "A packet type is a list of headers, each of a unit without parameters, and of members computed from them.",

@@ -314,16 +314,21 @@ impl Parser<'_> {
         self.column(Column::Instance);
         self.bump();
         let element: Path = self.path("an element's name")?;
-        let mut args = Vec::new();
-        if self.at_sign("<") {
-            let angled = self.type_args()?;
-            args.extend(angled.into_iter().map(|a| self.const_of(a)));
-        }
+        let mut args = self.angled_args()?;
         if !self.at_sign("(") {
             return self.unexpected("`(` and the element's parameters");
         }
-        args.extend(self.plain_args()?);
+        args.extend(self.args()?);
         Ok(MemberKind::Instance { name, element, args })
+    }
+
+    /// `<2, n>` behind an element's name.
+    pub(super) fn angled_args(&mut self) -> P<Vec<Arg>> {
+        if !self.at_sign("<") {
+            return Ok(Vec::new());
+        }
+        let angled = self.type_args()?;
+        Ok(angled.into_iter().map(|a| Arg { name: None, value: self.const_of(a) }).collect())
     }
 
     /// A bare name between angles is a constant here.

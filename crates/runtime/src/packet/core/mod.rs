@@ -4,6 +4,7 @@
 //! `run_handler` only; what it calls (`transmit`, the host functions) stages frames and counts, and never runs program code.
 
 mod host;
+mod play;
 mod time;
 
 pub use host::transmit;
@@ -25,6 +26,8 @@ use wireloom_ir::desc::ParamValue;
 pub const APART_NS: u64 = 1_000_000;
 /// Faults of one batch that are shown to the app's fault handlers; further ones are only counted.
 const FAULTS_MAX: usize = 1024;
+/// A program that sends to itself without end goes on after other work.
+const LOOP_ROUNDS: u32 = 1000;
 const REST: Duration = Duration::from_millis(500);
 /// A core that others hold up looks again after this long.
 const NAP: Duration = Duration::from_micros(20);
@@ -52,12 +55,14 @@ pub struct Input {
     pub handler: u32,
     /// All its frames are for this core.
     pub steered: bool,
+    /// It gives what this core has sent to it: it never ends, and nothing waits for it.
+    pub looped: bool,
     ended: bool,
 }
 
 impl Input {
     pub fn new(end: usize, port: u16, instance: u16, handler: u32, steered: bool) -> Input {
-        Input { end, port, instance, handler, steered, ended: false }
+        Input { end, port, instance, handler, steered, looped: false, ended: false }
     }
 }
 
@@ -99,6 +104,8 @@ pub struct PacketCore {
     pub mesh: Mesh,
     ends: Vec<End>,
     inputs: Vec<Input>,
+    /// Those that lead back into the program.
+    loops: Vec<usize>,
     routes: Vec<Vec<Route>>,
     /// Frame handler by port.
     handlers: Vec<u32>,
@@ -131,6 +138,8 @@ pub struct PacketCore {
     blocked: bool,
     draining: bool,
     idle: u32,
+    /// A test looks at the faults.
+    watched: Option<Vec<(u32, u32)>>,
     pub errors: Vec<String>,
 }
 
@@ -153,6 +162,7 @@ impl PacketCore {
             mesh: p.mesh,
             touched: Vec::with_capacity(p.ends.len()),
             ends: p.ends,
+            loops: (0..p.inputs.len()).filter(|i| p.inputs[*i].looped).collect(),
             inputs: p.inputs,
             routes: p.routes,
             handlers,
@@ -179,6 +189,7 @@ impl PacketCore {
             blocked: false,
             draining: false,
             idle: 0,
+            watched: None,
             errors: Vec::new(),
             app,
         }
@@ -218,11 +229,13 @@ impl PacketCore {
         if !self.draining {
             busy |= self.receive();
         }
+        busy |= self.run_loops();
         if self.capture.is_none() {
             if !busy {
                 self.read_clock();
             }
             self.run_timers();
+            busy |= self.run_loops();
         }
         if self.now >= self.housekeeping || self.capture.is_some() && !busy {
             self.housekeep();
@@ -235,6 +248,22 @@ impl PacketCore {
         let lazy = busy && !self.blocked && self.capture.is_some() && !self.pace;
         self.mesh.ring_bells(lazy);
         busy
+    }
+
+    /// Handles what the program has sent to itself. Whether there was anything.
+    pub(super) fn run_loops(&mut self) -> bool {
+        let mut any = false;
+        for _ in 0..LOOP_ROUNDS {
+            let mut busy = false;
+            for k in 0..self.loops.len() {
+                busy |= self.receive_from(self.loops[k], u64::MAX);
+            }
+            if !busy {
+                break;
+            }
+            any = true;
+        }
+        any
     }
 
     fn frame_stats(&self, port: usize) -> &FrameStats {
@@ -263,7 +292,7 @@ impl PacketCore {
         let (mut first, mut second) = ((u64::MAX, usize::MAX), u64::MAX);
         let mut busy = false;
         for i in 0..self.inputs.len() {
-            if self.inputs[i].ended {
+            if self.inputs[i].ended || self.inputs[i].looped {
                 continue;
             }
             let port = &mut self.ends[self.inputs[i].end].port;
@@ -287,6 +316,7 @@ impl PacketCore {
         if self.pace {
             self.now = self.now.max(clock);
         }
+        self.run_loops();
         self.catch_up(first.0.min(clock));
         if first.0 > clock {
             return busy;
@@ -351,8 +381,11 @@ impl PacketCore {
         }
         let (port, instance, wall) = (self.inputs[i].port, self.inputs[i].instance, self.app.wl.wall);
         let mut bytes = 0;
+        let looped = self.inputs[i].looped;
         for f in &mut batch.frames {
-            (f.port, f.instance) = (port, instance);
+            // Where a frame came from before it went back into the program is still of interest.
+            f.instance = if looped { f.instance } else { instance };
+            f.port = port;
             f.time = if f.time == 0 { wall } else { f.time };
             bytes += u64::from(f.n);
         }
@@ -671,6 +704,9 @@ impl PacketCore {
     }
 
     fn count_fault(&mut self, kind: u32, place: u32) {
+        if let Some(w) = self.watched.as_mut().filter(|w| w.len() < FAULTS_MAX) {
+            w.push((kind, place));
+        }
         self.stats[self.index].apps[0].faults.add(kind, place);
         if !self.in_fault_handler && !self.app.fault_handlers.is_empty() && self.faults.len() < FAULTS_MAX {
             self.faults.push(wl_fault { kind: kind as u16, side: 0, place, port: 0 });
@@ -741,7 +777,7 @@ impl PacketCore {
     }
 
     pub fn inputs_ended(&self) -> bool {
-        self.draining || self.inputs.iter().all(|i| i.ended)
+        self.draining || self.inputs.iter().all(|i| i.ended || i.looped)
     }
 
     /// Whether this core has handled all it was given.

@@ -51,6 +51,7 @@ impl PacketCore {
             self.now = self.now.max(self.due);
             self.read_clock();
             self.run_timers();
+            self.run_loops();
         }
     }
 
