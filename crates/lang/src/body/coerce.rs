@@ -272,7 +272,7 @@ impl Lower<'_, '_> {
             let hint = self.header_hint(&cond).unwrap_or("ask first: `if x { … }`, `if let y = x { … }`, `match`, or give an alternative: `x else …`".into());
             return Err(self.cx.report(Diagnostic::error("E0305", span, "this may be absent here").label("an option").hint(hint)));
         }
-        let v = if matches!(v.kind, Vk::Maybe(..)) { v } else { self.once(v, span) };
+        let v = self.once(v, span);
         if let Some(cond) = self.is_there(&v) { self.guard(cond, FaultKind::NONE_VALUE, span); }
         Ok(self.inner(v))
     }

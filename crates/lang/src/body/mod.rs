@@ -144,6 +144,8 @@ pub struct Lower<'c, 'a> {
     pub variants_by_name: bool,
     /// The handler is one of packets: nothing is answered.
     pub frames: bool,
+    /// What holds the packet's mark, if the handler asks for it.
+    pub mark: Option<LocalId>,
     pub span: Span,
 }
 
@@ -152,7 +154,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false,
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], variants_by_name: false, frames: false, run: None, outlets: vec![], span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], variants_by_name: false, frames: false, run: None, outlets: vec![], mark: None, span: Span::default(),
         }
     }
 
@@ -307,7 +309,13 @@ impl<'c, 'a> Lower<'c, 'a> {
         hit
     }
 
-    pub fn body(self) -> ir::Body { ir::Body { locals: self.locals, block: self.out } }
+    pub fn body(mut self) -> ir::Body {
+        if let Some(mark) = self.mark {
+            let span = self.cx.span(self.span);
+            self.out.insert(0, x::stmt(span, StmtKind::Set(mark, x::u32(0))));
+        }
+        ir::Body { locals: self.locals, block: self.out }
+    }
 }
 
 /// Whether evaluating twice is as good as once.

@@ -133,6 +133,13 @@ impl Lower<'_, '_> {
             "port" => Val::pure(U32, X::new(T_U32, K::FrameInstance(l))),
             "time" => Val::pure(Ty::Instant, X::new(T_U64, K::FrameTime(l))),
             "payload" => self.payload(l, None),
+            // A copy: the mark may be set before the value is used.
+            "mark" => {
+                let mark = self.mark_local();
+                let value = self.local_expr(mark);
+                let copy = self.temp("", &U32, value, name.span);
+                Val::pure(U32, self.local_expr(copy))
+            }
             _ => return None,
         }))
     }
@@ -289,7 +296,27 @@ impl Lower<'_, '_> {
         Ok(Val::unit())
     }
 
+    /// What holds the mark of the packet at hand. It is part of the handler, not of the frame.
+    fn mark_local(&mut self) -> LocalId {
+        if let Some(l) = self.mark { return l; }
+        let l = self.new_local("mark", &U32);
+        self.mark = Some(l);
+        self.impure = true;
+        l
+    }
+
+    fn set_mark(&mut self, op: Option<ast::BinOp>, value: &Expr, span: Span) -> R<Val> {
+        let mark = self.mark_local();
+        let e = match op {
+            None => self.expr_as(value, &U32)?,
+            Some(op) => { let v = self.expr(value, Some(&U32))?; let current = Val::pure(U32, self.local_expr(mark)); let sum = self.arith(op, current, v, span)?; self.coerce(sum, &U32, span)? }
+        };
+        self.push(span, StmtKind::Set(mark, e));
+        Ok(Val::unit())
+    }
+
     fn frame_part(&mut self, frame: LocalId, u: ir::UnitId, name: &Ident, op: Option<ast::BinOp>, value: &Expr, span: Span) -> R<Val> {
+        if name.name == "mark" && self.cx.units[u.index()].member("mark").is_none() { return self.set_mark(op, value, span); }
         if name.name != "payload" || op.is_some() {
             let header = self.cx.units[u.index()].member(&name.name).is_some();
             let d = Diagnostic::error("E0313", name.span, format!("`{}` cannot be assigned to", name.name));
