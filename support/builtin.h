@@ -154,10 +154,7 @@ static inline wl_bytes wl_text_i64(wl_fx *x, int64_t v) {
     b[63 - n] = '-';
     return wl_keep(x, wl_b(b + 63 - n, n + 1));
 }
-static inline bool wl_is_v4(wl_ip a) {
-    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255};
-    return memcmp(a.b, mapped, 12) == 0;
-}
+static inline bool wl_is_v4(wl_ip a) { return wl_le64(a.b) == 0 && wl_le32(a.b + 8) == 0xffff0000u; }
 /* Dotted for IPv4 (mapped), RFC 5952 otherwise. */
 static inline wl_bytes wl_text_ip(wl_fx *x, wl_ip a) {
     uint8_t out[48], num[64];
@@ -206,14 +203,11 @@ static inline uint32_t wl_from_be32(wl_bytes b) {
 static inline wl_ip wl_ip_of(wl_endpoint e) { wl_ip a; memcpy(a.b, e.ip, 16); return a; }
 static inline bool wl_ep_eq(wl_endpoint a, wl_endpoint b) { return a.port == b.port && memcmp(a.ip, b.ip, 16) == 0; }
 /* An address as a number, the first byte the highest. */
-static inline unsigned __int128 wl_ip_u128(wl_ip a) {
-    unsigned __int128 n = 0;
-    for (int i = 0; i < 16; i++) n = n << 8 | a.b[i];
-    return n;
-}
+static inline unsigned __int128 wl_ip_u128(wl_ip a) { return (unsigned __int128)wl_be64(a.b) << 64 | wl_be64(a.b + 8); }
 static inline wl_ip wl_u128_ip(unsigned __int128 n) {
+    uint64_t words[2] = {__builtin_bswap64((uint64_t)(n >> 64)), __builtin_bswap64((uint64_t)n)};
     wl_ip a;
-    for (int i = 15; i >= 0; i--) { a.b[i] = (uint8_t)n; n >>= 8; }
+    memcpy(a.b, words, 16);
     return a;
 }
 static inline wl_endpoint wl_ep_of(wl_ip a, uint16_t port) {

@@ -28,6 +28,15 @@ typedef struct wl_header {
     uint8_t address_bytes, over, protocol, optional, covers_bytes, covers_own;
 } wl_header;
 
+/* A view of a frame that has been opened before. */
+static inline __attribute__((always_inline)) void wl_view_again(wl_view *v, wl_frame *f, uint64_t has) {
+    v->f = f;
+    v->p = f->p;
+    v->end = v->n = f->n > 65535 ? 65535 : f->n;
+    v->top = 0;
+    v->has = has;
+}
+
 #define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
 #define WL_INLINE static inline __attribute__((always_inline))
 

@@ -2,9 +2,10 @@
 //!
 //! In: a verified and annotated [`ir::Module`]. Out: [`emit`] gives the C text (a [`CSource`]), [`compile`] a `.so` that exports
 //! `wireloom_program` (see `support/wireloom.h`). Stages: types and views ([`types`], [`view`]) → a parser per message unit
-//! ([`parser`], [`parse_field`]) → functions, handlers and fault replies ([`body`], [`message`], [`table`], [`merge`]; expressions in
+//! ([`parser`], [`parse_field`]; of frames [`frame`], [`open`]) → functions, handlers and fault replies ([`body`], [`message`], [`table`], [`merge`]; expressions in
 //! [`expr`]) → the program's tables ([`program`]) → the C compiler, cached by content ([`compile`]).
 
+mod ahead;
 mod body;
 mod compile;
 mod expr;
@@ -16,6 +17,7 @@ mod keyed;
 mod merge;
 mod message;
 mod names;
+mod open;
 mod parse_field;
 mod parser;
 mod program;

@@ -218,10 +218,7 @@ impl<'m> Gen<'m> {
     fn frame_handler(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         self.frame_unit(unit);
         let ahead = self.ahead(h);
-        let second = ahead.as_ref().map(|a| {
-            let words = self.words(&self.m.tables[a.table.index()]);
-            format!(", const {} *ahead", self.ahead_type(words))
-        });
+        let second = ahead.as_ref().map(|a| format!(", const {} *ahead", self.ahead_type(i, a)));
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
         b.ahead = ahead.map(|a| a.site);
         b.declare(1);
@@ -284,9 +281,10 @@ impl<'m> Gen<'m> {
         let (shared_size, shared_init) = self.shared_init();
         let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n(void)x;\n";
+        let tend = self.flow_tend();
         self.code.push_str(&format!(
             "static int run(void *self, wl_task *t) {{\n(void)self;\nwl_core *core = t->core;\n{fx}x->conn = t->conn;\nx->task = t;\n\
-             switch (t->handler) {{\n{cases}default: return WL_T_DONE;\n}}\n}}\n\n\
+             {tend}switch (t->handler) {{\n{cases}default: return WL_T_DONE;\n}}\n}}\n\n\
              static uint32_t fault_reply(void *self, wl_core *core, uint32_t proto, const wl_fault *f, const wl_msg *req) {{\n(void)self; (void)f; (void)req;\n{fx}\
              wl_begin(x);\nswitch (proto) {{\n{replies}default: return WL_R_CLOSE;\n}}\n}}\n\n\
              static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}{init}}}\n\n\

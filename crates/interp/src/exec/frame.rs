@@ -7,7 +7,7 @@ use crate::grammar::parse::{Halt, Parser};
 use crate::grammar::tree::{Content, FieldNode, Node};
 use crate::value::Value;
 use std::rc::Rc;
-use wireloom_ir::frame::{field_size, fixed_offset, leads_to};
+use wireloom_ir::frame::{contradict, field_size, fixed_offset, leads_to};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 
@@ -158,6 +158,9 @@ impl Frame {
             let env = Env::grammar(m, Seen { node: &node, buf: &self.bytes });
             a.cond.as_ref().is_none_or(|c| env.truth(c).unwrap_or(false)).then_some(at)
         })?;
+        // Where a header is that this one contradicts, there is nothing wrong.
+        let all = m.unit(self.unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
+        if all.iter().zip(&self.layers).any(|(o, p)| p.as_ref().is_some_and(|p| p.at == at) && contradict(m, o.unit, l.unit)) { return None }
         let place = m.unit(self.unit).fields[l.header.index()].place;
         let def = m.unit(l.unit);
         let node = match Parser::new(m, &self.bytes[..self.end], true).unit(l.unit, def, at, Vec::new(), def.body.len()) {
