@@ -45,8 +45,10 @@ pub fn contradict(m: &Module, a: UnitId, b: UnitId) -> bool {
     a.iter().any(|(bits, x)| b.iter().any(|(other, y)| bits == other && disjoint(x, y)))
 }
 
-/// Bits (first one, number) of a header that only certain values may have.
-fn asked(m: &Module, u: UnitId) -> Vec<((u32, u32), &[(u64, u64)])> {
+/// Bits (first one, number) of a header, and the values that they may have.
+type Asked<'m> = ((u32, u32), &'m [(u64, u64)]);
+
+fn asked(m: &Module, u: UnitId) -> Vec<Asked<'_>> {
     let of = |f: &FieldId| {
         let field = &m.unit(u).fields[f.index()];
         let FieldKind::UInt { bytes, shift, bits, big, .. } = field.kind else { return None };
