@@ -5,13 +5,16 @@ use std::cmp::Reverse;
 /// The known word that `word` is a slip of, if any is near: one edit for short words, a quarter of the letters for long ones.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let limit = match word.chars().count() { 0..=2 => 0, 3..=5 => 1, n => 1 + n / 4 };
-    known.into_iter().filter(|k| distance(word, k) <= limit).min_by_key(|k| (rank(word, k), *k))
+    known.into_iter().filter_map(|k| Some((rank(word, k, limit)?, k))).min().map(|(_, k)| k)
 }
 
-/// The order of candidates: fewest edits first; of equals, the one that begins most like the word, since people get beginnings right.
-pub fn rank(word: &str, known: &str) -> (usize, Reverse<usize>) {
-    let common = word.chars().zip(known.chars()).take_while(|(a, b)| a == b).count();
-    (distance(word, known), Reverse(common))
+/// The order of candidates within `limit` edits: the fewest first; of equals, the one that begins most like the word, since people get
+/// beginnings right.
+pub fn rank(word: &str, known: &str, limit: usize) -> Option<(usize, Reverse<usize>)> {
+    if word.len().abs_diff(known.len()) > limit * 4 { return None }
+    let edits = distance(word, known);
+    let common = || word.chars().zip(known.chars()).take_while(|(a, b)| a == b).count();
+    (edits <= limit).then(|| (edits, Reverse(common())))
 }
 
 /// `; did you mean …?`, or nothing.
@@ -20,7 +23,7 @@ pub fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String 
 }
 
 /// Edits between two words: a letter put in, left out, exchanged, or swapped with its neighbour. Words over 64 letters are far from all.
-pub fn distance(a: &str, b: &str) -> usize {
+fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(65).collect(), b.chars().take(65).collect());
     if a.len() > 64 || b.len() > 64 { return usize::MAX }
     let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());

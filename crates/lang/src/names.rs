@@ -1,5 +1,6 @@
 //! Modules, `use` and items: which file a name comes from and what it stands for.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -217,11 +218,11 @@ impl Names {
 pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let limit = 1 + name.len() / 4;
     let plain = |k: &str| k.rsplit('.').next().unwrap_or(k).to_string();
-    let rank = |k: &str| match near::rank(name, k) {
-        (edits, common) if k.contains('.') && plain(k) == name => (edits.min(1), common),
-        rank => rank,
+    let rank = |k: &'a str| {
+        let last_part = k.contains('.') && plain(k) == name;
+        near::rank(name, k, limit).or(last_part.then_some((1, Reverse(0)))).map(|r| (r, k))
     };
-    known.filter(|k| rank(k).0 <= limit).min_by_key(|k| (rank(k), *k)).map(str::to_string)
+    known.filter_map(rank).min().map(|(_, k)| k.to_string())
 }
 
 pub fn with_hint(d: Diagnostic, name: Option<String>) -> Diagnostic {

@@ -10,7 +10,7 @@ use wireloom_lang::Checked;
 use wireloom_syntax::{codes, format, parse, Diagnostic, MemoryWorld, SourceMap};
 
 /// The most that checking may take, of this thread's own time.
-const LONGEST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10_000 } else { 1_000 });
+const LONGEST: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10_000 } else { 4_000 });
 
 /// This thread's processor time: other load does not count.
 fn spent() -> Duration {
