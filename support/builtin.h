@@ -200,6 +200,57 @@ static inline uint32_t wl_from_be32(wl_bytes b) {
     for (uint32_t i = 0; i < 4; i++) v = v << 8 | (i < b.n ? b.p[i] : 0u);
     return v;
 }
+/* Pairs of hexadecimal digits, large or small. */
+static inline wl_opt_wl_bytes wl_from_hex(wl_fx *x, wl_bytes b) {
+    if (b.n % 2) return (wl_opt_wl_bytes){0};
+    uint8_t *d = wl_tmp(x, b.n / 2);
+    if (!d) return (wl_opt_wl_bytes){0};
+    for (uint32_t i = 0; i < b.n; i += 2) {
+        int hi = wl_hex1(b.p[i]), lo = wl_hex1(b.p[i + 1]);
+        if (hi < 0 || lo < 0) return (wl_opt_wl_bytes){0};
+        d[i / 2] = (uint8_t)(hi << 4 | lo);
+    }
+    return (wl_opt_wl_bytes){true, wl_b(d, b.n / 2)};
+}
+
+/* ---- ciphers and digests, by the runtime's library ---- */
+
+/* Bytes that come out of an operation at most; the data of a cipher is the last argument. */
+static inline uint32_t wl_crypto_room(uint32_t op, uint32_t data) {
+    switch (op) {
+    case WL_X_HMAC_SHA1: case WL_X_SHA1: return 20;
+    case WL_X_HMAC_SHA256: case WL_X_SHA256: return 32;
+    case WL_X_AES_GCM_SEAL: return data > UINT32_MAX - 16 ? UINT32_MAX : data + 16;
+    default: return data;
+    }
+}
+/* The result is in scratch. Sizes are guarded; a wrong one is a fault all the same. */
+static inline wl_bytes wl_crypto(wl_fx *x, uint32_t op, uint32_t args, const wl_bytes *a) {
+    if (WL_UNLIKELY(x->fault)) return wl_b(NULL, 0);
+    uint8_t *d = wl_tmp(x, wl_crypto_room(op, a[args - 1].n));
+    if (!d) return wl_b(NULL, 0);
+    int32_t n = x->core->host->crypto(op, a, args, d);
+    if (WL_UNLIKELY(n < 0)) { wl_fail(x, WL_F_CONSTRAINT, 0); return wl_b(NULL, 0); }
+    return wl_b(d, (uint32_t)n);
+}
+static inline wl_opt_wl_bytes wl_crypto_open(wl_fx *x, const wl_bytes *a) {
+    if (WL_UNLIKELY(x->fault)) return (wl_opt_wl_bytes){0};
+    if (a[3].n < 16) return (wl_opt_wl_bytes){0};
+    uint8_t *d = wl_tmp(x, a[3].n - 16);
+    if (!d) return (wl_opt_wl_bytes){0};
+    int32_t n = x->core->host->crypto(WL_X_AES_GCM_OPEN, a, 4, d);
+    return n < 0 ? (wl_opt_wl_bytes){0} : (wl_opt_wl_bytes){true, wl_b(d, (uint32_t)n)};
+}
+/* In a time that depends on the lengths alone: every byte is looked at, and the compiler does not know what has been found so far. */
+static inline bool wl_same_secret(wl_bytes a, wl_bytes b) {
+    if (a.n != b.n) return false;
+    uint32_t differ = 0;
+    for (uint32_t i = 0; i < a.n; i++) {
+        differ |= (uint32_t)(a.p[i] ^ b.p[i]);
+        __asm__ volatile("" : "+r"(differ));
+    }
+    return differ == 0;
+}
 static inline wl_ip wl_ip_of(wl_endpoint e) { wl_ip a; memcpy(a.b, e.ip, 16); return a; }
 static inline bool wl_ep_eq(wl_endpoint a, wl_endpoint b) { return a.port == b.port && memcmp(a.ip, b.ip, 16) == 0; }
 /* An address as a number, the first byte the highest. */

@@ -165,6 +165,11 @@ static inline bool wl_view_open(wl_view *v, unsigned layers, const uint8_t *slot
         memmove(v->p, v->p + n, pos);
     } else if (v->f->tail >= n) {
         memmove(v->p + pos + n, v->p + pos, v->n - pos);
+    } else if ((uint64_t)v->f->head + v->f->tail >= n) {
+        uint32_t front = v->f->head;
+        memmove(v->p + pos + n - front, v->p + pos, v->n - pos);
+        v->p -= front;
+        memmove(v->p, v->p + front, pos);
     } else {
         return false;
     }
@@ -213,18 +218,58 @@ static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layer
     wl_view_grown(v, h, layers, pos);
     return true;
 }
-/* Replaces the payload behind `pos`, which ends at `end`, by other bytes. */
+/* ---- payloads ---- */
+
+/* Whether bytes lie in the payload from `pos` to `end`; whether they touch no part of the frame and its rooms. */
+WL_INLINE bool wl_view_holds(const wl_view *v, uint32_t pos, uint32_t end, wl_bytes b) {
+    uintptr_t at = (uintptr_t)b.p, from = (uintptr_t)(v->p + pos);
+    return b.n && at >= from && at - from <= end - pos && b.n <= end - pos - (at - from);
+}
+WL_INLINE bool wl_view_free(const wl_view *v, wl_bytes b) {
+    const wl_frame *f = v->f;
+    uintptr_t at = (uintptr_t)b.p, from = (uintptr_t)(f->p - f->head), to = (uintptr_t)(f->p + f->n + f->tail);
+    return !b.n || at >= to || at + b.n <= from;
+}
+/* Lays out a new payload behind `pos`, where the old one ends at `end`: `before` bytes, the core, `after` bytes. The core lies in the
+ * old payload and stays where it is if there is room, the headers move up to it. Answers where the core is now; NULL: no room. */
+static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, uint32_t end, uint32_t before, wl_bytes core, uint32_t after) {
+    wl_view_commit(v);
+    const wl_frame *f = v->f;
+    const int64_t size = (int64_t)before + core.n + after, by = size - (int64_t)(end - pos), n = (int64_t)v->n + by;
+    if (by > (int64_t)f->head + f->tail || n > 65535) return NULL;
+    uint8_t *first = f->p - f->head;
+    const uint8_t *head = v->p, *rest = v->p + end;
+    const uint32_t behind = v->n - end;
+    const int64_t room = (int64_t)f->head + f->n + f->tail, lead = (int64_t)pos + before;
+    int64_t start = (core.p - first) - lead;
+    if (start > room - n) start = room - n;
+    if (start < 0) start = 0;
+    uint8_t *p = first + start, *at = p + lead;
+    if (at <= core.p) {
+        if (p != head) memmove(p, head, pos);
+        if (at != core.p) memmove(at, core.p, core.n);
+        if (behind) memmove(p + n - behind, rest, behind);
+    } else {
+        if (behind) memmove(p + n - behind, rest, behind);
+        memmove(at, core.p, core.n);
+        memmove(p, head, pos);
+    }
+    v->p = p;
+    v->n = (uint32_t)n;
+    for (unsigned i = 0; i < layers; i++) {
+        if (v->lim[i] >= end) v->lim[i] = (uint16_t)(v->lim[i] + by);
+        if (v->at[i] >= pos) v->has &= ~(UINT64_C(1) << i);
+    }
+    v->end = (uint32_t)(pos + size);
+    if (v->top > pos) v->top = pos;
+    wl_view_commit(v);
+    return at;
+}
+/* Replaces the payload behind `pos`, which ends at `end`, by bytes from elsewhere. */
 static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes to) {
-    wl_view_commit(v);
-    int64_t by = (int64_t)to.n - (int64_t)(end - pos);
-    if (by > (int64_t)v->f->tail || (int64_t)v->n + by > 65535) return false;
-    memmove(v->p + pos + to.n, v->p + end, v->n - end);
-    if (to.n) memmove(v->p + pos, to.p, to.n);
-    for (unsigned i = 0; i < layers; i++) if (WL_HAS(v, i) && v->lim[i] >= end) v->lim[i] = (uint16_t)(v->lim[i] + by);
-    v->end = (uint32_t)((int64_t)v->end + by);
-    v->n = (uint32_t)((int64_t)v->n + by);
-    wl_view_commit(v);
-    for (unsigned i = 0; i < layers; i++) if (WL_HAS(v, i) && v->at[i] >= pos) v->has &= ~(UINT64_C(1) << i);
+    uint8_t *at = wl_view_lay(v, layers, pos, end, 0, wl_b(v->p + pos, 0), to.n);
+    if (!at) return false;
+    wl_copy(at, to.p, to.n);
     wl_view_grown(v, h, layers, pos);
     return true;
 }

@@ -552,6 +552,12 @@ impl Gen<'_> {
             Builtin::Be32 => format!("wl_be32_bytes(x, {})", arg(0)),
             Builtin::FromBe32 => format!("wl_from_be32({})", arg(0)),
             Builtin::UnixTime => "(x->core->wall / 1000000000u)".into(),
+            Builtin::AesCtr | Builtin::AesCbcEncrypt | Builtin::AesCbcDecrypt | Builtin::AesGcmSeal | Builtin::HmacSha1 | Builtin::HmacSha256 | Builtin::Sha1
+            | Builtin::Sha256 => format!("wl_crypto(x, {}, {}, (wl_bytes[]){{{}}})", crypto_op(b), a.len(), a.join(", ")),
+            Builtin::AesGcmOpen => format!("wl_crypto_open(x, (wl_bytes[]){{{}}})", a.join(", ")),
+            Builtin::ConstantTimeEq => format!("wl_same_secret({}, {})", arg(0), arg(1)),
+            Builtin::RandomBytes => format!("wl_crypto(x, WL_X_RANDOM, 1, (wl_bytes[]){{wl_b(NULL, (uint32_t)({}))}})", arg(0)),
+            Builtin::FromHex => format!("wl_from_hex(x, {})", arg(0)),
             Builtin::HasToken => format!("wl_has_token({}, {})", arg(0), arg(1)),
             Builtin::AllIn => {
                 let set = match args.get(1).map(|e| &*e.kind) {
@@ -572,6 +578,21 @@ fn local(s: &Scope, l: LocalId) -> &str { s.locals.get(l.index()).map_or("NULL",
 
 fn header_bytes(view: &str, layer: u32) -> String { format!("wl_b({view}->p + {view}->at[{layer}], (uint32_t)({view}->to[{layer}] - {view}->at[{layer}]))") }
 
+/// The runtime's number of an operation.
+pub(crate) fn crypto_op(b: Builtin) -> &'static str {
+    match b {
+        Builtin::AesCtr => "WL_X_AES_CTR",
+        Builtin::AesCbcEncrypt => "WL_X_AES_CBC_ENCRYPT",
+        Builtin::AesCbcDecrypt => "WL_X_AES_CBC_DECRYPT",
+        Builtin::AesGcmSeal => "WL_X_AES_GCM_SEAL",
+        Builtin::AesGcmOpen => "WL_X_AES_GCM_OPEN",
+        Builtin::HmacSha1 => "WL_X_HMAC_SHA1",
+        Builtin::HmacSha256 => "WL_X_HMAC_SHA256",
+        Builtin::Sha1 => "WL_X_SHA1",
+        _ => "WL_X_SHA256",
+    }
+}
+
 pub(crate) enum LetForm { Stored, Again }
 
 /// Whether an expression may set a fault: it calls a function or takes scratch.
@@ -588,5 +609,10 @@ pub(crate) fn may_fault(e: &Expr) -> bool {
 }
 
 pub(crate) fn takes_scratch(b: Builtin) -> bool {
-    matches!(b, Builtin::Lower | Builtin::Upper | Builtin::Concat | Builtin::TextU64 | Builtin::TextIp | Builtin::Be32)
+    use Builtin::*;
+    matches!(
+        b,
+        Lower | Upper | Concat | TextU64 | TextIp | Be32 | AesCtr | AesCbcEncrypt | AesCbcDecrypt | AesGcmSeal | AesGcmOpen | HmacSha1 | HmacSha256 | Sha1 | Sha256
+            | RandomBytes | FromHex
+    )
 }

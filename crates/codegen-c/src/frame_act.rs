@@ -7,6 +7,7 @@ use crate::frame::Offset;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
+use crate::payload::View;
 use wireloom_ir::frame::{field_size, fixed_offset, leads_to};
 use wireloom_ir::*;
 
@@ -41,12 +42,8 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "if (WL_UNLIKELY(!wl_view_insert({v}, {headers}, {args}, {pos}, {end}, wl_built(x), part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
             }
             FrameAct::Payload { layer, body, place, .. } => {
-                line!(self, "wl_begin(x);");
-                self.block(body);
-                self.check(true);
                 let (pos, end) = match layer { Some(n) => (format!("{v}->to[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
-                let leave = self.leave_fault();
-                line!(self, "if (WL_UNLIKELY(!wl_view_payload({v}, {headers}, {layers}, {pos}, {end}, wl_built(x)))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", place.0);
+                self.payload(&View { v, headers, layers, pos, end }, body, *place);
             }
             FrameAct::Send { port, index, last } => {
                 let text = self.expr(index);

@@ -20,6 +20,7 @@ mod names;
 mod open;
 mod parse_field;
 mod parser;
+mod payload;
 mod program;
 mod table;
 mod types;

@@ -329,6 +329,29 @@ pub enum Builtin {
     Be32, FromBe32,
     /// → u64: seconds since 1970 (`unix_time`), read once per batch
     UnixTime,
+    /// (key of 16 or 32 bytes, counter block of 16, data) → bytes as long as the data; sizes are guarded, here and below
+    AesCtr,
+    /// (key, vector of 16 bytes, whole blocks) → bytes as long
+    AesCbcEncrypt, AesCbcDecrypt,
+    /// (key, nonce of 12 bytes, associated data, data) → bytes, the tag of 16 bytes behind them
+    AesGcmSeal,
+    /// (key, nonce, associated data, data and tag) → bytes?: none if they are not authentic
+    AesGcmOpen,
+    /// (key, parts …) → 20, 32 bytes: over the parts, one behind the other
+    HmacSha1, HmacSha256,
+    /// parts … → 20, 32 bytes
+    Sha1, Sha256,
+    /// (bytes, bytes) → bool, in a time that depends on the lengths alone
+    ConstantTimeEq,
+    /// a constant u64 → as many bytes, secure
+    RandomBytes,
+    /// bytes → bytes?: pairs of hexadecimal digits
+    FromHex,
+}
+
+impl Builtin {
+    /// Whether the last operand is data that becomes the result, byte for byte in its place (a tag may follow).
+    pub fn is_cipher(self) -> bool { matches!(self, Builtin::AesCtr | Builtin::AesCbcEncrypt | Builtin::AesCbcDecrypt | Builtin::AesGcmSeal) }
 }
 
 impl Expr {

@@ -68,6 +68,18 @@ pub const WL_C_HOLD: u32 = 1;
 pub const WL_C_HOLD_REQ: u32 = 2;
 pub const WL_C_PIPELINE: u32 = 4;
 
+// What crypto() computes.
+pub const WL_X_AES_CTR: u32 = crate::crypto::Op::AesCtr as u32;
+pub const WL_X_AES_CBC_ENCRYPT: u32 = crate::crypto::Op::AesCbcEncrypt as u32;
+pub const WL_X_AES_CBC_DECRYPT: u32 = crate::crypto::Op::AesCbcDecrypt as u32;
+pub const WL_X_AES_GCM_SEAL: u32 = crate::crypto::Op::AesGcmSeal as u32;
+pub const WL_X_AES_GCM_OPEN: u32 = crate::crypto::Op::AesGcmOpen as u32;
+pub const WL_X_HMAC_SHA1: u32 = crate::crypto::Op::HmacSha1 as u32;
+pub const WL_X_HMAC_SHA256: u32 = crate::crypto::Op::HmacSha256 as u32;
+pub const WL_X_SHA1: u32 = crate::crypto::Op::Sha1 as u32;
+pub const WL_X_SHA256: u32 = crate::crypto::Op::Sha256 as u32;
+pub const WL_X_RANDOM: u32 = crate::crypto::Op::Random as u32;
+
 // Flags of reply() and fault_reply().
 pub const WL_R_CLOSE: u32 = 1;
 pub const WL_R_NOTHING: u32 = 2;
@@ -236,6 +248,7 @@ pub struct wl_host {
     pub close: Option<unsafe extern "C" fn(*mut wl_task)>,
     pub log: Option<unsafe extern "C" fn(*mut wl_core, u32, wl_bytes)>,
     pub fault: Option<unsafe extern "C" fn(*mut wl_core, u32, u32)>,
+    pub crypto: Option<unsafe extern "C" fn(u32, *const wl_bytes, u32, *mut u8) -> i32>,
 }
 
 #[repr(C)]

@@ -9,6 +9,7 @@ pub mod abi;
 pub mod admin;
 pub mod buffer;
 pub mod core;
+pub mod crypto;
 pub mod engine;
 pub mod error;
 pub mod hashing;

@@ -377,10 +377,11 @@ impl Frame {
         let (pos, around) = place.map_or((self.top, self.end), |p| (p.at, p.lim));
         let mut built = parts.iter().flat_map(|p| p.1.iter().copied()).collect::<Vec<u8>>();
         let n = built.len();
-        if self.bytes.len() + n > 65535 || (self.head < n && self.tail < n) {
+        if self.bytes.len() + n > 65535 || self.head + self.tail < n {
             return false;
         }
-        if self.head >= n { self.head -= n } else { self.tail -= n }
+        let front = if self.head >= n { n } else if self.tail >= n { 0 } else { self.head };
+        (self.head, self.tail) = (self.head - front, self.tail - (n - front));
         // The network header before the new ones.
         let net = (0..self.layers.len()).rev().find(|k| self.layers[*k].as_ref().is_some_and(|p| p.to <= pos) && m.unit(self.unit_of(m, *k)).header.addresses.is_some());
         let net = net.and_then(|k| Some((self.unit_of(m, k), self.bytes[self.layers[k].as_ref()?.at..].to_vec())));
@@ -404,15 +405,16 @@ impl Frame {
         let place = layer.and_then(|n| self.layers[n as usize].as_ref());
         let (pos, end) = place.map_or((self.top, self.end), |p| (p.to, p.lim));
         let by = to.len() as isize - (end - pos) as isize;
-        if by > self.tail as isize || self.bytes.len() as isize + by > 65535 {
+        if by > (self.head + self.tail) as isize || self.bytes.len() as isize + by > 65535 {
             return false;
         }
-        self.tail = moved(self.tail, -by);
+        let behind = by.min(self.tail as isize);
+        (self.head, self.tail) = (moved(self.head, behind - by), moved(self.tail, -behind));
         self.bytes.splice(pos..end, to.iter().copied());
         for p in self.layers.iter_mut().flatten() {
             if p.lim >= end { p.lim = moved(p.lim, by) }
         }
-        self.end = moved(self.end, by);
+        (self.end, self.top) = (pos + to.len(), self.top.min(pos));
         for p in &mut self.layers {
             if p.as_ref().is_some_and(|p| p.at >= pos) { *p = None }
         }

@@ -15,6 +15,8 @@ const NAMES: &[(&str, usize)] = &[
     ("ends_with", 2), ("find", 2), ("slice", 3), ("crc32", 1), ("fnv1a32", 1), ("fnv1a64", 1), ("md5", 1), ("ketama", 2), ("maglev", 2),
     ("up", 2), ("load", 2), ("any_token", 3), ("has_token", 2), ("all_in", 2), ("text", 1), ("some", 1), ("concat", usize::MAX),
     ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("any", usize::MAX), ("all", usize::MAX), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1),
+    ("aes_ctr", 3), ("aes_cbc_encrypt", 3), ("aes_cbc_decrypt", 3), ("aes_gcm_seal", 4), ("aes_gcm_open", 4), ("hmac_sha1", usize::MAX), ("hmac_sha256", usize::MAX),
+    ("sha1", usize::MAX), ("sha256", usize::MAX), ("constant_time_eq", 2), ("random_bytes", 1), ("from_hex", 1),
 ];
 
 impl Lower<'_, '_> {
@@ -67,13 +69,16 @@ impl Lower<'_, '_> {
             }
             "from_be32" => { let b = self.bytes_arg(a[0])?; Ok(Val::pure(U32, x::builtin(T_U32, B::FromBe32, vec![b]))) }
             "unix_time" => { self.impure = true; Ok(Val::pure(U64, x::builtin(T_U64, B::UnixTime, vec![]))) }
+            "aes_ctr" | "aes_cbc_encrypt" | "aes_cbc_decrypt" | "aes_gcm_seal" | "aes_gcm_open" => self.cipher(&name.name, &a, span),
+            "hmac_sha1" | "hmac_sha256" | "sha1" | "sha256" => self.digest(&name.name, &a, span),
+            "random_bytes" => self.random_bytes(a[0], span),
             "parse" => self.parse(a[0], span),
             "bytes_of" => self.bytes_of_message(a[0], span),
             _ => self.bytes_fn(&name.name, &a),
         }
     }
 
-    fn bytes_arg(&mut self, e: &Expr) -> R<X> {
+    pub fn bytes_arg(&mut self, e: &Expr) -> R<X> {
         let v = self.expr(e, None)?;
         self.bytes_of(v, e.span)
     }
@@ -103,6 +108,8 @@ impl Lower<'_, '_> {
             "fnv1a32" => (U32, B::Fnv1a32),
             "fnv1a64" => (U64, B::Fnv1a64),
             "md5" => (U32, B::Md5U32),
+            "constant_time_eq" => (Ty::Bool, B::ConstantTimeEq),
+            "from_hex" => (Ty::Bytes(max / 2).option(), B::FromHex),
             _ => (Ty::Bool, B::HasToken),
         };
         let t = self.cx.lower_ty(&ty);

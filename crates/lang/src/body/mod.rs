@@ -9,6 +9,7 @@ pub mod builtins;
 pub mod calls;
 pub mod coerce;
 pub mod control;
+pub mod crypto;
 pub mod deliver;
 pub mod edits;
 pub mod emit;

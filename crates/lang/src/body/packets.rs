@@ -218,6 +218,7 @@ impl Lower<'_, '_> {
             ExprKind::Name(n) => match self.lookup(&n.name) { Some((i, j)) => framed(&self.scopes[i][j].val), None => false },
             ExprKind::Field(Some(b), _) => self.in_frame(b),
             ExprKind::Field(None, _) => self.dot.as_ref().is_some_and(framed),
+            ExprKind::Call(..) => payload_of(e).is_some_and(|h| self.in_frame(h)),
             _ => false,
         }
     }
@@ -253,6 +254,11 @@ impl Lower<'_, '_> {
 
     /// `p.ip4.ttl -= 1`, `p.payload = bytes`.
     pub fn frame_assign(&mut self, place: &Expr, op: Option<ast::BinOp>, value: &Expr, span: Span) -> R<Val> {
+        if let Some(h) = payload_of(place) {
+            let h = self.header_at(h)?;
+            if op.is_some() { return Err(self.err("E0313", span, "a payload is set as a whole, by `=`")); }
+            return self.set_payload(h.frame, h.unit, Some(h.layer), value, span);
+        }
         let (base, name) = match &*place.kind {
             ExprKind::Field(Some(b), n) => (self.expr(b, None)?, n),
             ExprKind::Field(None, n) => (self.dot.clone().ok_or(Reported)?, n),
@@ -320,16 +326,29 @@ impl Lower<'_, '_> {
         if name.name != "payload" || op.is_some() {
             let header = self.cx.units[u.index()].member(&name.name).is_some();
             let d = Diagnostic::error("E0313", name.span, format!("`{}` cannot be assigned to", name.name));
-            return Err(self.cx.report(if header { d.hint("set its fields, or `remove` it and `insert` another one") } else { d.hint("fields of headers and `.payload` can") }));
+            return Err(self.cx.report(if header { d.hint("set its fields, or `remove` it and `insert` another one") } else { d.hint("fields of headers, `.payload` and `payload(p.header)` can") }));
         }
+        self.set_payload(frame, u, None, value, span)
+    }
+
+    /// `p.payload = bytes`, `payload(p.eth) = bytes`: of a header what came behind it is gone.
+    fn set_payload(&mut self, frame: LocalId, u: ir::UnitId, layer: Option<u32>, value: &Expr, span: Span) -> R<Val> {
         let v = self.expr(value, None)?;
         let max = v.ty.bytes_max().min(MAX_FRAME) as u32;
         let bytes = self.bytes_of(v, value.span)?;
         let sp = self.cx.span(span);
         let body = vec![x::stmt(sp, StmtKind::Emit(Emit::Bytes(bytes)))];
         let place = self.place_id(span);
-        self.act(frame, FrameAct::Payload { layer: None, body, max, place }, span)?;
-        self.forget(|k| matches!(k, K::Payload(..) | K::FrameLen(_)));
+        self.act(frame, FrameAct::Payload { layer, body, max, place }, span)?;
+        let layers = self.layers(u);
+        let there = |k: u32| x::case(x::step(&x::msg(frame), ir::Step::Field(layers[k as usize].switch)), 0);
+        let (gone, rest): (Vec<u32>, Vec<u32>) = (0..layers.len() as u32).partition(|k| layer.is_some_and(|n| ir::frame::leads_to(layers, n, *k)));
+        let gone: Vec<X> = gone.into_iter().map(there).collect();
+        // What is known only because one of those is there stays known.
+        let known: Vec<X> = rest.into_iter().map(there).filter(|c| !gone.is_empty() && self.proven(c)).collect();
+        self.forget(|k| matches!(k, K::Payload(..) | K::FrameLen(_)) || gone.iter().any(|g| *k == *g.kind));
+        for c in &known { self.assume(c, true); }
+        for g in &gone { self.assume(g, false); }
         Ok(Val::unit())
     }
 
@@ -525,6 +544,17 @@ impl Lower<'_, '_> {
         let on = x::bin(T_U64, BinOp::Rem, hash.clone(), x::u64(n));
         self.push(span, StmtKind::Switch { on, cases, default });
         Ok(())
+    }
+}
+
+/// The header of `payload(p.eth)`.
+fn payload_of(e: &Expr) -> Option<&Expr> {
+    match &*e.kind {
+        ExprKind::Call(f, args) => match (&*f.kind, args.as_slice()) {
+            (ExprKind::Name(n), [a]) if n.name == "payload" && a.name.is_none() => Some(&a.value),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -32,6 +32,7 @@ pub fn table() -> wl_host {
         close: Some(close),
         log: Some(log_line),
         fault: Some(fault),
+        crypto: Some(crate::crypto::entry),
     }
 }
 
