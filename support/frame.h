@@ -265,13 +265,19 @@ static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, ui
     wl_view_commit(v);
     return at;
 }
-/* Replaces the payload behind `pos`, which ends at `end`, by bytes from elsewhere. */
-static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes to) {
-    uint8_t *at = wl_view_lay(v, layers, pos, end, 0, wl_b(v->p + pos, 0), to.n);
+/* Replaces the payload behind `pos`, which ends at `end`, by bytes from elsewhere, one behind the other. */
+static inline bool wl_view_fill(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes a, wl_bytes b, wl_bytes c) {
+    if ((uint64_t)a.n + b.n + c.n > 65535) return false;
+    uint8_t *at = wl_view_lay(v, layers, pos, end, 0, wl_b(v->p + pos, 0), a.n + b.n + c.n);
     if (!at) return false;
-    wl_copy(at, to.p, to.n);
+    wl_copy(at, a.p, a.n);
+    wl_copy(at + a.n, b.p, b.n);
+    wl_copy(at + a.n + b.n, c.p, c.n);
     wl_view_grown(v, h, layers, pos);
     return true;
+}
+static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes to) {
+    return wl_view_fill(v, h, layers, pos, end, wl_b(NULL, 0), to, wl_b(NULL, 0));
 }
 
 /* ---- leaving ---- */

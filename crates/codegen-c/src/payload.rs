@@ -16,15 +16,17 @@ struct Layout<'m> { before: &'m [Expr], core: &'m Expr, behind: &'m [Expr] }
 /// Bytes that a GCM tag takes.
 const TAG: u32 = 16;
 
-fn layout(body: &Block) -> Option<Layout<'_>> {
+/// The part that may stay: the one that can be the longest.
+fn layout<'m>(m: &Module, body: &'m Block) -> Option<Layout<'m>> {
     let [Stmt { kind: StmtKind::Emit(Emit::Bytes(e)), .. }] = body.as_slice() else { return None };
     let e = uncast(e);
     let parts = match &*e.kind { ExprKind::Builtin(Builtin::Concat, parts) => parts.as_slice(), _ => std::slice::from_ref(e) };
-    let at = parts.iter().position(|p| match &*uncast(p).kind {
+    let may_stay = |p: &Expr| match &*uncast(p).kind {
         ExprKind::Payload(..) | ExprKind::Local(_) | ExprKind::Builtin(Builtin::Slice, _) => true,
         ExprKind::Builtin(b, _) => b.is_cipher(),
         _ => false,
-    })?;
+    };
+    let at = (0..parts.len()).filter(|i| may_stay(&parts[*i])).max_by_key(|i| layout::bytes_in(m, parts[*i].ty))?;
     Some(Layout { before: &parts[..at], core: uncast(&parts[at]), behind: &parts[at + 1..] })
 }
 
@@ -33,7 +35,7 @@ fn uncast(e: &Expr) -> &Expr { match &*e.kind { ExprKind::Cast(inner) => uncast(
 
 impl<'m> BodyGen<'_, 'm> {
     pub fn payload(&mut self, to: &View, body: &'m Block, place: PlaceId) {
-        match layout(body) {
+        match layout(self.g.m, body) {
             Some(l) => self.lay(to, &l, place),
             None => {
                 line!(self, "wl_begin(x);");
@@ -83,17 +85,9 @@ impl<'m> BodyGen<'_, 'm> {
         }
         line!(self, "wl_copy(at_ + core_->n + {tag}, behind_.p, behind_.n);\nwl_view_grown({v}, {headers}, {layers}, {pos});\n}} else {{");
         let core = match cipher { Some(b) => format!("wl_crypto(x, {}, {n}, a_)", crypto_op(b)), None => "*core_".into() };
-        if l.before.is_empty() && l.behind.is_empty() {
-            line!(self, "wl_bytes new_ = {core};");
-            self.check(cipher.is_some());
-            line!(self, "if (!wl_view_free({v}, new_)) {{ wl_begin(x); wl_put(x, new_); new_ = wl_built(x); }}");
-            self.check(true);
-            self.replace(to, "new_", place);
-        } else {
-            line!(self, "wl_begin(x);\nwl_put(x, before_);\nwl_put(x, {core});\nwl_put(x, behind_);");
-            self.check(true);
-            self.replace(to, "wl_built(x)", place);
-        }
-        line!(self, "}} }}");
+        // It comes from elsewhere.
+        line!(self, "wl_bytes new_ = {core};\nif (!wl_view_free({v}, new_)) {{ wl_begin(x); wl_put(x, new_); new_ = wl_built(x); }}");
+        self.check(true);
+        line!(self, "if (WL_UNLIKELY(!wl_view_fill({v}, {headers}, {layers}, {pos}, {end}, before_, new_, behind_))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}\n}} }}", place.0);
     }
 }

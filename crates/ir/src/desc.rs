@@ -31,6 +31,9 @@ pub struct Desc {
     /// Tables of which each core has its own part.
     #[serde(default)]
     pub local_tables: Vec<String>,
+    /// Tables that every core has a copy of: what is put into one is put into all.
+    #[serde(default)]
+    pub copied_tables: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -304,6 +307,7 @@ impl crate::Module {
             merges: self.merges.iter()
                 .map(|g| MergeDesc { name: g.name.clone(), from: g.from.0, to: g.to.0, inputs: g.inputs, unit: g.unit.0 }).collect(),
             local_tables: self.tables.iter().filter(|t| t.local).map(|t| t.name.clone()).collect(),
+            copied_tables: self.tables.iter().filter(|t| matches!(t.kind, crate::TableKind::Wildcard | crate::TableKind::Lpm | crate::TableKind::Array)).map(|t| t.name.clone()).collect(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
         }
     }

@@ -137,7 +137,7 @@ fn arguments(signal: &SignalDesc, query: &str) -> Result<Vec<ParamValue>, String
         let Some((_, text)) = given.iter().find(|(n, _)| n == name) else {
             return Err(format!("signal `{}` needs `{name}`: /signal/APP/{}?{name}=…", signal.name, signal.name));
         };
-        out.push(params::parse(*ty, text).map_err(|e| format!("argument `{name}`: {e} (got `{text}`)"))?);
+        out.push(params::parse_data(*ty, text).map_err(|e| format!("argument `{name}`: {e} (got `{text}`)"))?);
     }
     Ok(out)
 }
@@ -168,7 +168,7 @@ pub(crate) fn decode(ty: &ResultType, from: &mut &[u8]) -> Option<Value> {
         ResultType::Nothing => Value::Null,
         ResultType::Bool => Value::Bool(leaf(from)? == b"true"),
         ResultType::Int => number(std::str::from_utf8(leaf(from)?).ok()?.parse().ok()?),
-        ResultType::Text => Value::String(String::from_utf8_lossy(leaf(from)?).into_owned()),
+        ResultType::Text => Value::String(params::data_text(leaf(from)?)),
         ResultType::Option(t) => {
             let (mark, rest) = from.split_first()?;
             *from = rest;

@@ -33,13 +33,23 @@ pub fn run(m: &mut Module) {
     if !m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) { return }
     let plan = plan(m);
     for (t, (local, _)) in m.tables.iter_mut().zip(&plan.tables) { t.local = *local }
+    let (mut own, outer) = (Vec::new(), plan.unit.map(|u| outer_addresses(m, u)).unwrap_or_default());
     let keys: Vec<Expr> = plan.parts.iter().flat_map(|p| p.exprs()).cloned().collect();
     let symmetric = !plan.parts.is_empty() && plan.parts.iter().all(|p| matches!(p, Part::Pair(..)));
     let mut steer = Vec::new();
     if let (Some(unit), false) = (plan.unit, keys.is_empty()) {
-        let guarded: Vec<Expr> = plan.parts.iter().flat_map(|p| p.lowered(m, unit)).collect();
+        let common: Vec<Expr> = plan.parts.iter().flat_map(|p| p.lowered(m, unit)).collect();
+        for e in outer { own.push(guarded(m, unit, e)) }
+        // What comes by a loop stays on the core that sent it.
+        let loops = m.handlers.iter().any(|h| matches!(h.on, On::Frame { port, .. } if is_loop(m, port)));
         for h in &m.handlers {
-            if let On::Frame { port, unit: u } = h.on { if u == unit && !is_loop(m, port) { steer.push(Steer { port, unit, keys: guarded.clone(), symmetric }) } }
+            let On::Frame { port, unit: u } = h.on else { continue };
+            if u != unit || is_loop(m, port) { continue }
+            // Where no local table is used, any core may handle a frame: flows are spread, each on one core.
+            let mut bound = own.is_empty() || loops;
+            walk::stmts(&h.body.block, &mut |s| bound |= table_of(&s.kind).is_some_and(|t| m.tables[t.index()].local && m.tables[t.index()].kind == TableKind::Exact));
+            let (keys, symmetric) = if bound { (common.clone(), symmetric) } else { (own.clone(), false) };
+            steer.push(Steer { port, unit, keys, symmetric });
         }
     }
     m.steer = steer;
@@ -47,6 +57,42 @@ pub fn run(m: &mut Module) {
 
 fn is_loop(m: &Module, p: PortId) -> bool {
     m.ports.get(p.index()).is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Loop, .. }))
+}
+
+fn table_of(s: &StmtKind) -> Option<TableId> {
+    use StmtKind::*;
+    match s {
+        TableGet { table, .. } | TablePut { table, .. } | TableRemove { table, .. } | TableUpdate { table, .. } | TableLen { table, .. } | TableNext { table, .. }
+        | TableInsert { table, .. } | TableDelete { table, .. } => Some(*table),
+        _ => None,
+    }
+}
+
+/// The addresses of the network headers that no other one can be around.
+fn outer_addresses(m: &Module, unit: UnitId) -> Vec<Expr> {
+    let layers = m.unit(unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
+    let network = |n: &u32| m.unit(layers[*n as usize].unit).header.addresses;
+    let all: Vec<u32> = (0..layers.len() as u32).filter(|n| network(n).is_some()).collect();
+    all.iter().filter(|n| !all.iter().any(|o| frame::leads_to(layers, *o, **n))).flat_map(|n| {
+        let (l, (src, dst)) = (&layers[*n as usize], network(n).unwrap_or((FieldId(0), FieldId(0))));
+        let read = |f: FieldId| Expr::new(m.unit(l.unit).fields[f.index()].ty, ExprKind::Read(Path { root: FRAME, steps: vec![Step::Field(l.header), Step::Field(f)] }));
+        [read(src), read(dst)]
+    }).collect()
+}
+
+/// Whether entries can lie in one core's memory: keys and values of one size.
+fn fixed(m: &Module, t: &Table) -> bool {
+    !layout::has_bytes(m, t.key) && !layout::has_bytes(m, t.value) && !has_list(m, t.key) && !has_list(m, t.value)
+}
+
+fn has_list(m: &Module, ty: TyId) -> bool {
+    match m.ty(ty) {
+        Ty::List(..) | Ty::Msg(_) => true,
+        Ty::Option(t) => has_list(m, *t),
+        Ty::Record(r) => m.records[r.index()].fields.iter().any(|(_, t)| has_list(m, *t)),
+        Ty::Tuple(ts) => ts.iter().any(|t| has_list(m, *t)),
+        _ => false,
+    }
 }
 
 impl Part {
@@ -96,6 +142,7 @@ pub fn plan(m: &Module) -> Plan {
     let tables = (0..m.tables.len()).map(|t| {
         let why = uses.why(t, candidates[t].is_some());
         match &why {
+            None if !fixed(m, &m.tables[t]) => (false, "shared: its entries have no fixed size".into()),
             _ if best.0.contains(&t) => (true, format!("per core: frames are steered by {key}")),
             Some(why) => (false, format!("shared: {why}")),
             None => (false, "shared: its key has no part in common with those of the local tables".into()),

@@ -270,7 +270,13 @@ impl<'c, 'a> Lower<'c, 'a> {
         self.leave();
         let block = std::mem::replace(&mut self.out, out);
         let now = std::mem::take(&mut self.facts);
-        self.facts = if now.len() >= at && now[..at] == facts[..] { facts } else { facts.into_iter().filter(|f| now.contains(f)).collect() };
+        self.facts = facts;
+        if now.len() < at || now[..at] != self.facts[..] {
+            // What followed from a fact that is gone, and holds all the same, is kept.
+            let (old, new): (Vec<ir::Expr>, Vec<ir::Expr>) = now.into_iter().partition(|f| self.facts.contains(f));
+            let new: Vec<ir::Expr> = new.into_iter().filter(|f| self.proven(f)).collect();
+            self.facts = old.into_iter().chain(new).collect();
+        }
         (result, block)
     }
 

@@ -77,7 +77,7 @@ fn load(desc: &Desc, table: &str, file: &Path) -> Result<Load, Error> {
         let list = arguments(&insert.args, row).map_err(|e| fail(format!("row {}: {e}", n + 1)))?;
         calls.extend(list.into_iter().map(|args| (n + 1, args)));
     }
-    Ok(Load { file: file.into(), handler: insert.handler, local: desc.local_tables.iter().any(|t| t == table), calls })
+    Ok(Load { file: file.into(), handler: insert.handler, local: desc.local_tables.iter().chain(&desc.copied_tables).any(|t| t == table), calls })
 }
 
 fn json_rows(text: &str) -> Result<Vec<Row>, String> {
@@ -180,8 +180,9 @@ fn single(ty: ParamType, name: &str, v: &Value) -> Result<ParamValue, String> {
         ParamType::UInt(8) if name == "proto" && named.is_some() => Ok(ParamValue::UInt(named.unwrap_or(0))),
         ParamType::Bytes(16) => match text.parse::<IpAddr>() {
             Ok(ip) => Ok(ParamValue::Bytes(octets(ip).to_vec())),
-            Err(_) => params::parse(ty, &text),
+            Err(_) => params::parse_data(ty, &text),
         },
+        ParamType::Bytes(_) => params::parse_data(ty, &text),
         _ => params::parse(ty, &text).map_err(|e| format!("{e} (got `{text}`)")),
     }
 }
