@@ -1,4 +1,4 @@
-/* sketch.h: Bloom filters and count-min sketches of one core. Keys are hashed words (wl_sketch_hash); the two halves of the hash give
+/* sketch.h: Bloom filters, count-min sketches and rings of one core. Keys are hashed words (wl_sketch_hash); the two halves of the hash give
  * any number of places (Kirsch and Mitzenmacher). */
 #ifndef WL_SKETCH_H
 #define WL_SKETCH_H
@@ -41,5 +41,29 @@ static inline uint64_t wl_cms_get(const wl_sketch *s, uint64_t h) {
 /* Raises the key's counters to a value, as far as they are below it (conservative update). */
 static inline void wl_cms_raise(wl_sketch *s, uint64_t h, uint64_t to) {
     for (unsigned i = 0; i < WL_CMS_ROWS; i++) { uint64_t *v = &s->words[i * s->places + wl_sketch_place(s, h, i)]; if (*v < to) *v = to; }
+}
+
+/* A ring of n values, the oldest one at `first`. */
+typedef struct wl_ring { uint64_t first, n; wl_table_stats stats; } wl_ring;
+
+/* Where the value at a place from the oldest on lies; UINT64_MAX: there is none. */
+static inline uint64_t wl_ring_at(const wl_ring *r, uint64_t place, uint64_t capacity) {
+    if (place >= r->n) return UINT64_MAX;
+    uint64_t at = r->first + place;
+    return at < capacity ? at : at - capacity;
+}
+static inline uint64_t wl_ring_push(wl_ring *r, uint64_t capacity) {
+    if (r->n == capacity) { r->stats.rejected++; return UINT64_MAX; }
+    r->stats.inserts++;
+    r->stats.entries++;
+    return wl_ring_at(r, r->n++, capacity);
+}
+static inline uint64_t wl_ring_pop(wl_ring *r, uint64_t capacity) {
+    if (r->n == 0) return UINT64_MAX;
+    uint64_t at = r->first;
+    r->first = at + 1 < capacity ? at + 1 : 0;
+    r->n--;
+    r->stats.entries--; /* wraps: what is flushed is a difference */
+    return at;
 }
 #endif

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 1u
+#define WL_ABI 2u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -262,7 +262,17 @@ typedef struct wl_packets {
     uint32_t (*steer)(void *self, uint32_t port, const uint8_t *p, uint32_t n);
     /* Set by the runtime, called by batch(): a copy of a frame, or one that the program built, leaves. The bytes are copied. */
     void (*transmit)(wl_core *, uint32_t port, uint32_t instance, const uint8_t *p, uint32_t n);
+    /* Set by the runtime. About an instance of a queue port, which keeps the frames that are sent to it: see WL_Q_*. */
+    uint32_t (*queue)(wl_core *, uint32_t port, uint32_t instance, uint32_t act);
+    /* Set by the runtime; a program with queues calls it from batch() after each frame. Runs the queue's handler for every frame
+     * that was popped. batch() is then called from within batch(); no handler is under way. */
+    void (*serve)(wl_core *);
 } wl_packets;
+
+enum { WL_Q_POP = 0,    /* the oldest frame is the queue's handler's; whether there was one */
+       WL_Q_DROP = 1,   /* the oldest frame is gone; whether there was one                  */
+       WL_Q_LEN = 2,    /* frames that wait                                                 */
+       WL_Q_FIRST = 3   /* bytes of the oldest frame, 0 if there is none                    */ };
 
 /* Exported beside wireloom_program by programs that have frame ports. */
 wl_packets *wireloom_packets(void);

@@ -165,12 +165,18 @@ impl<'m> Gen<'m> {
         let on = format!("on_{i}_{}", names::ident(&h.name));
         let open = format!("{}_open", names::unit(self.m, unit));
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
-        let (begin, end) = (self.flow_tend(), self.at_batch_end());
+        let (begin, end, serve) = (self.flow_tend(), self.at_batch_end(), self.serve());
         let body = match self.ahead(h) {
-            None => format!("for (uint32_t k = 0; k < n; k++) {{\nwl_view v;\n{open}(x, &v, &f[k]);\nx->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, &v) == WL_T_FAULT)) frame_fault(core, x);\n}}\n"),
+            None => format!("for (uint32_t k = 0; k < n; k++) {{\nwl_view v;\n{open}(x, &v, &f[k]);\nx->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, &v) == WL_T_FAULT)) frame_fault(core, x);\n{serve}}}\n"),
             Some(a) => self.two_passes(i, h, &a, &on, &open),
         };
         self.code.push_str(&format!("/* {} over a batch. */\nstatic void batch_{i}(wl_core *core, wl_frame *f, uint32_t n) {{\n{fx}{begin}{body}{end}}}\n\n", names::comment(&h.name)));
+    }
+
+    /// Frames that the handler has taken from queues follow it at once; the batch at hand is not used by then.
+    fn serve(&self) -> &'static str {
+        let queue = |p: &Port| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. });
+        if self.m.ports.iter().any(queue) { "packets.serve(core);\n" } else { "" }
     }
 
     fn two_passes(&mut self, i: usize, h: &'m Handler, a: &Ahead, on: &str, open: &str) -> String {
@@ -178,6 +184,7 @@ impl<'m> Gen<'m> {
         let table = names::table(self.m, a.table);
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let guard: Vec<_> = a.guard.iter().map(|c| self.expr(&scope, c)).collect();
+        let serve = self.serve();
         let guard = if guard.is_empty() { "true".into() } else { guard.join(" && ") };
         let pack = self.flow_packer(t.key);
         let key = match split(&a.key) {
@@ -200,7 +207,7 @@ impl<'m> Gen<'m> {
             "wl_flows *const table = &wl_state(x)->{table};\nwl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n\
              /* Keys first, and their places fetched ahead. */\nfor (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{declare}{open}(x, v, &f[k]);\n{keep}\
              if ({guard}) {{\n{key}a->h = wl_flow_hash_of(table, {table}_shape, a->part, a->k);\nwl_flow_prefetch(table, {table}_shape, a->part, a->h);\n}}\n}}\n\
-             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{again}x->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, v, a) == WL_T_FAULT)) frame_fault(core, x);\n}}\nf += m;\nn -= m;\n}}\n"
+             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{again}x->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, v, a) == WL_T_FAULT)) frame_fault(core, x);\n{serve}}}\nf += m;\nn -= m;\n}}\n"
         )
     }
 }

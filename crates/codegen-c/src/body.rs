@@ -194,9 +194,10 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 line!(self, "wl_fail(x, {}, {}); {leave}", kind.0, place.0);
             }
             StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }
-            | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } => {
+            | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::TablePush { .. } | StmtKind::TablePop { .. } => {
                 self.table(&s.kind)
             }
+            StmtKind::Queue { port, index, act, dst } => self.queue(*port, index, *act, *dst),
             StmtKind::Call { port, index, msg, within, response_args } => self.call(*port, index, msg, within.as_ref(), response_args),
             StmtKind::Await { hold, live, .. } => self.suspend(*hold, live),
             StmtKind::BindPart { dst, part } => {

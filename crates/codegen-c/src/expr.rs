@@ -558,6 +558,7 @@ impl Gen<'_> {
             Builtin::ConstantTimeEq => format!("wl_same_secret({}, {})", arg(0), arg(1)),
             Builtin::RandomBytes => format!("wl_crypto(x, WL_X_RANDOM, 1, (wl_bytes[]){{wl_b(NULL, (uint32_t)({}))}})", arg(0)),
             Builtin::FromHex => format!("wl_from_hex(x, {})", arg(0)),
+            Builtin::UnixNanos => "x->core->wall".into(),
             Builtin::HasToken => format!("wl_has_token({}, {})", arg(0), arg(1)),
             Builtin::AllIn => {
                 let set = match args.get(1).map(|e| &*e.kind) {

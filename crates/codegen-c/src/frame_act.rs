@@ -68,6 +68,14 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
+    pub fn queue(&mut self, port: PortId, index: &Expr, act: QueueAct, dst: LocalId) {
+        let (text, dst) = (self.expr(index), self.name(dst));
+        line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
+        self.check(may_fault(index));
+        let word = match act { QueueAct::Pop => "POP", QueueAct::Drop => "DROP", QueueAct::Len => "LEN", QueueAct::First => "FIRST" };
+        line!(self, "{dst} = packets.queue(x->core, {}, i_, WL_Q_{word}); }}", port.0);
+    }
+
     pub fn send_frame(&mut self, port: PortId, index: &Expr, parts: &'m [Part]) {
         self.frame_parts(parts);
         let text = self.expr(index);
@@ -177,16 +185,23 @@ impl<'m> Gen<'m> {
 
     /// What stands before everything else in a file with frames.
     pub fn frame_head(&self) -> String {
-        if !self.has_frames() { return String::new() }
+        let keyed = self.m.tables.iter().any(crate::keyed::is_keyed);
+        if !self.has_frames() && !keyed { return String::new() }
         let layers: Vec<String> = self.frames.slot_layers.iter().map(u32::to_string).collect();
         format!(
-            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n#include \"wild.h\"\n#include \"sketch.h\"\n\
-             /* The layer of each pair of slots. */\nstatic const uint8_t wl_slot_layer[] = {{{}}};\n\
-             static wl_packets packets;\n\
-             /* A header that is there but wrong: counted, and left out. */\n\
-             static void wl_header_fault(wl_fx *x, uint32_t kind, uint32_t place) {{ if (x) x->core->host->fault(x->core, kind, place); }}\n\n",
+            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n#include \"wild.h\"\n#include \"sketch.h\"\n{}\n",
             self.frames.layers.max(1),
             2 * self.frames.slot_layers.len().max(1),
+            if self.has_frames() { Self::frame_statics(&layers) } else { String::new() }
+        )
+    }
+
+    fn frame_statics(layers: &[String]) -> String {
+        format!(
+            "/* The layer of each pair of slots. */\nstatic const uint8_t wl_slot_layer[] = {{{}}};\n\
+             static wl_packets packets;\n\
+             /* A header that is there but wrong: counted, and left out. */\n\
+             static void wl_header_fault(wl_fx *x, uint32_t kind, uint32_t place) {{ if (x) x->core->host->fault(x->core, kind, place); }}\n",
             if layers.is_empty() { "0".into() } else { layers.join(", ") }
         )
     }

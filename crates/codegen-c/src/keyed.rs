@@ -1,4 +1,4 @@
-//! Tables of one core that are not exact: wildcard and prefix (support/wild.h), array, Bloom filter, count-min (support/sketch.h).
+//! Tables of one core that are not exact: wildcard and prefix (support/wild.h), array, Bloom filter, count-min, ring (support/sketch.h).
 
 use crate::body::BodyGen;
 use crate::expr::may_fault;
@@ -24,6 +24,7 @@ impl Gen<'_> {
                 TableKind::Wildcard | TableKind::Lpm =>
                     format!("wl_wild {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_WILD_WORDS({}, {cap})];\n{value} {n}_value[{cap}];\n", words32(m, t)),
                 TableKind::Array => format!("{value} {n}[{cap}];\n"),
+                TableKind::Ring => format!("wl_ring {n}; /* capacity {cap} */\n{value} {n}_value[{cap}];\n"),
                 TableKind::Bloom => format!("wl_sketch {n}; /* capacity {cap} */\nuint64_t {n}_words[WL_BLOOM_BITS({cap}) / 64];\n"),
                 TableKind::CountMin => format!("wl_sketch {n}; /* capacity {cap} */\nuint64_t {n}_words[WL_CMS_ROWS * UINT64_C({})];\n", cms_width(t)),
                 TableKind::Exact => String::new(),
@@ -42,7 +43,7 @@ impl Gen<'_> {
                 TableKind::Wildcard | TableKind::Lpm => format!("wl_wild_init(&wl_state(x)->{n}, wl_state(x)->{n}_memory, {}, {cap});\n", words32(m, t)),
                 TableKind::Bloom => format!("wl_state(x)->{n} = (wl_sketch){{.words = wl_state(x)->{n}_words, .places = WL_BLOOM_BITS({cap}), .seed = {seed}}};\n"),
                 TableKind::CountMin => format!("wl_state(x)->{n} = (wl_sketch){{.words = wl_state(x)->{n}_words, .places = UINT64_C({}), .seed = {seed}}};\n", cms_width(t)),
-                TableKind::Array | TableKind::Exact => String::new(),
+                TableKind::Array | TableKind::Ring | TableKind::Exact => String::new(),
             });
         }
         text
@@ -77,6 +78,7 @@ impl<'m> BodyGen<'_, 'm> {
             TableKind::Wildcard | TableKind::Lpm => self.masked(t, &n, s),
             TableKind::Array => self.array(t, &n, s),
             TableKind::Bloom | TableKind::CountMin => self.sketch(t, &n, s),
+            TableKind::Ring => self.ring(t, &n, s),
             TableKind::Exact => {}
         }
     }
@@ -166,6 +168,52 @@ impl<'m> BodyGen<'_, 'm> {
                 let c = self.g.cty(t.key);
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
                 line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ uint64_t i_ = {cursor}++; {key} = ({c})i_; {v} = {load}; }}");
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes of values that are taken or looked at are copied: the place may be filled anew before they are used.
+    fn ring(&mut self, t: &'m Table, n: &str, s: &'m StmtKind) {
+        let (cap, value) = (t.capacity, format!("{n}_value[i_]"));
+        let load = self.g.load(t.value, &value);
+        let c = self.g.cty(t.value);
+        let keep = |b: &mut Self, dst: &str| if layout::has_bytes(b.g.m, t.value) {
+            let copy = b.g.copier(t.value);
+            line!(b, "{dst} = {copy}({dst}, x);");
+        };
+        match s {
+            StmtKind::TablePush { value: v, dst, .. } => {
+                let (text, dst) = (self.expr(v), self.name(*dst));
+                line!(self, "{{ {c} val_ = {text};");
+                self.check(may_fault(v));
+                let store = self.g.store(t.value, &value, "val_");
+                line!(self, "uint64_t i_ = wl_ring_push(&{n}, {cap});\n{dst} = i_ != UINT64_MAX;\nif ({dst}) {{ {store} }}\n}}");
+            }
+            StmtKind::TablePop { dst, .. } => {
+                let dst = self.name(*dst);
+                line!(self, "{{ uint64_t i_ = wl_ring_pop(&{n}, {cap});\n{dst}.has = i_ != UINT64_MAX;\nif ({dst}.has) {{ {dst}.v = {load};");
+                keep(self, &format!("{dst}.v"));
+                line!(self, "}}\n}}");
+                self.check(layout::has_bytes(self.g.m, t.value));
+            }
+            StmtKind::TableGet { key, dst, .. } => {
+                let (text, dst) = (self.expr(key), self.name(*dst));
+                line!(self, "{{ uint64_t i_ = {text};");
+                self.check(may_fault(key));
+                line!(self, "i_ = wl_ring_at(&{n}, i_, {cap});\n{dst}.has = i_ != UINT64_MAX;\nif ({dst}.has) {{ {dst}.v = {load};");
+                keep(self, &format!("{dst}.v"));
+                line!(self, "}}\n}}");
+                self.check(layout::has_bytes(self.g.m, t.value));
+            }
+            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {n}.n;") }
+            StmtKind::TableNext { cursor, key, value: v, more, .. } => {
+                let k = self.g.cty(t.key);
+                let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
+                line!(self, "{{ uint64_t i_ = wl_ring_at(&{n}, {cursor}, {cap});\n{more} = i_ != UINT64_MAX;\nif ({more}) {{ {key} = ({k}){cursor}++; {v} = {load};");
+                keep(self, &v);
+                line!(self, "}} }}");
+                self.check(layout::has_bytes(self.g.m, t.value));
             }
             _ => {}
         }

@@ -62,7 +62,7 @@ impl<'m> Gen<'m> {
             let mut own = 0u64;
             walk::stmt_exprs(&s.kind, &mut |e| own = own.saturating_add(self.expr_scratch(e, funcs)));
             match &s.kind {
-                StmtKind::TableGet { table, .. } | StmtKind::TableUpdate { table, .. } => {
+                StmtKind::TableGet { table, .. } | StmtKind::TableUpdate { table, .. } | StmtKind::TablePop { table, .. } => {
                     own = own.saturating_add(layout::bytes_in(self.m, self.m.tables[table.index()].value))
                 }
                 StmtKind::Render { .. } => own = own.saturating_add(64 << 10),
@@ -279,12 +279,16 @@ impl<'m> Gen<'m> {
         init.push_str(&self.flow_init());
         init.push_str(&self.keyed_init());
         let (shared_size, shared_init) = self.shared_init();
+        // Without batches the tables' numbers are published behind every handler.
+        let flush = if self.has_frames() { String::new() } else { self.keyed_at_batch_end() };
+        let cases = if flush.is_empty() { cases } else { cases.replace(": return ", ": end = ").replace("(x, t);\n", "(x, t); break;\n") };
+        let (before, after) = if flush.is_empty() { ("", "default: return WL_T_DONE;\n}\n".to_string()) } else { ("int end = WL_T_DONE;\n", format!("default: break;\n}}\n{flush}return end;\n")) };
         let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n(void)x;\n";
         let tend = self.flow_tend();
         self.code.push_str(&format!(
             "static int run(void *self, wl_task *t) {{\n(void)self;\nwl_core *core = t->core;\n{fx}x->conn = t->conn;\nx->task = t;\n\
-             {tend}switch (t->handler) {{\n{cases}default: return WL_T_DONE;\n}}\n}}\n\n\
+             {before}{tend}switch (t->handler) {{\n{cases}{after}}}\n\n\
              static uint32_t fault_reply(void *self, wl_core *core, uint32_t proto, const wl_fault *f, const wl_msg *req) {{\n(void)self; (void)f; (void)req;\n{fx}\
              wl_begin(x);\nswitch (proto) {{\n{replies}default: return WL_R_CLOSE;\n}}\n}}\n\n\
              static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}{init}}}\n\n\

@@ -116,6 +116,27 @@ impl Gen<'_> {
     }
 }
 
+impl Gen<'_> {
+    /// Defines the function that copies a value's bytes to the scratch; answers its name.
+    pub fn copier(&mut self, ty: TyId) -> String {
+        let c = self.cty(ty);
+        let name = format!("keep_{}", mangle(&c));
+        if !self.first(&name) { return name }
+        let body = match self.m.ty(ty).clone() {
+            Ty::Bytes(_) => "uint8_t *p = wl_tmp(x, v.n);\nif (!p) return (wl_bytes){0};\nmemcpy(p, v.p, v.n);\nv.p = p;\n".into(),
+            Ty::Option(t) if layout::has_bytes(self.m, t) => format!("if (v.has) v.v = {}(v.v, x);\n", self.copier(t)),
+            Ty::List(t, _) if layout::has_bytes(self.m, t) => format!("for (uint32_t i = 0; i < v.n; i++) v.v[i] = {}(v.v[i], x);\n", self.copier(t)),
+            Ty::Record(_) | Ty::Tuple(_) => {
+                let parts: Vec<_> = self.members(ty).into_iter().filter(|(_, t)| layout::has_bytes(self.m, *t)).collect();
+                parts.into_iter().map(|(n, t)| format!("v.{n} = {}(v.{n}, x);\n", self.copier(t))).collect()
+            }
+            _ => String::new(),
+        };
+        self.helpers.push_str(&format!("static inline {c} {name}({c} v, wl_fx *x) {{\n(void)x;\n{body}return v;\n}}\n"));
+        name
+    }
+}
+
 impl<'m> BodyGen<'_, 'm> {
     /// Opens a block with the encoded key: `kb_`, `kn_`.
     fn key(&mut self, t: &Table, key: &Expr) {
@@ -137,7 +158,8 @@ impl<'m> BodyGen<'_, 'm> {
     pub fn table(&mut self, s: &'m StmtKind) {
         let m = self.g.m;
         let (StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
-            | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. }) = s else { return };
+            | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. }
+            | StmtKind::TablePush { table, .. } | StmtKind::TablePop { table, .. }) = s else { return };
         if crate::keyed::is_keyed(&m.tables[table.index()]) { return self.keyed(*table, s) }
         if crate::flow::is_flow(m, &m.tables[table.index()]) { return self.flow(s) }
         match s {

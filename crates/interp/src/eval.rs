@@ -457,6 +457,10 @@ impl<'a> Env<'a> {
                 None => return internal("no random bytes"),
             },
             Builtin::FromHex => Value::Option(builtin::from_hex(bytes(0)?).map(|b| Box::new(Value::bytes(&b)))),
+            Builtin::UnixNanos => match self.act {
+                Some(act) => n(act.wall()),
+                None => return internal("the time outside a handler"),
+            },
             Builtin::HasToken => Value::Bool(builtin::has_token(bytes(0)?, bytes(1)?)),
             Builtin::AllIn => {
                 let set = bytes(1)?;

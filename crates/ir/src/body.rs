@@ -92,6 +92,24 @@ pub enum StmtKind {
     TableInsert { table: TableId, key: Expr, mask: Expr, priority: Expr, value: Expr, place: PlaceId },
     /// Removes it; `dst` (bool): whether it was there.
     TableDelete { table: TableId, key: Expr, mask: Expr, priority: Expr, dst: Option<LocalId> },
+    /// Adds a value to a ring, behind the others; `dst` (bool): whether there was room.
+    TablePush { table: TableId, value: Expr, dst: LocalId },
+    /// Takes the oldest value of a ring: `dst` is an option of it. Bytes as for `TableGet`.
+    TablePop { table: TableId, dst: LocalId },
+    /// About a queue of frames, a port of the engine `Queue`: what `dst` gets depends on the act.
+    Queue { port: PortId, index: Expr, act: QueueAct, dst: LocalId },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QueueAct {
+    /// The oldest frame is handled by the queue's handler once the handler at hand has ended; bool: whether there was one.
+    Pop,
+    /// The oldest frame is gone; bool: whether there was one.
+    Drop,
+    /// Frames that wait, u32.
+    Len,
+    /// Bytes of the oldest frame, u32; 0: none waits.
+    First,
 }
 
 /// Part of a new frame, or of what is inserted: a header (lengths and checksums that its unit declares are filled in once all parts
@@ -347,6 +365,8 @@ pub enum Builtin {
     RandomBytes,
     /// bytes → bytes?: pairs of hexadecimal digits
     FromHex,
+    /// → u64: nanoseconds since 1970, read once per batch
+    UnixNanos,
 }
 
 impl Builtin {

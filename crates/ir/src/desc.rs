@@ -120,6 +120,9 @@ pub enum FrameEngine {
     Udp,
     /// Back into the program, on the same core: what is sent to it is handled by its handler.
     Loop,
+    /// Inside the program: frames that are sent to it wait, first in, first out, until they are taken. Its names are how many
+    /// frames each instance holds.
+    Queue,
 }
 
 /// A constant, or the value of a parameter.

@@ -127,6 +127,7 @@ fn ports(m: &Module, out: &mut String) {
         let protocols = names(p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| &q.name));
         let o = &p.options;
         let (what, limits) = match &p.kind {
+            PortKind::Frames { engine: desc::FrameEngine::Queue, names } => return (p.name.clone(), queue(names), vec!["per core; what finds it full is dropped and counted".into()]),
             PortKind::Frames { engine, names } => (format!("{}({})", text::engine_name(*engine), value(m, names)), "whole frames".into()),
             PortKind::Listen(v) => (format!("listen tcp({})", value(m, v)), format!("at most {} connections, {} requests under way each; idle {}, read {}",
                 count(o.max_connections as u64), o.max_outstanding, duration(o.idle_timeout), duration(o.read_timeout))),
@@ -136,6 +137,13 @@ fn ports(m: &Module, out: &mut String) {
         (p.name.clone(), format!("{what} as {protocols}"), vec![limits])
     }).collect();
     entries(out, &rows);
+}
+
+/// `4 queues of 32 packets`.
+fn queue(names: &desc::Value) -> String {
+    let desc::Value::Const(ParamValue::Endpoints(depths)) = names else { return "queue".into() };
+    let depth = depths.first().map_or("?", |d| d.as_str());
+    if depths.len() == 1 { format!("queue of {depth} packets") } else { format!("{} queues of {depth} packets", depths.len()) }
 }
 
 fn protocols(m: &Module, out: &mut String) {

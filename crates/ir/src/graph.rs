@@ -167,7 +167,7 @@ fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
         StmtKind::Send { port, .. } => add(this, Key::Port(port.0), Line::Send),
         StmtKind::Reply { .. } => if let On::Message { port, .. } = h.on { add(this, Key::Port(port.0), Line::Reply) },
         StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
-        | StmtKind::TableLen { table, .. } => add(this, Key::Table(table.0), Line::Uses),
+        | StmtKind::TableLen { table, .. } | StmtKind::TablePush { table, .. } | StmtKind::TablePop { table, .. } => add(this, Key::Table(table.0), Line::Uses),
         _ => {}
     });
 }

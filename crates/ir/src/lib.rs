@@ -199,6 +199,8 @@ pub enum TableKind {
     Bloom,
     /// Value u64: a count-min sketch; `update` adds; reads are never below the truth.
     CountMin,
+    /// A queue of values of one core, first in, first out (`TablePush`, `TablePop`). Key u32: a place, counted from the oldest.
+    Ring,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -40,7 +40,7 @@ macro_rules! direct {
                 If { cond, .. } => f(cond),
                 Switch { on, .. } => f(on),
                 For { from, to, .. } => { f(from); f(to) }
-                Loop { .. } | Break | Continue | Fault { .. } | TableLen { .. } | Await { .. } | Close => {}
+                Loop { .. } | Break | Continue | Fault { .. } | TableLen { .. } | TablePop { .. } | Await { .. } | Close => {}
                 Return(e) => if let Option::Some(e) = e { f(e) },
                 Require { cond, .. } => f(cond),
                 TableGet { key, .. } | TableRemove { key, .. } | TableUpdate { key, .. } => f(key),
@@ -60,7 +60,8 @@ macro_rules! direct {
                 },
                 Parse { bytes, .. } => f(bytes),
                 TableNext { .. } => {}
-                SendFrame { index, .. } => f(index),
+                SendFrame { index, .. } | Queue { index, .. } => f(index),
+                TablePush { value, .. } => f(value),
                 TableInsert { key, mask, priority, value, .. } => { f(key); f(mask); f(priority); f(value) }
                 TableDelete { key, mask, priority, .. } => { f(key); f(mask); f(priority) }
                 Frame { act, .. } => match act {
@@ -212,7 +213,7 @@ pub fn block_exprs_mut(block: &mut Block, f: &mut dyn FnMut(&mut Expr)) {
 pub fn defined(s: &StmtKind) -> [Option<LocalId>; 2] {
     use StmtKind::*;
     match s {
-        Set(l, _) | TableGet { dst: l, .. } | TableLen { dst: l, .. } | BindPart { dst: l, .. } | Render { dst: l, .. } => [Some(*l), None],
+        Set(l, _) | TableGet { dst: l, .. } | TableLen { dst: l, .. } | TablePush { dst: l, .. } | TablePop { dst: l, .. } | Queue { dst: l, .. } | BindPart { dst: l, .. } | Render { dst: l, .. } => [Some(*l), None],
         TableRemove { dst, .. } | TableDelete { dst, .. } => [*dst, None],
         TableNext { key, value, .. } => [Some(*key), Some(*value)],
         For { var, .. } => [Some(*var), None],

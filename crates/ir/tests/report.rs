@@ -58,7 +58,7 @@ fn picture() {
     well_formed(&svg);
     assert!(svg.contains("&lt;script&gt;&amp;") && !svg.contains("<script>") && !svg.contains('\u{1}'));
     for class in ["box port", "box handler", "box table", "box event", "edge reply", "edge uses"] { assert!(svg.contains(class), "{class}") }
-    assert_eq!(svg.matches("class=\"box ").count(), 3 + 3 + 1 + 1, "ports, handlers, table, timer; no tests");
+    assert_eq!(svg.matches("class=\"box ").count(), 4 + 3 + 2 + 1, "ports, handlers, tables, timer; no tests");
     assert_eq!(graph::svg(&m), svg);
     if let Some(path) = std::env::var_os("SHOW") { std::fs::write(path, graph::svg(&sample())).unwrap() }
 }

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 1;
+pub const WL_ABI: u32 = 2;
 
 // What parse() and tail() answer.
 pub const WL_MORE: c_int = 0;
@@ -394,6 +394,13 @@ pub struct wl_frame {
 pub type BatchFn = unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *mut wl_frame, u32);
 pub type SteerFn = unsafe extern "C" fn(*mut c_void, u32, *const u8, u32) -> u32;
 pub type TransmitFn = unsafe extern "C" fn(*mut wl_core, u32, u32, *const u8, u32);
+pub type QueueFn = unsafe extern "C" fn(*mut wl_core, u32, u32, u32) -> u32;
+pub type ServeFn = unsafe extern "C" fn(*mut wl_core);
+
+pub const WL_Q_POP: u32 = 0;
+pub const WL_Q_DROP: u32 = 1;
+pub const WL_Q_LEN: u32 = 2;
+pub const WL_Q_FIRST: u32 = 3;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -401,6 +408,8 @@ pub struct wl_packets {
     pub batch: Option<BatchFn>,
     pub steer: Option<SteerFn>,
     pub transmit: Option<TransmitFn>,
+    pub queue: Option<QueueFn>,
+    pub serve: Option<ServeFn>,
 }
 
 /// Type of the symbol `wireloom_packets`.

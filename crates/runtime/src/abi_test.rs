@@ -34,7 +34,7 @@ fn ours() -> Vec<Layout> {
         layout!(wl_merge_at: input, fault, place, used, messages),
         layout!(wl_merge: state_size, inputs, message_max, run),
         layout!(wl_frame: p, n, head, tail, port, instance, time, wire, out),
-        layout!(wl_packets: batch, steer, transmit),
+        layout!(wl_packets: batch, steer, transmit, queue, serve),
         layout!(wl_unit: view_size, head_max, whole_max, parse, tail),
         layout!(wl_program: abi = abi, units = units, handlers = handlers, frame_size = frame_size,
             state_size = state_size, shared_size = shared_size, session_size = session_size, _pad = _pad, self_ = self,

@@ -221,6 +221,8 @@ impl Program {
         // SAFETY: by contract.
         if let Some(p) = unsafe { packets.as_mut() } {
             p.transmit = Some(crate::packet::transmit);
+            p.queue = Some(crate::packet::ask_queue);
+            p.serve = Some(crate::packet::serve_popped);
             self.packets = p.batch.map(|batch| Packets { batch, steer: p.steer, this });
         }
         self

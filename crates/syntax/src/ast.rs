@@ -392,6 +392,10 @@ pub enum MemberKind {
     /// `counter hits`
     Counter(Ident),
     Table(Table),
+    /// `queue waiting as Packet { depth 32, instances 4 }`
+    Queue(Queue),
+    /// `limiter fair: flow5 { rate 1000, burst 100, capacity 64K }`, `meter m { … }`
+    Gauge(Gauge),
     /// `const`, `fn` local to the app
     Const { name: Ident, ty: Option<Type>, value: Expr },
     Fn(Fn),
@@ -421,13 +425,32 @@ pub struct Port {
     pub options: Vec<(Ident, Expr)>,
 }
 
+/// A queue of packets inside of an app.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub name: Ident,
+    /// The type of its packets; those of the app's first port without one
+    pub packet: Option<Path>,
+    pub options: Vec<(Ident, Option<Expr>)>,
+}
+
+/// A token bucket or a meter, one or one per key.
+#[derive(Clone, Debug)]
+pub struct Gauge {
+    /// `limiter` or `meter`
+    pub word: Ident,
+    pub name: Ident,
+    pub key: Option<Type>,
+    pub options: Vec<(Ident, Option<Expr>)>,
+}
+
 #[derive(Clone, Debug)]
 pub struct Table {
     pub name: Ident,
-    /// `wildcard`, `lpm`, `array`, `bloom`, `count_min`; exact without one
+    /// `wildcard`, `lpm`, `array`, `bloom`, `count_min`, `ring`; exact without one
     pub kind: Option<Ident>,
     pub key: Type,
-    /// Of `bloom` bool, which is not written
+    /// Of `bloom` bool, which is not written; nor is the key of `ring`
     pub value: Type,
     /// `{ capacity 1M, idle 60s, evict lru, memory 64MiB }`: name and value; flags have none
     pub options: Vec<(Ident, Option<Expr>)>,

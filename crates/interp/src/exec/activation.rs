@@ -35,6 +35,8 @@ pub struct Message {
 #[derive(Default)]
 pub struct CoreData {
     pub states: Vec<Value>,
+    /// By table: the values of a ring.
+    pub rings: Vec<std::collections::VecDeque<Value>>,
     pub tasks: Vec<Option<Suspended>>,
     pub free: Vec<u32>,
 }
@@ -74,6 +76,8 @@ pub struct Activation<'a> {
     pub frame: RefCell<Option<Frame>>,
     /// How frames are handed out.
     pub transmit: Option<TransmitFn>,
+    /// What queues of frames answer.
+    pub queue: Option<QueueFn>,
 }
 
 /// A connect or listen port.
@@ -422,6 +426,10 @@ impl<'a> Activation<'a> {
         }
     }
 
+    fn is_ring(&self, t: TableId) -> bool {
+        self.module().tables[t.index()].kind == TableKind::Ring
+    }
+
     /// Text of a value for the log.
     fn log_text(&self, e: &Expr, v: &Value, out: &mut Vec<u8>) {
         match v {
@@ -463,6 +471,22 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             // SAFETY: see counter_word; only this core writes it.
             unsafe { word.write(word.read().wrapping_add(n)) }
         }
+        StmtKind::TableGet { table, key, dst } if a.is_ring(*table) => {
+            let place = usize::try_from(here.int(key)?).unwrap_or(usize::MAX);
+            let found = a.data.borrow().rings[table.index()].get(place).cloned();
+            locals[dst.index()] = Value::Option(found.map(Box::new));
+        }
+        StmtKind::TableLen { table, dst } if a.is_ring(*table) => {
+            locals[dst.index()] = Value::Int(a.data.borrow().rings[table.index()].len() as u128);
+        }
+        StmtKind::TableNext { table, cursor, key, value, more } if a.is_ring(*table) => {
+            let at = locals[cursor.index()].as_int().unwrap_or(0);
+            let found = a.data.borrow().rings[table.index()].get(at as usize).cloned();
+            locals[more.index()] = Value::Bool(found.is_some());
+            if let Some(v) = found {
+                (locals[cursor.index()], locals[key.index()], locals[value.index()]) = (Value::Int(at + 1), Value::Int(at), v);
+            }
+        }
         StmtKind::TableGet { table, key, dst } => {
             let key = a.key(&here, key)?;
             let mut t = a.table(*table)?;
@@ -502,6 +526,32 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
                 locals[key.index()] = from_canonical(env.module, env.module.tables[table.index()].key, &mut k.as_slice());
                 locals[value.index()] = v;
             }
+        }
+        StmtKind::TablePush { table, value, dst } => {
+            let value = here.eval(value)?;
+            let mut data = a.data.borrow_mut();
+            let Some(ring) = data.rings.get_mut(table.index()) else { return internal("no such ring") };
+            let room = (ring.len() as u64) < env.module.tables[table.index()].capacity;
+            if room {
+                ring.push_back(value);
+            }
+            locals[dst.index()] = Value::Bool(room);
+        }
+        StmtKind::TablePop { table, dst } => {
+            let first = a.data.borrow_mut().rings.get_mut(table.index()).and_then(|r| r.pop_front());
+            locals[dst.index()] = Value::Option(first.map(Box::new));
+        }
+        StmtKind::Queue { port, index, act, dst } => {
+            let act = match act {
+                QueueAct::Pop => WL_Q_POP,
+                QueueAct::Drop => WL_Q_DROP,
+                QueueAct::Len => WL_Q_LEN,
+                QueueAct::First => WL_Q_FIRST,
+            };
+            let index = here.int(index)? as u32;
+            // SAFETY: the runtime's function, inside a call of ours.
+            let answer = a.queue.map_or(0, |f| unsafe { f(a.core, port.0, index, act) });
+            locals[dst.index()] = if act <= WL_Q_DROP { Value::Bool(answer != 0) } else { Value::Int(answer.into()) };
         }
         StmtKind::Close => {
             if let Some(c) = a.collect {

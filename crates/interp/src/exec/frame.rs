@@ -38,7 +38,8 @@ pub struct Frame {
     pub tail: usize,
     /// Bytes that the capture cut off.
     cut: usize,
-    pub out: Option<(u32, u32)>,
+    /// Where the runtime's frame is.
+    pub raw: *mut wl_frame,
 }
 
 /// Part of what is built: its header's unit, if it is one, and its bytes.
@@ -129,7 +130,7 @@ impl Frame {
         let cut = f.wire.saturating_sub(f.n) as usize;
         let mut frame = Frame {
             unit, bytes, layers: vec![None; layers.len()], end, top: 0, instance: u32::from(f.instance), time: f.time, head: f.head as usize,
-            tail: f.tail as usize, cut, out: None,
+            tail: f.tail as usize, cut, raw: std::ptr::null_mut(),
         };
         let mut net = None;
         for (n, l) in layers.iter().enumerate() {
@@ -146,6 +147,31 @@ impl Frame {
             }
         }
         frame
+    }
+
+    /// Leaves as it is.
+    fn leave(&self, port: PortId, instance: u32) {
+        self.write_back();
+        // SAFETY: as below.
+        if let Some(f) = unsafe { self.raw.as_mut() } {
+            f.out = port.0 << 16 | (instance & 0xffff);
+        }
+    }
+
+    /// The runtime's frame becomes this one; where it lies.
+    fn write_back(&self) -> Option<(*const u8, usize)> {
+        // SAFETY: null, or the frame of the batch at hand, which nobody else uses while its handler runs.
+        let f = unsafe { self.raw.as_mut() }?;
+        let room = f.head + f.n + f.tail;
+        // Where its first byte is now: before the old one by what was taken of the headroom.
+        // SAFETY: the frame has shrunk or stayed within the rooms around it.
+        unsafe {
+            f.p = f.p.offset(self.head as isize - f.head as isize);
+            std::ptr::copy_nonoverlapping(self.bytes.as_ptr(), f.p, self.bytes.len());
+        }
+        (f.head, f.n) = (self.head as u32, self.bytes.len() as u32);
+        f.tail = room - (f.head + f.n);
+        Some((f.p.cast_const(), f.n as usize))
     }
 
     fn layer(&self, m: &Module, l: &Layer, net: Option<usize>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Option<Place> {
@@ -499,10 +525,13 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
         Act::Plain(FrameAct::Send { port, index, last }) => {
             let index = Env { locals, ..*env }.int(index)? as u32;
             if *last {
-                return a.with_frame(|f| f.out = Some((port.0, index)));
+                return a.with_frame(|f| f.leave(*port, index));
             }
-            let bytes = a.with_frame(|f| f.bytes.clone())?;
-            a.transmit(*port, index, &bytes);
+            // From where it lies: by that the runtime knows its time.
+            if let Some((p, n)) = a.with_frame(|f| f.write_back())? {
+                // SAFETY: a frame names n bytes of its buffer.
+                a.transmit(*port, index, unsafe { std::slice::from_raw_parts(p, n) });
+            }
             Ok(())
         }
         Act::Plain(FrameAct::Insert { .. } | FrameAct::Payload { .. }) => internal("an act whose code is missing"),

@@ -121,7 +121,7 @@ impl Part {
 
 /// Finds the key without changing the module.
 pub fn plan(m: &Module) -> Plan {
-    let mut uses = Uses { m, unit: None, mixed: false, of: vec![Vec::new(); m.tables.len()], outside: vec![false; m.tables.len()] };
+    let mut uses = Uses { m, unit: None, mixed: false, of: vec![Vec::new(); m.tables.len()], outside: vec![None; m.tables.len()] };
     for h in &m.handlers { uses.handler(h) }
     let candidates: Vec<Option<Vec<Part>>> = (0..m.tables.len()).map(|t| uses.derivable(t)).collect();
     let mut best: (Vec<usize>, Vec<Part>) = (Vec::new(), Vec::new());
@@ -157,20 +157,22 @@ struct Uses<'m> {
     unit: Option<UnitId>,
     mixed: bool,
     of: Vec<Vec<Use>>,
-    /// Used in a timer or at the start: on every core, with keys of its own.
-    outside: Vec<bool>,
+    /// Used where no packet that was steered is at hand, on every core, with keys of its own: why that is.
+    outside: Vec<Option<&'static str>>,
 }
 
 impl Uses<'_> {
     fn handler(&mut self, h: &Handler) {
+        let all = |this: &mut Self, why| walk::stmts(&h.body.block, &mut |s| if let Some((t, _)) = keyed(&s.kind) { this.outside[t.index()] = Some(why) });
         // What comes back into the program was steered as another frame may be.
-        let unit = match h.on { On::Frame { unit, port } if !is_loop(self.m, port) => Some(unit), _ => None };
-        let Some(unit) = unit else {
-            if !matches!(h.on, On::Signal(_) | On::Test(_) | On::Check { .. }) {
-                walk::stmts(&h.body.block, &mut |s| if let Some((t, _)) = keyed(&s.kind) { self.outside[t.index()] = true });
-            }
+        let unit = match h.on { On::Frame { unit, port } if !is_loop(self.m, port) => Some((unit, port)), _ => None };
+        let Some((unit, port)) = unit else {
+            if !matches!(h.on, On::Signal(_) | On::Test(_) | On::Check { .. }) { all(self, "it is also used by handlers that have no packet") }
             return;
         };
+        // What comes out of a queue is on the core of what went in; changed on the way, it has another key.
+        let waits = self.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
+        if waits && self.m.handlers.iter().any(changes) { return all(self, "it is also used behind a queue, where packets may have been changed") }
         if *self.unit.get_or_insert(unit) != unit { self.mixed = true }
         let mut known: BTreeMap<LocalId, Option<Expr>> = BTreeMap::new();
         let mut changed: Vec<(FieldId, FieldId)> = Vec::new();
@@ -187,7 +189,7 @@ impl Uses<'_> {
                 let parts = parts.into_iter().map(|p| p.filter(|p| p.exprs().iter().all(|e| from_frame(e, changed))).map(|p| p.rooted(Root::This, FRAME))).collect();
                 self.of[t.index()].push(parts);
             }
-            if let StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } | StmtKind::TableNext { table, .. } = &s.kind { self.outside[table.index()] = true }
+            if let StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } | StmtKind::TableNext { table, .. } = &s.kind { self.outside[table.index()] = Some("it is also used without a key of the packet") }
             match &s.kind {
                 StmtKind::Set(l, e) => {
                     let value = resolve(e, known);
@@ -207,7 +209,7 @@ impl Uses<'_> {
 
     /// The parts of a table's key that can be steered by.
     fn derivable(&self, t: usize) -> Option<Vec<Part>> {
-        if self.mixed || self.outside[t] || !matches!(self.m.tables[t].kind, TableKind::Exact) { return None }
+        if self.mixed || self.outside[t].is_some() || !matches!(self.m.tables[t].kind, TableKind::Exact) { return None }
         let (first, rest) = self.of[t].split_first()?;
         let mut found: Vec<Part> = Vec::new();
         for (n, part) in first.iter().enumerate() {
@@ -233,9 +235,20 @@ impl Uses<'_> {
         Some(if self.mixed { "the app's ports give packets of several types".into() }
         else if self.m.tables[t].kind != TableKind::Exact { "its kind is not divided by key".into() }
         else if self.of[t].is_empty() { "no handler of packets uses it by key".into() }
-        else if self.outside[t] { "it is also used by handlers that have no packet".into() }
+        else if let Some(why) = self.outside[t] { why.into() }
         else { "its keys at different uses have no part of the packet in common".into() })
     }
+}
+
+/// Whether a handler changes frames or makes new ones.
+fn changes(h: &Handler) -> bool {
+    let mut hit = false;
+    walk::stmts(&h.body.block, &mut |s| hit |= match &s.kind {
+        StmtKind::SendFrame { .. } => true,
+        StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. } | FrameAct::Checksum { .. }),
+        _ => false,
+    });
+    hit
 }
 
 fn keyed(s: &StmtKind) -> Option<(TableId, &Expr)> {

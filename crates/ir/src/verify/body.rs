@@ -269,6 +269,21 @@ impl<'a> Flow<'a, '_, '_> {
                 self.masked(path, *table, key, mask, priority);
                 if let Some(d) = dst { self.sets(path, *d, &Ty::Bool, state) }
             }
+            StmtKind::TablePush { table, value, dst } => {
+                if let Some(t) = self.ring(path, *table) { self.c.need(self.c.fits(value.ty, t.value), path, "the value is not of the ring's type") }
+                self.sets(path, *dst, &Ty::Bool, state);
+            }
+            StmtKind::TablePop { table, dst } => if let Some(t) = self.ring(path, *table) {
+                let ok = self.ty_of(*dst).is_some_and(|d| matches!(self.c.ty(d), Ty::Option(v) if self.c.same(*v, t.value)));
+                self.c.need(ok, path, "the local is not an option of the ring's value");
+                if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
+            },
+            StmtKind::Queue { port, index, act, dst } => {
+                let queue = self.c.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
+                self.c.need(queue, path, "a frame is taken from what is no queue");
+                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                self.sets(path, *dst, match act { QueueAct::Pop | QueueAct::Drop => &Ty::Bool, QueueAct::Len | QueueAct::First => &Ty::UInt(32) }, state);
+            }
             StmtKind::SendFrame { port, index, parts, place: fault } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *fault);
                 self.frame_port(path, *port, index);
@@ -308,7 +323,8 @@ impl<'a> Flow<'a, '_, '_> {
             Kind::Function => {
                 let touches = sends || suspends || matches!(s, StmtKind::SetState(..) | StmtKind::SetSession(..) | StmtKind::Count(..) | StmtKind::Close
                     | StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }
-                    | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::Frame { .. } | StmtKind::SendFrame { .. });
+                    | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::TablePush { .. } | StmtKind::TablePop { .. }
+                    | StmtKind::Queue { .. } | StmtKind::Frame { .. } | StmtKind::SendFrame { .. });
                 self.c.need(!touches, path, "a function may not do this");
             }
             Kind::OnFault => self.c.need(!suspends && !matches!(s, StmtKind::Send { .. }), path, "`on fault` may not do this"),
@@ -337,6 +353,12 @@ impl<'a> Flow<'a, '_, '_> {
             Some(t) => self.c.need(self.c.fits(key.ty, t.key), path, "the key is not of the table's type"),
             None => self.error(path, "a table does not exist"),
         }
+        table
+    }
+
+    fn ring(&mut self, path: &str, t: TableId) -> Option<Table> {
+        let table = self.c.m.tables.get(t.index()).cloned();
+        self.c.need(table.as_ref().is_some_and(|t| t.kind == TableKind::Ring), path, "a table that is no ring, or does not exist");
         table
     }
 

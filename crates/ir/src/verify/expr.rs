@@ -221,7 +221,7 @@ impl Checker<'_> {
         use Builtin::*;
         let arity = match f {
             LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp | EndpointIp | EndpointPort | Be32 | FromBe32 | RandomBytes | FromHex => 1..=1,
-            UnixTime => 0..=0,
+            UnixTime | UnixNanos => 0..=0,
             Min | Max | StartsWith | EndsWith | FindBytes | ByteAt | HasToken | AllIn | ConstantTimeEq => 2..=2,
             Slice | AesCtr | AesCbcEncrypt | AesCbcDecrypt => 3..=3,
             AesGcmSeal | AesGcmOpen => 4..=4,
@@ -259,7 +259,7 @@ impl Checker<'_> {
             EndpointIp => { ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?; ok(*t == Ty::Ip, "the type is not ip") }
             Be32 => { ok(self.is_uint_of(args[0].ty, 32), "an operand is not a u32")?; result_bytes() }
             FromBe32 => { bytes(0)?; self.bits(t, 32) }
-            UnixTime => self.bits(t, 64),
+            UnixTime | UnixNanos => self.bits(t, 64),
             EndpointPort => { ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?; self.bits(t, 16) }
         }
     }

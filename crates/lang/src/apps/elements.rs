@@ -103,7 +103,7 @@ impl Compiler<'_> {
     fn instance_scope(&mut self, owner: ModId, name: &Ident, element: &ast::Element, given: Vec<Option<AppName>>) -> R<()> {
         let mut given = given.into_iter();
         let mut fns = Vec::new();
-        let (states, counters) = (self.m.states.len(), self.m.counters.len());
+        let (states, counters, ports) = (self.m.states.len(), self.m.counters.len(), self.m.ports.len());
         for m in &element.members {
             match &m.kind {
                 MemberKind::In { .. } | MemberKind::Out { .. } | MemberKind::Handler(_) | MemberKind::Signal { .. } => {}
@@ -119,7 +119,7 @@ impl Compiler<'_> {
                 // A compound element: instances of its own, wired.
                 MemberKind::Instance { .. } => self.declare(owner, m, &mut fns)?,
                 MemberKind::Wiring(_) => {}
-                MemberKind::State { .. } | MemberKind::Counter(_) | MemberKind::Table(_) | MemberKind::Const { .. } | MemberKind::Fn(_) => self.declare(owner, m, &mut fns)?,
+                MemberKind::State { .. } | MemberKind::Counter(_) | MemberKind::Table(_) | MemberKind::Queue(_) | MemberKind::Gauge(_) | MemberKind::Const { .. } | MemberKind::Fn(_) => self.declare(owner, m, &mut fns)?,
                 _ => return Err(self.error("E0609", m.span, "this member of an element is not compiled yet")),
             }
         }
@@ -130,6 +130,9 @@ impl Compiler<'_> {
         // What is shown to people carries the instance's name.
         for s in &mut self.m.states[states..] { s.name = format!("{}.{}", name.name, s.name); }
         for c in &mut self.m.counters[counters..] { c.name = format!("{}.{}", name.name, c.name); }
+        for p in ports..self.m.ports.len() {
+            if self.is_queue(ir::PortId(p as u32)) { self.m.ports[p].name = format!("{}.{}", name.name, self.m.ports[p].name); }
+        }
         Ok(())
     }
 
@@ -310,7 +313,7 @@ impl Lower<'_, '_> {
     }
 
     /// An element's handler. `return` in it leaves the element, not the handler around.
-    fn element_body(&mut self, h: &ast::Handler, span: Span) -> R<Val> {
+    pub fn element_body(&mut self, h: &ast::Handler, span: Span) -> R<Val> {
         let body = |s: &mut Self| match &h.guard {
             None => s.block(&h.body, Some(&Ty::Unit)),
             Some(g) => s.decide(g).and_then(|c| s.branch(c, span, Some(&Ty::Unit), |s| s.block(&h.body, Some(&Ty::Unit)), |_| Ok(Val::unit()))),

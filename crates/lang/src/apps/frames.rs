@@ -120,7 +120,7 @@ impl Compiler<'_> {
         match self.item(id, span)? { Item::Unit(u) if self.units[u.index()].ok => Ok(u), _ => Err(Reported) }
     }
 
-    fn library_packet(&mut self, name: &str, span: Span) -> R<crate::names::ItemId> {
+    pub fn library_packet(&mut self, name: &str, span: Span) -> R<crate::names::ItemId> {
         match self.names.packet.and_then(|m| self.names.modules.get(m)).and_then(|m| m.names.get(name)) {
             Some((id, _)) => Ok(*id),
             None => Err(self.error("E0202", span, "the standard library has no `packet`")),
@@ -143,7 +143,9 @@ impl Compiler<'_> {
     pub fn frame_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, name: &Ident, param: &Ident, port: ir::PortId, span: Span) -> R<()> {
         let Some(unit) = self.app.frames.get(&port).copied() else { return Err(Reported) };
         self.handled_once(port, name.span)?;
+        let arrives = !self.is_queue(port);
         let mut l = begin(self, module, format!("app {app}: on {}", name.name));
+        l.arrival = arrives;
         let p = l.new_local(&param.name, &Ty::Msg(unit));
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(unit), x::msg(p)))]);
         let body = super::handlers::run(l, &h.body, h.guard.as_ref(), span).unwrap_or_default();
@@ -151,7 +153,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn handled_once(&mut self, port: ir::PortId, span: Span) -> R<()> {
+    pub fn handled_once(&mut self, port: ir::PortId, span: Span) -> R<()> {
         if !self.m.handlers.iter().any(|h| matches!(h.on, ir::On::Frame { port: p, .. } if p == port)) { return Ok(()); }
         let name = self.m.ports[port.index()].name.clone();
         Err(self.report(Diagnostic::error("E0611", span, format!("the packets of port `{name}` are handled already")).hint("to take them two ways: `port -> broadcast [a, b]`")))
@@ -162,7 +164,9 @@ impl Compiler<'_> {
         let Some(unit) = self.app.frames.get(&port).copied() else { return Err(Reported) };
         self.handled_once(port, span)?;
         let name = self.m.ports[port.index()].name.clone();
+        let arrives = !self.is_queue(port);
         let mut l = begin(self, module, format!("app {app}: {name}"));
+        l.arrival = arrives;
         let p = l.new_local("p", &Ty::Msg(unit));
         let made = l.flow(nodes, Val::path(Ty::Msg(unit), x::msg(p)), span);
         let body = l.body();

@@ -1,4 +1,4 @@
-//! What instances of elements do by themselves: timers, what is done at the start, and frames that they build.
+//! What instances of elements do by themselves: timers, what is done at the start, what comes out of their queues, and frames that they build.
 //!
 //! A frame that is built where another one is handled has no view of its own there. It leaves through a port that leads back into the
 //! program (`FrameEngine::Loop`), and what is wired behind it is the handler of that port. All that an element sends to such a way out goes
@@ -49,11 +49,12 @@ impl Compiler<'_> {
         if around.len() >= 16 { return Err(self.recursion(name, span)); }
         let element = i.element.clone();
         let own = |m: &ast::Member| matches!(&m.kind, MemberKind::Handler(h) if matches!(h.on, On::Every(_) | On::Start));
+        let queues = element.members.iter().any(|m| matches!(m.kind, MemberKind::Queue(_)));
         let inner: Vec<(String, Rc<Instance>, Span)> = element.members.iter().filter_map(|m| match &m.kind {
             MemberKind::Instance { name, .. } => match i.scope.get(&name.name) { Some(AppName::Instance(k)) => Some((name.name.clone(), k.clone(), name.span)), _ => None },
             _ => None,
         }).collect();
-        if !element.members.iter().any(own) && inner.is_empty() { return Ok(()); }
+        if !element.members.iter().any(own) && inner.is_empty() && !queues { return Ok(()); }
         let path: Vec<&str> = around.iter().map(|(_, o)| o.name.as_str()).chain([name]).collect();
         let path = path.join(".");
         for m in element.members.iter().filter(|m| own(m)) {
@@ -75,6 +76,7 @@ impl Compiler<'_> {
             let word = if on == ir::On::Start { "start" } else { "every" };
             self.add_handler(&format!("{path}.{word}"), on, m.span, body);
         }
+        if queues { self.queue_handlers(module, around, name, &path, i, span)?; }
         for (n, k, at) in inner {
             let outlet = {
                 let mut l = super::frames::begin(self, module, String::new());
@@ -87,6 +89,37 @@ impl Compiler<'_> {
             around.push((i.clone(), outlet));
             let made = self.own_handlers(module, around, &n, &k, at);
             around.pop();
+            made?;
+        }
+        Ok(())
+    }
+
+    /// `on q(p)` and `q -> …` of an instance's queues.
+    fn queue_handlers(&mut self, module: ModId, around: &[(Rc<Instance>, Outlet)], name: &str, path: &str, i: &Rc<Instance>, span: Span) -> R<()> {
+        let element = i.element.clone();
+        for m in &element.members {
+            let (queue, param, h) = match &m.kind {
+                MemberKind::Handler(h) => match &h.on { On::Message { port, param, .. } => (port, Some(param), Some(h)), _ => continue },
+                MemberKind::Wiring(nodes) => match nodes.first().map(|n| &n.kind) {
+                    Some(NodeKind::Expr(Expr { kind, .. })) => match &**kind { ExprKind::Name(n) => (n, None, None), _ => continue },
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            let Some(port) = i.scope.port(&queue.name) else { continue };
+            let Some(unit) = i.scope.frames.get(&port).copied() else { continue };
+            self.handled_once(port, m.span)?;
+            let mut l = super::frames::begin(self, module, format!("element {path}"));
+            let p = l.new_local(param.map_or("p", |p| p.name.as_str()), &Ty::Msg(unit));
+            let v = Val::path(Ty::Msg(unit), x::msg(p));
+            for (k, o) in around { l.enter_instance(k, o.clone()); }
+            let made = l.behind(name, i, true, span).and_then(|rest| l.outlet_of(name, i, &rest, span)).and_then(|outlet| l.in_instance(i, outlet, |s| match (h, param) {
+                (Some(h), Some(param)) => { s.bind_all(&[(param.clone(), v)]); s.element_body(h, m.span).map(|_| ()) }
+                _ => { let nodes = s.cx.app.chains.get(&queue.name).cloned().unwrap_or_default(); s.flow(&nodes, v, m.span) }
+            }));
+            l.leave_instances();
+            let body = if made.is_ok() { l.body() } else { ir::Body::default() };
+            self.add_handler(&format!("{path}.{}", queue.name), ir::On::Frame { port, unit }, m.span, body);
             made?;
         }
         Ok(())

@@ -3,9 +3,11 @@
 pub mod elements;
 pub mod frame_tests;
 pub mod frames;
+pub mod gauges;
 pub mod handlers;
 pub mod instances;
 pub mod ports;
+pub mod queues;
 pub mod signals;
 pub mod tables;
 pub mod tests;
@@ -33,6 +35,7 @@ pub enum AppName {
     Const(Val),
     Fn(Rc<FnInfo>),
     Instance(Rc<elements::Instance>),
+    Gauge(Rc<gauges::Gauge>),
     /// Its declaration is in error.
     Failed,
 }
@@ -87,6 +90,7 @@ impl Compiler<'_> {
         for m in &app.members { let _ = self.define(module, app, m); }
         self.instance_handlers(module, &app.members);
         self.loops(&app.name.name);
+        self.unhandled_queues();
         self.signals(module, app);
         if !self.app.frames.is_empty() { self.table_signals(); }
         self.unhandled();
@@ -114,6 +118,8 @@ impl Compiler<'_> {
                 (name, Ok(AppName::Counter(ir::CounterId(self.m.counters.len() as u32 - 1))))
             }
             MemberKind::Table(t) => (&t.name, self.table(module, t).map(AppName::Table)),
+            MemberKind::Queue(q) => (&q.name, self.queue(module, q)),
+            MemberKind::Gauge(g) => (&g.name, self.gauge(module, g)),
             MemberKind::Const { name, ty, value } => (name, self.const_item(module, ty.as_ref(), value).map(AppName::Const)),
             MemberKind::Fn(f) => {
                 let info = self.fn_info(module, f, true);
@@ -154,6 +160,7 @@ impl Compiler<'_> {
             Some(AppName::Instance(i)) => i,
             // In a compound element: from one of its ways in.
             None if out.is_none() && index.is_none() => { self.app.chains.insert(n.name.clone(), rest.to_vec()); return; }
+            Some(AppName::Port(p)) if out.is_none() && index.is_none() && self.is_queue(p) => { self.app.chains.insert(n.name.clone(), rest.to_vec()); return; }
             _ => return,
         };
         let at = match index {
@@ -186,7 +193,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {
+    pub fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {
         if ty.is_plain() { return Ok(()); }
         let s = self.show(ty);
         Err(self.report(Diagnostic::error("E0309", span, format!("{s} cannot be stored")).hint("messages live in their handler; store the data you need")))
@@ -239,11 +246,11 @@ impl Compiler<'_> {
         Ok(ir::TableId(self.m.tables.len() as u32 - 1))
     }
 
-    fn table_option(&mut self, module: ModId, t: &mut ir::Table, name: &Ident, e: Option<&ast::Expr>) -> R<()> {
+    pub fn table_option(&mut self, module: ModId, t: &mut ir::Table, name: &Ident, e: Option<&ast::Expr>) -> R<()> {
         let known = ["capacity", "idle", "evict", "reject", "memory", "lru"];
         match (name.name.as_str(), e) {
             ("capacity", Some(e)) => {
-                t.capacity = self.const_u64(module, e)?;
+                t.capacity = self.number_in_app(module, e)?;
                 if t.capacity == 0 || t.capacity > 1 << 32 { return Err(self.error("E0704", e.span, "a table holds 1 to 4G entries")); }
                 Ok(())
             }

@@ -34,6 +34,7 @@ impl Compiler<'_> {
             "lpm" => Ok(TableKind::Lpm),
             "array" if !matches!(key, Ty::Int { signed: false, bits } if *bits <= 64) => fail(self, t.key.span, "an array's key is an unsigned integer", ""),
             "array" => Ok(TableKind::Array),
+            "ring" => Ok(TableKind::Ring),
             "bloom" if *value != Ty::Bool => fail(self, t.value.span, "a Bloom filter's value is a bool", "leave it out: `bloom flow5 { capacity 1M }`"),
             "bloom" => Ok(TableKind::Bloom),
             _ if *value != U64 => fail(self, t.value.span, "a count-min sketch counts in u64", ""),
@@ -49,12 +50,15 @@ impl Compiler<'_> {
             let Some(entry) = self.table_entry(id) else { continue };
             let span = Span { file: FileId(table.span.file), start: table.span.start, end: table.span.end };
             let sketch = matches!(table.kind, TableKind::Bloom | TableKind::CountMin);
+            let ring = table.kind == TableKind::Ring;
             let masked = matches!(table.kind, TableKind::Wildcard | TableKind::Lpm);
             let add = |c: &mut Self, what: &str, doc: &str, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>| { let _ = c.table_signal(&table.name, what, doc, &entry, span, make); };
             add(self, "get", "the value of a key", &|l, e| l.signal_get(id, e, span));
-            if table.kind != TableKind::Bloom { add(self, "insert", "adds or replaces an entry", &|l, e| l.signal_insert(id, e, masked, true, span)); }
+            if ring { add(self, "insert", "adds a value behind the others", &|l, e| l.signal_push(id, e, span)); }
+            else if table.kind != TableKind::Bloom { add(self, "insert", "adds or replaces an entry", &|l, e| l.signal_insert(id, e, masked, true, span)); }
             else { add(self, "insert", "adds a key", &|l, e| l.signal_insert(id, e, false, false, span)); }
-            if !sketch {
+            if ring { add(self, "next", "the value at a cursor and the next cursor; 0 begins", &|l, e| l.signal_next(id, e, span)); }
+            else if !sketch {
                 add(self, "remove", "removes an entry; whether it was there", &|l, e| l.signal_remove(id, e, masked, span));
                 add(self, "next", "the entry at a cursor and the next cursor; 0 begins", &|l, e| l.signal_next(id, e, span));
             }
@@ -239,6 +243,15 @@ impl Lower<'_, '_> {
         self.signal_result(Val::unit(), span)
     }
 
+    fn signal_push(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
+        let values = self.args(&e.values)?;
+        let value = self.whole(&e.value, &values, span)?;
+        let dst = self.new_local("room", &Ty::Bool);
+        self.push(span, StmtKind::TablePush { table, value, dst });
+        self.guard(x::local(dst, T_BOOL), FaultKind::FULL, span);
+        self.signal_result(Val::unit(), span)
+    }
+
     fn signal_remove(&mut self, table: TableId, e: &Entry, masked: bool, span: Span) -> R<Made> {
         let (keys, masks, priority) = self.key_args(table, e, masked)?;
         let key = self.whole(&e.key, &keys, span)?;
@@ -322,6 +335,7 @@ impl Lower<'_, '_> {
     pub fn unmasked(&mut self, t: TableId, span: Span) -> R<()> {
         match self.cx.m.tables[t.index()].kind {
             TableKind::Wildcard => Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table has a mask and a priority").hint("write `table.insert(key, mask, priority, value)`"))),
+            TableKind::Ring => Err(self.cx.report(Diagnostic::error("E0701", span, "the values of a ring are not changed").hint("write `ring.push(value)`"))),
             TableKind::Lpm => Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table is a prefix").hint("write `table.insert(10.0.0.0/8, value)`"))),
             _ => Ok(()),
         }
@@ -332,6 +346,7 @@ impl Lower<'_, '_> {
         if self.pure_only() { return Err(self.involved(span)); }
         self.impure = true;
         let kind = self.cx.m.tables[table.index()].kind;
+        if kind == TableKind::Ring { return self.ring_method(table, name, args, span); }
         let insert = name.name == "insert";
         if !insert && name.name != "delete" || !matches!(kind, TableKind::Wildcard | TableKind::Lpm) {
             let d = Diagnostic::error("E0201", name.span, format!("this table has no method `{}`", name.name));

@@ -117,6 +117,7 @@ impl Lower<'_, '_> {
     }
 
     fn len(&mut self, e: &Expr) -> R<Val> {
+        if let Some(made) = self.queue_len(e) { return made; }
         let v = self.expr(e, None)?;
         let v = if matches!(v.ty, Ty::Table(_)) { v } else { self.defined(v, e.span)? };
         match (v.ty, v.kind) {

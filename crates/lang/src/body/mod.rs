@@ -147,6 +147,8 @@ pub struct Lower<'c, 'a> {
     pub frames: bool,
     /// What holds the packet's mark, if the handler asks for it.
     pub mark: Option<LocalId>,
+    /// The packet at hand has just come: its time is now.
+    pub arrival: bool,
     pub span: Span,
 }
 
@@ -155,7 +157,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false,
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], variants_by_name: false, frames: false, run: None, outlets: vec![], mark: None, span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], variants_by_name: false, frames: false, arrival: false, run: None, outlets: vec![], mark: None, span: Span::default(),
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! `plan` says which engine each port's instances are bound to and opens them; each engine is a [`FramePort`] in a file of its own
 //! (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`, `udp`); `pool` has the buffers, `core` the loop of one core, `mesh` the rings between
-//! cores, `serve` the threads, and `table` what is loaded before the first frame and written behind the last.
+//! cores, `queue` what waits inside the program, `serve` the threads, and `table` what is loaded before the first frame and written behind the last.
 //!
 //! A frame is received into a buffer of the pool and leaves from the same buffer: nothing is copied on a straight path, and nothing is
 //! allocated per frame.
@@ -24,6 +24,7 @@ mod pcap;
 mod plan;
 mod pool;
 mod port;
+mod queue;
 mod serve;
 mod sim;
 mod socket;
@@ -35,7 +36,7 @@ mod udp;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::transmit;
+pub use self::core::{queue as ask_queue, serve as serve_popped, transmit};
 pub use memory::{Frames, Sink};
 pub use metrics::{metrics, status};
 pub use plan::{check_bindings, Options};

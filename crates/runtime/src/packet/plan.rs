@@ -13,6 +13,7 @@ use super::mesh::{core_of, flow_hash};
 use super::pcap::{self, Link, Reader, Style, Writer};
 use super::pool::Pool;
 use super::port::FramePort;
+use super::queue::Queue;
 use super::tun::{Kind, Tun};
 use super::udp::Udp;
 use crate::core::app::App;
@@ -51,6 +52,8 @@ enum Engine {
     Null,
     /// Of the program's own; cannot be bound.
     Loop,
+    /// Inside the program; nothing can be bound to it.
+    Queue,
 }
 
 const ENGINES: [(&str, Engine); 10] = [
@@ -113,6 +116,7 @@ fn engine_of(e: FrameEngine) -> Engine {
         FrameEngine::Memory => Engine::Memory,
         FrameEngine::Udp => Engine::Udp,
         FrameEngine::Loop => Engine::Loop,
+        FrameEngine::Queue => Engine::Queue,
     }
 }
 
@@ -125,8 +129,8 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
     for (flag, list) in [("bind", &options.bind), ("out", &options.out)] {
         for (port, text) in list {
             let bad = |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}"));
-            let Some(i) = desc.ports.iter().position(|p| &p.name == port && !is_loop(&p.kind)) else {
-                let names: Vec<&str> = desc.ports.iter().filter(|p| !is_loop(&p.kind)).map(|p| p.name.as_str()).collect();
+            let Some(i) = desc.ports.iter().position(|p| &p.name == port && !is_inside(&p.kind)) else {
+                let names: Vec<&str> = desc.ports.iter().filter(|p| !is_inside(&p.kind)).map(|p| p.name.as_str()).collect();
                 return Err(bad(format!("app `{}` has no port `{port}`; it has: {}", desc.app, names.join(", "))));
             };
             let names: Vec<String> = targets(text).map_err(bad)?.iter().map(Target::to_string).collect();
@@ -140,6 +144,16 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether a port is inside of the program.
+pub fn is_inside(kind: &PortKind) -> bool {
+    is_loop(kind) || is_queue(kind)
+}
+
+/// Whether a port is a queue of the program's.
+pub fn is_queue(kind: &PortKind) -> bool {
+    matches!(kind, PortKind::Frames { engine: FrameEngine::Queue, .. })
 }
 
 /// Whether a port leads back into the program.
@@ -176,7 +190,9 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
     }
     write_what_is_missing(&mut ports);
     let queues = ports.iter().flat_map(|p| &p.main).filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| afxdp::queues(&t.name));
-    let small = 2048 * cores + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
+    // As many again as can wait in the program's queues.
+    let waiting: usize = ports.iter().flat_map(|p| &p.main).filter(|t| t.engine == Engine::Queue).map(|t| depth(&t.name)).sum();
+    let small = 2048 * cores + waiting + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
     let pools = Pool::all(cores, small).map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
     let mac = ports.iter().flat_map(|p| &p.main).find(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp | Engine::AfPacket)).and_then(|t| mac_of(&t.name));
     let new = |_| CorePlan { routes: ports.iter().map(|p| vec![Route::Nowhere; p.main.len()]).collect(), ..CorePlan::default() };
@@ -198,9 +214,14 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
             o.at(p, i, |o| o.open(p, i, &PortTargets { handler: None, ..port.clone() }, t))?;
         }
     }
-    let shown = app.desc.ports.iter().zip(&ports).filter(|(d, _)| !is_loop(&d.kind)).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
+    let shown = app.desc.ports.iter().zip(&ports).filter(|(d, _)| !is_inside(&d.kind)).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
     let endless = o.plans.iter().all(|p| p.inputs.iter().all(|i| i.looped));
     Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, writes: o.writes, shown })
+}
+
+/// Frames that a queue holds: its name.
+pub fn depth(name: &str) -> usize {
+    name.parse().unwrap_or(1)
 }
 
 /// The MAC address of an interface.
@@ -335,6 +356,7 @@ impl Opening<'_> {
                 self.alone(0, p, i, port, Box::new(pcap::Output(writer)));
                 Ok(())
             }
+            Engine::Queue => self.each(p, i, &PortTargets { handler: None, ..port.clone() }, true, |_| Ok(Box::new(Queue::new(depth(name))))),
             Engine::Null => self.each(p, i, port, true, |_| Ok(Box::new(Null))),
             Engine::Loop => {
                 self.each(p, i, port, true, |_| Ok(Box::<Loop>::default()))?;

@@ -264,6 +264,11 @@ impl Pool {
         Some((buf as Buf, wl_frame { p, n, head, tail, port: 0, instance: 0, time: 0, wire: n, out: WL_GONE }))
     }
 
+    /// Whether it is one of the few for large frames.
+    pub fn is_large(&self, buf: Buf) -> bool {
+        buf != NONE && !self.region.is_small(buf)
+    }
+
     /// Where a frame lies in the UMEM, if it does.
     pub fn address_of(&self, buf: Buf, frame: &wl_frame) -> Option<u64> {
         (buf != NONE && self.region.is_small(buf)).then(|| frame.p as u64 - self.region.base as u64)

@@ -101,6 +101,11 @@ pub trait FramePort: Send {
         0
     }
 
+    /// The queue that it is, if it is one.
+    fn queue(&mut self) -> Option<&mut super::queue::Queue> {
+        None
+    }
+
     /// Takes back what has been sent. Called when there is nothing else to do.
     fn tend(&mut self, _pool: &mut Pool) {}
 

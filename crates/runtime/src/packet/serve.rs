@@ -6,7 +6,7 @@
 
 use super::core::{PacketCore, Parts};
 use super::mesh::Mesh;
-use super::plan::{self, check_bindings};
+use super::plan::{self, check_bindings, is_inside};
 use super::table::{self, Loads};
 use crate::admin;
 use crate::core::app::App;
@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use wireloom_ir::desc::Desc;
 
 /// Serves until all inputs have ended or it is told to stop.
 pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, Error> {
@@ -104,7 +105,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
         let text = if errors.is_empty() { "a core ended early".into() } else { errors.join("; ") };
         return Err(Error::Program(text));
     }
-    Ok(summary(&stats, started.elapsed(), clean))
+    Ok(summary(&app.desc, &stats, started.elapsed(), clean))
 }
 
 fn join(threads: Vec<JoinHandle<PacketCore>>) -> Vec<PacketCore> {
@@ -131,12 +132,14 @@ fn wait(signals: &Signals, stop: &Stop, wakers: &[Waker], threads: &[JoinHandle<
     }
 }
 
-fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
+fn summary(desc: &Desc, stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
     let mut s = Summary { elapsed, clean, ..Summary::default() };
     for app in stats.iter().flat_map(|c| &c.apps) {
-        for p in &app.ports {
-            s.frames += p.frames.received.get();
-            s.frames_sent += p.frames.sent.get();
+        for (p, desc) in app.ports.iter().zip(&desc.ports) {
+            // What waits in a queue or comes back has come and goes elsewhere.
+            let outside = !is_inside(&desc.kind);
+            s.frames += if outside { p.frames.received.get() } else { 0 };
+            s.frames_sent += if outside { p.frames.sent.get() } else { 0 };
             s.frames_dropped += p.frames.dropped.get();
         }
         s.faults += app.faults.list().iter().map(|f| f.2).sum::<u64>();
@@ -224,7 +227,7 @@ impl Run {
                 shared.wake_all();
                 Phase::Handling
             }
-            Phase::Handling if shared.polled.load(SeqCst) == self.cores && core.work_done() => {
+            Phase::Handling if shared.polled.load(SeqCst) == self.cores && core.work_done() && core.all_run_out() => {
                 shared.handled.fetch_add(1, SeqCst);
                 shared.wake_all();
                 Phase::Sending

@@ -2,7 +2,7 @@
 
 use super::core::{frame_handler, End, Input, PacketCore, Parts, Route};
 use super::mesh::Mesh;
-use super::plan::is_loop;
+use super::plan::{depth, is_loop, is_queue};
 use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort};
 use crate::core::app::App;
@@ -85,11 +85,15 @@ impl PacketSim {
         let (mut ends, mut inputs, mut routes, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (p, desc) in app.desc.ports.iter().enumerate() {
             let (mut here, mut of) = (Vec::new(), Vec::new());
-            for i in 0..app.settings.ports[p].names.len() {
+            for (i, name) in app.settings.ports[p].names.iter().enumerate() {
                 let line = Shared::default();
-                let end: Box<dyn FramePort> = if is_loop(&desc.kind) { Box::<super::end::Loop>::default() } else { Box::new(Line(line.clone())) };
+                let end: Box<dyn FramePort> = match &desc.kind {
+                    kind if is_loop(kind) => Box::<super::end::Loop>::default(),
+                    kind if is_queue(kind) => Box::new(super::queue::Queue::new(depth(name))),
+                    _ => Box::new(Line(line.clone())),
+                };
                 here.push(Route::Here(ends.len()));
-                if let Some(handler) = frame_handler(&app, p) {
+                if let Some(handler) = frame_handler(&app, p).filter(|_| !is_queue(&desc.kind)) {
                     let mut input = Input::new(ends.len(), p as u16, i as u16, handler, true);
                     input.looped = is_loop(&desc.kind);
                     inputs.push(input);

@@ -5,11 +5,13 @@
 
 mod host;
 mod play;
+mod queues;
 mod time;
 
-pub use host::transmit;
+pub use host::{queue, serve, transmit};
 
 use super::mesh::{core_of, flow_hash, Item, Mesh};
+use super::plan::is_queue;
 use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort, BATCH};
 use crate::abi::*;
@@ -38,11 +40,14 @@ pub struct End {
     /// Index of its port.
     pub of: usize,
     stage: Batch,
+    /// It is a queue of the program.
+    queue: bool,
 }
 
 impl End {
-    pub fn new(port: Box<dyn FramePort>, of: usize) -> End {
-        End { port, of, stage: Batch::default() }
+    pub fn new(mut port: Box<dyn FramePort>, of: usize) -> End {
+        let queue = port.queue().is_some();
+        End { port, of, stage: Batch::default(), queue }
     }
 }
 
@@ -120,6 +125,9 @@ pub struct PacketCore {
     cut: u64,
     /// Ends that have staged frames.
     touched: Vec<usize>,
+    /// By port: whether it is a queue of the program; empty: none is.
+    queues: Vec<bool>,
+    popped: queues::Popped,
     now: u64,
     wall_offset: u64,
     capture: Option<u64>,
@@ -153,6 +161,7 @@ impl PacketCore {
         let (cores, now) = (p.stats.len(), monotonic());
         let seed = crate::core::mix(now ^ (p.index as u64) << 32 ^ u64::from(std::process::id()));
         let app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
+        let queues: Vec<bool> = app.app.desc.ports.iter().map(|p| is_queue(&p.kind)).collect();
         let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app, i).unwrap_or(NO_HANDLER)).collect();
         let every = app.every.iter().map(|(h, period)| (*h, *period, u64::MAX)).collect();
         PacketCore {
@@ -161,6 +170,8 @@ impl PacketCore {
             pool: p.pool,
             mesh: p.mesh,
             touched: Vec::with_capacity(p.ends.len()),
+            queues: if queues.contains(&true) { queues } else { Vec::new() },
+            popped: queues::Popped::default(),
             ends: p.ends,
             loops: (0..p.inputs.len()).filter(|i| p.inputs[*i].looped).collect(),
             inputs: p.inputs,
@@ -224,6 +235,7 @@ impl PacketCore {
     /// One round; whether there was anything to do.
     pub fn step(&mut self) -> bool {
         let mut busy = self.take_sends();
+        busy |= self.serve_popped();
         busy |= self.take_work();
         self.blocked = false;
         if !self.draining {
@@ -321,6 +333,8 @@ impl PacketCore {
         if first.0 > clock {
             return busy;
         }
+        // What leaves a queue does so at the time of the frame at hand.
+        let second = if self.queues.is_empty() { second } else { first.0 };
         let got = self.receive_from(first.1, second.min(clock).min(self.due.saturating_sub(1)).max(first.0));
         // No buffer for a frame that is there: others have them.
         self.blocked |= !got && !self.inputs[first.1].ended;
@@ -501,20 +515,28 @@ impl PacketCore {
     #[inline]
     fn whole(&self, batch: &Batch, k: usize) -> wl_frame {
         let f = batch.frames[k];
-        wl_frame { wire: if self.cut >> k & 1 == 0 { f.n } else { f.wire }, ..f }
+        let wire = if self.cut >> k & 1 == 0 { f.n } else { f.wire };
+        wl_frame { wire, time: self.leaves_at(f.time, f.out), ..f }
+    }
+
+    /// The time of a frame that leaves: when it came, or, if it has waited in a queue, now.
+    #[inline]
+    fn leaves_at(&self, came: u64, out: u32) -> u64 {
+        let waits = self.queues.get((out >> 16) as usize) == Some(&true);
+        if self.popped.serving && !waits { self.app.wl.wall } else { came }
     }
 
     /// Sends the frames where the program has put them.
     #[inline]
     fn route(&mut self, batch: &mut Batch) {
         let out = batch.frames[0].out;
-        let alike = self.touched.is_empty() && batch.frames.iter().fold(true, |all, f| all & (f.out == out));
+        let alike = self.staged == 0 && self.touched.is_empty() && batch.frames.iter().fold(true, |all, f| all & (f.out == out));
         match alike.then(|| self.way(out)) {
             Some(None) => return batch.release(&mut self.pool),
             Some(Some(Route::Here(end))) => {
-                if self.writes {
+                if self.writes || self.popped.serving {
                     for k in 0..batch.len() {
-                        batch.frames[k].wire = self.whole(batch, k).wire;
+                        batch.frames[k] = self.whole(batch, k);
                     }
                 }
                 return self.transmit_through(end, batch);
@@ -545,6 +567,7 @@ impl PacketCore {
     /// A frame leaves: at the end of this batch, or when its port has a batch of its own.
     fn stage(&mut self, f: wl_frame, buf: u32) {
         match self.way(f.out) {
+            Some(Route::Here(end)) if self.ends[end].queue => self.enqueue(end, f, buf),
             Some(Route::Here(end)) => {
                 let stage = &mut self.ends[end].stage;
                 if stage.is_empty() {
@@ -608,7 +631,8 @@ impl PacketCore {
         let (time, missing) = self.copied_from(data.as_ptr());
         match self.pool.store(data) {
             Some((buf, mut f)) => {
-                (f.time, f.out) = (time, port << 16 | instance & 0xffff);
+                f.out = port << 16 | instance & 0xffff;
+                f.time = self.leaves_at(time, f.out);
                 f.wire += missing;
                 f.port = u16::MAX; // it came from none
                 self.stage(f, buf);
@@ -675,7 +699,10 @@ impl PacketCore {
         // SAFETY: as in `handle`; the task and its frame live here.
         let end = run.map_or(WL_T_FAULT, |run| unsafe { run(this, &mut task) });
         match end {
-            WL_T_DONE => return true,
+            WL_T_DONE => {
+                self.serve_popped();
+                return true;
+            }
             WL_T_SUSPEND => {
                 // There is nothing here that it could wait for.
                 if let Some(cancel) = cancel {
@@ -689,6 +716,7 @@ impl PacketCore {
                 self.count_fault(kind, task.place);
             }
         }
+        self.serve_popped();
         false
     }
 
@@ -791,6 +819,7 @@ impl PacketCore {
 
     /// Sees to what is still on its way out.
     pub fn finish(&mut self) {
+        self.lose_waiting();
         self.flush();
         for e in 0..self.ends.len() {
             let of = self.ends[e].of;
