@@ -242,14 +242,16 @@ static inline uint64_t wl_slot_hash(const wl_flows *t, const uint8_t *s, const w
     wl_slot_key(s, g, k);
     return wl_flow_hash(t, k, g.words);
 }
-/* The next taken slot from *cursor on, which moves behind it, and which array it is of; NULL: that was all. If the one before it has
- * been removed and another has moved up there, that is the next one. */
+/* The next taken slot from *cursor on, which moves behind it, and which array it is of; NULL: none near, and if the cursor is all ones,
+ * that was all. If the one before it has been removed and another has moved up there, that is the next one. */
 static inline const uint8_t *wl_flow_next(wl_flows *t, const wl_shape *g, uint64_t *cursor, unsigned *part, uint32_t tick) {
+    const uint64_t all = (uint64_t)g[0].slots + g[1].slots;
     bool back = *cursor && *cursor == t->walk;
-    for (; *cursor < (uint64_t)g[0].slots + g[1].slots || back; back = false) {
+    for (unsigned near = 0; near < WL_WALK; near++, back = false) {
+        if (*cursor >= all && !back) { *cursor = UINT64_MAX; break; }
         uint64_t at = *cursor - back;
         unsigned p = *part = at >= g[0].slots;
-        if (!t->used[p]) { *cursor = p ? (uint64_t)g[0].slots + g[1].slots : g[0].slots; continue; }
+        if (!t->used[p]) { *cursor = p ? all : g[0].slots; continue; }
         const uint8_t *s = wl_slot_at(t, p, g[p], (uint32_t)(at - (p ? g[0].slots : 0)));
         uint32_t stamp = wl_slot_stamp(s, g[p]);
         *cursor = at + 1;

@@ -384,9 +384,10 @@ static inline bool wl_wild_delete(wl_wild *t, const uint32_t *key, const uint32_
     wl_wild_list_few(t);
     return true;
 }
-/* The next entry from *cursor on, UINT32_MAX: that was all. */
+/* The next entry from *cursor on; UINT32_MAX: none near, and if the cursor is all ones, that was all. */
 static inline uint32_t wl_wild_next(const wl_wild *t, uint64_t *cursor) {
-    while (*cursor < t->fresh) {
+    for (unsigned near = 0; near < 256; near++) {
+        if (*cursor >= t->fresh) { *cursor = UINT64_MAX; break; }
         uint32_t e = (uint32_t)(*cursor)++;
         /* A free entry is in no chain: its slot does not lead to it. */
         uint32_t i = wl_wild_tuple_of(t, t->mask + (size_t)e * t->words);

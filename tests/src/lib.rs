@@ -7,6 +7,7 @@
 
 pub mod admin;
 pub mod client;
+pub mod control;
 pub mod dialogue;
 pub mod fuzz;
 pub mod limits;

@@ -7,6 +7,7 @@
 mod args;
 mod bench;
 mod build;
+mod control;
 mod emit;
 mod engine;
 mod explain;
@@ -16,7 +17,9 @@ mod load;
 mod payload;
 mod run;
 mod sanitize;
+mod table;
 mod test;
+mod watch;
 mod world;
 
 use args::{Cli, Command};
@@ -66,5 +69,8 @@ fn command(cli: Cli) -> Outcome {
         Command::Explain(a) => explain::explain(a),
         Command::Fuzz(a) => fuzz::fuzz(a),
         Command::Bench(a) => bench::bench(a),
+        Command::Table(a) => table::table(a),
+        Command::Counter(a) => watch::counter(a),
+        Command::Signal(a) => watch::signal(a),
     }
 }

@@ -302,7 +302,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let (name, dst, shift) = (names::table(self.g.m, *table), self.name(*dst), tick_shift(&self.g.m.tables[table.index()]));
                 line!(self, "{dst} = wl_flow_len(&wl_state(x)->{name}, {name}_shape, wl_tick(x->core, {shift}));");
             }
-            StmtKind::TableNext { table, cursor, key, value, more } => {
+            StmtKind::TableNext { table, cursor, key, value, more, .. } => {
                 let t = &self.g.m.tables[table.index()];
                 let (name, unpack, c, shift) = (names::table(self.g.m, *table), self.g.flow_unpacker(t.key), self.value_type(*table), tick_shift(t));
                 let (cursor, key, value, more) = (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));

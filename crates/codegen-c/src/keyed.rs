@@ -117,11 +117,16 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{set}wl_wild_delete(&{n}, (const uint32_t *)(const void *)k_, (const uint32_t *)(const void *)m_, {prio}); }}");
             }
             StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {n}.used;") }
-            StmtKind::TableNext { cursor, key, value: v, more, .. } => {
+            StmtKind::TableNext { cursor, key, value: v, more, masked, .. } => {
                 let (unpack, load, all) = (self.g.unpacker(t.key), self.g.load(t.value, &value), self.g.words(t));
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
                 line!(self, "{{ uint32_t e_ = wl_wild_next(&{n}, &{cursor});\n{more} = e_ != UINT32_MAX;\nif ({more}) {{ uint64_t k_[{all}] = {{0}};");
-                line!(self, "memcpy(k_, {n}.key + (size_t)e_ * {words}, {words} * 4);\n{key} = {unpack}(k_); {v} = {load}; }} }}");
+                line!(self, "memcpy(k_, {n}.key + (size_t)e_ * {words}, {words} * 4);\n{key} = {unpack}(k_); {v} = {load};");
+                if let Some((mask, priority)) = masked {
+                    let (mask, priority) = (self.name(*mask), self.name(*priority));
+                    line!(self, "memcpy(k_, {n}.mask + (size_t)e_ * {words}, {words} * 4);\n{mask} = {unpack}(k_); {priority} = {n}.priority[e_];");
+                }
+                line!(self, "}} }}");
             }
             _ => {}
         }
@@ -167,7 +172,7 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TableNext { cursor, key, value: v, more, .. } => {
                 let c = self.g.cty(t.key);
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
-                line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ uint64_t i_ = {cursor}++; {key} = ({c})i_; {v} = {load}; }}");
+                line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ uint64_t i_ = {cursor}++; {key} = ({c})i_; {v} = {load}; }} else {cursor} = UINT64_MAX;");
             }
             _ => {}
         }
@@ -210,7 +215,7 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TableNext { cursor, key, value: v, more, .. } => {
                 let k = self.g.cty(t.key);
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
-                line!(self, "{{ uint64_t i_ = wl_ring_at(&{n}, {cursor}, {cap});\n{more} = i_ != UINT64_MAX;\nif ({more}) {{ {key} = ({k}){cursor}++; {v} = {load};");
+                line!(self, "{{ uint64_t i_ = wl_ring_at(&{n}, {cursor}, {cap});\n{more} = i_ != UINT64_MAX;\nif (!{more}) {cursor} = UINT64_MAX;\nelse {{ {key} = ({k}){cursor}++; {v} = {load};");
                 keep(self, &v);
                 line!(self, "}} }}");
                 self.check(layout::has_bytes(self.g.m, t.value));
@@ -250,7 +255,7 @@ impl<'m> BodyGen<'_, 'm> {
             }
             StmtKind::TableRemove { dst, .. } => if let Some(d) = dst { let d = self.name(*d); line!(self, "{d} = false;") },
             StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {n}.stats.entries;") }
-            StmtKind::TableNext { more, .. } => { let more = self.name(*more); line!(self, "{more} = false;") }
+            StmtKind::TableNext { more, cursor, .. } => { let (more, cursor) = (self.name(*more), self.name(*cursor)); line!(self, "{more} = false;\n{cursor} = UINT64_MAX;") }
             _ => {}
         }
     }

@@ -192,7 +192,7 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{set}wl_table_remove({at}, kb_, kn_, x->core->now); }}");
             }
             StmtKind::TableUpdate { table, key, entry, body, place } => self.update(*table, key, *entry, body, *place),
-            StmtKind::TableNext { table, cursor, key, value, more } => {
+            StmtKind::TableNext { table, cursor, key, value, more, .. } => {
                 let t = &m.tables[table.index()];
                 let (at, keys, values) = (self.table_at(*table), self.g.codec(t.key), self.g.codec(t.value));
                 let (cursor, key, value, more) = (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));

@@ -84,9 +84,10 @@ pub enum StmtKind {
     SendFrame { port: PortId, index: Expr, parts: Vec<Part>, place: PlaceId },
     /// Frames (a message local whose unit has [`Unit::frame`]). Layers are indices into `Frame::layers`; the header is known to be there.
     Frame { frame: LocalId, act: FrameAct },
-    /// Walks a table's entries, in no order, a step at a time: `cursor` (u64, 0 at first) moves on; `more` (bool) tells whether
-    /// `key` and `value` were set. Entries added or removed meanwhile may or may not be seen; none is seen twice.
-    TableNext { table: TableId, cursor: LocalId, key: LocalId, value: LocalId, more: LocalId },
+    /// Walks a table's entries, in no order, a step at a time: `cursor` (u64, 0 at first) moves on, over some thousand empty places at
+    /// most; `more` (bool) tells whether `key` and `value` were set. A cursor of all ones is behind the last entry. Entries added or removed meanwhile may or may not be seen; none is seen twice. `mask` (of the key's
+    /// type) and `priority` (u32; of an LPM table the prefix's length) are for tables whose entries have masks.
+    TableNext { table: TableId, cursor: LocalId, key: LocalId, value: LocalId, more: LocalId, masked: Option<(LocalId, LocalId)> },
     /// Adds or replaces the entry of a wildcard or LPM table with this key, mask and (wildcard) priority. `mask` has the key's type: the
     /// bits that must agree; of an LPM table, ones followed by zeros.
     TableInsert { table: TableId, key: Expr, mask: Expr, priority: Expr, value: Expr, place: PlaceId },

@@ -28,12 +28,27 @@ pub struct Desc {
     /// What can be called while the app runs.
     #[serde(default)]
     pub signals: Vec<SignalDesc>,
-    /// Tables of which each core has its own part.
+    /// Tables of which each core has its own part, or its own copy.
     #[serde(default)]
     pub local_tables: Vec<String>,
     /// Tables that every core has a copy of: what is put into one is put into all.
     #[serde(default)]
     pub copied_tables: Vec<String>,
+    /// What `tables` are, one each.
+    #[serde(default)]
+    pub table_info: Vec<TableInfo>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableInfo {
+    /// `exact`, `wildcard`, …
+    pub kind: String,
+    pub capacity: u64,
+    /// ns; 0: never.
+    pub idle: u64,
+    pub evict_lru: bool,
+    /// The program itself adds entries; else all come from outside.
+    pub written: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -238,6 +253,21 @@ pub enum HandlerOn {
     Signal,
 }
 
+/// How people write a value, where its type leaves it open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Form {
+    #[default]
+    Plain,
+    /// A `UInt(32)`, as `10.0.0.1`.
+    Ip4,
+    /// `Bytes(16)`: an address of either version.
+    Ip,
+    /// A `UInt(48)`, as `02:00:00:00:00:01`.
+    Mac,
+    /// Bytes: one of these names.
+    Enum(Vec<String>),
+}
+
 /// A `signal`: runs on every core when it is called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SignalDesc {
@@ -245,6 +275,9 @@ pub struct SignalDesc {
     pub doc: String,
     pub handler: u32,
     pub args: Vec<(String, ParamType)>,
+    /// As in [`crate::Signal`].
+    #[serde(default)]
+    pub forms: Vec<Form>,
     pub result: ResultType,
 }
 
@@ -309,8 +342,10 @@ impl crate::Module {
             faults: self.faults.clone(),
             merges: self.merges.iter()
                 .map(|g| MergeDesc { name: g.name.clone(), from: g.from.0, to: g.to.0, inputs: g.inputs, unit: g.unit.0 }).collect(),
-            local_tables: self.tables.iter().filter(|t| t.local).map(|t| t.name.clone()).collect(),
             copied_tables: self.tables.iter().filter(|t| matches!(t.kind, crate::TableKind::Wildcard | crate::TableKind::Lpm | crate::TableKind::Array)).map(|t| t.name.clone()).collect(),
+            // Only exact tables can be shared.
+            local_tables: self.tables.iter().filter(|t| t.local || t.kind != crate::TableKind::Exact).map(|t| t.name.clone()).collect(),
+            table_info: (0..self.tables.len()).map(|n| table_info(self, n)).collect(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
         }
     }
@@ -343,7 +378,20 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
 fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<SignalDesc> {
     let crate::On::Signal(s) = h.on else { return None };
     let s = m.signals.get(s as usize)?;
-    Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), result: s.result.clone() })
+    Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), forms: s.forms.clone(), result: s.result.clone() })
+}
+
+fn table_info(m: &crate::Module, n: usize) -> TableInfo {
+    use crate::StmtKind::{TableInsert, TablePush, TablePut, TableUpdate};
+    let (t, mut written) = (&m.tables[n], false);
+    for h in m.handlers.iter().filter(|h| !matches!(h.on, crate::On::Signal(_) | crate::On::Test(_))) {
+        crate::walk::stmts(&h.body.block, &mut |s| {
+            if let TablePut { table, .. } | TableUpdate { table, .. } | TableInsert { table, .. } | TablePush { table, .. } = &s.kind { written |= table.index() == n }
+        });
+    }
+    TableInfo {
+        written, kind: crate::text::table_kind(t.kind).into(), capacity: t.capacity, idle: t.idle, evict_lru: t.evict_lru,
+    }
 }
 
 fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {

@@ -282,6 +282,8 @@ pub struct Signal {
     pub doc: String,
     pub span: Span,
     pub args: Vec<(String, desc::ParamType)>,
+    /// How arguments are written, where their types leave it open; none for the last ones: as their types say.
+    pub forms: Vec<desc::Form>,
     pub result: desc::ResultType,
     /// Type of what the handler returns: bytes.
     pub ret: TyId,

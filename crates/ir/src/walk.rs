@@ -210,17 +210,18 @@ pub fn block_exprs_mut(block: &mut Block, f: &mut dyn FnMut(&mut Expr)) {
 }
 
 /// The local a statement sets as a whole (a message local: binds).
-pub fn defined(s: &StmtKind) -> [Option<LocalId>; 2] {
+pub fn defined(s: &StmtKind) -> [Option<LocalId>; 4] {
     use StmtKind::*;
-    match s {
+    let two = |[a, b]: [Option<LocalId>; 2]| [a, b, None, None];
+    two(match s {
         Set(l, _) | TableGet { dst: l, .. } | TableLen { dst: l, .. } | TablePush { dst: l, .. } | TablePop { dst: l, .. } | Queue { dst: l, .. } | BindPart { dst: l, .. } | Render { dst: l, .. } => [Some(*l), None],
         TableRemove { dst, .. } | TableDelete { dst, .. } => [*dst, None],
-        TableNext { key, value, .. } => [Some(*key), Some(*value)],
+        TableNext { key, value, masked, .. } => return [Some(*key), Some(*value), masked.map(|m| m.0), masked.map(|m| m.1)],
         For { var, .. } => [Some(*var), None],
         TableUpdate { entry, .. } => [Some(*entry), None],
         Parse { dst, ok, .. } => [Some(*dst), Some(*ok)],
         _ => [None, None],
-    }
+    })
 }
 
 /// Locals an expression reads, message locals included.

@@ -8,6 +8,7 @@
 pub mod abi;
 pub mod admin;
 pub mod buffer;
+pub mod control;
 pub mod core;
 pub mod crypto;
 pub mod engine;
@@ -17,6 +18,7 @@ pub mod merge;
 pub mod packet;
 pub mod params;
 pub mod program;
+pub mod rows;
 pub mod server;
 mod signal;
 pub mod sim;

@@ -479,12 +479,14 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         StmtKind::TableLen { table, dst } if a.is_ring(*table) => {
             locals[dst.index()] = Value::Int(a.data.borrow().rings[table.index()].len() as u128);
         }
-        StmtKind::TableNext { table, cursor, key, value, more } if a.is_ring(*table) => {
+        StmtKind::TableNext { table, cursor, key, value, more, .. } if a.is_ring(*table) => {
             let at = locals[cursor.index()].as_int().unwrap_or(0);
             let found = a.data.borrow().rings[table.index()].get(at as usize).cloned();
             locals[more.index()] = Value::Bool(found.is_some());
             if let Some(v) = found {
                 (locals[cursor.index()], locals[key.index()], locals[value.index()]) = (Value::Int(at + 1), Value::Int(at), v);
+            } else {
+                locals[cursor.index()] = Value::Int(u64::MAX.into());
             }
         }
         StmtKind::TableGet { table, key, dst } => {
@@ -515,12 +517,12 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             locals[dst.index()] = Value::Int(t.len(a.now()) as u128);
             a.done(*table, t);
         }
-        StmtKind::TableNext { table, cursor, key, value, more } => {
+        StmtKind::TableNext { table, cursor, key, value, more, .. } => {
             let at = locals[cursor.index()].as_int().unwrap_or(0) as usize;
             let mut t = a.table(*table)?;
             let found = t.nth(at, a.now());
             a.done(*table, t);
-            locals[cursor.index()] = Value::Int(at as u128 + 1);
+            locals[cursor.index()] = Value::Int(if found.is_some() { at as u128 + 1 } else { u64::MAX.into() });
             locals[more.index()] = Value::Bool(found.is_some());
             if let Some((k, v)) = found {
                 locals[key.index()] = from_canonical(env.module, env.module.tables[table.index()].key, &mut k.as_slice());

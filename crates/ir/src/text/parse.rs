@@ -4,7 +4,7 @@ use super::lex::{tokens, Token, ARROW, DOTS, FAT_ARROW};
 use super::names::{value_of, ENGINES, TABLE_KINDS};
 use super::TextError;
 use crate::*;
-use desc::{ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
+use desc::{Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
 
 pub(super) type Res<T> = Result<T, TextError>;
 
@@ -369,14 +369,27 @@ impl Parser {
         })
     }
 
+    fn form(&mut self) -> Res<Form> {
+        if !self.eat_word("is") { return Ok(Form::Plain) }
+        Ok(match self.any_word()?.as_str() {
+            "ip4" => Form::Ip4,
+            "ip" => Form::Ip,
+            "mac" => Form::Mac,
+            "one" => { self.word("of")?; Form::Enum(self.list(|p| p.str())?) }
+            w => return self.error(format!("unknown form `{w}`")),
+        })
+    }
+
     fn signal(&mut self) -> Res<Signal> {
         let name = self.str()?;
-        let args = self.list(|p| { let n = p.str()?; p.sign(':')?; Ok((n, p.param_type()?)) })?;
+        let all = self.list(|p| { let n = p.str()?; p.sign(':')?; Ok(((n, p.param_type()?), p.form()?)) })?;
+        let (args, mut forms): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        while forms.last() == Some(&Form::Plain) { forms.pop(); }
         let result = self.result_type()?;
         self.word("as")?;
         let ret = self.ty()?;
         self.word("doc")?;
-        Ok(Signal { name, args, result, ret, doc: self.str()?, span: self.span()? })
+        Ok(Signal { name, args, forms, result, ret, doc: self.str()?, span: self.span()? })
     }
 
     fn result_type(&mut self) -> Res<ResultType> { self.nested(|p| p.result_inner()) }

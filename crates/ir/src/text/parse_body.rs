@@ -154,7 +154,9 @@ impl Parser {
                 let table = self.table()?;
                 let named = |p: &mut Self, w| { p.word(w)?; p.local() };
                 let (cursor, key) = (named(self, "cursor")?, named(self, "key")?);
-                StmtKind::TableNext { table, cursor, key, value: named(self, "value")?, more: named(self, "more")? }
+                let (value, more) = (named(self, "value")?, named(self, "more")?);
+                let masked = if self.is_word("mask") { Some((named(self, "mask")?, named(self, "priority")?)) } else { None };
+                StmtKind::TableNext { table, cursor, key, value, more, masked }
             }
             "table_insert" => {
                 let (table, key, mask, priority) = self.masked()?;

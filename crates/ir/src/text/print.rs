@@ -2,7 +2,7 @@
 
 use super::names::{name_of, ENGINES, TABLE_KINDS};
 use crate::*;
-use desc::{ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
+use desc::{Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
 use std::fmt::Write;
 
 pub(super) struct Printer<'a> {
@@ -114,6 +114,16 @@ fn param_type(t: &ParamType) -> String {
     }
 }
 
+fn form(f: &Form) -> String {
+    match f {
+        Form::Plain => String::new(),
+        Form::Ip4 => " is ip4".into(),
+        Form::Ip => " is ip".into(),
+        Form::Mac => " is mac".into(),
+        Form::Enum(names) => format!(" is one of ({})", names.iter().map(|n| string(n)).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 fn result_type(t: &ResultType) -> String {
     match t {
         ResultType::Nothing => "nothing".into(),
@@ -195,7 +205,7 @@ impl Printer<'_> {
                 t.idle, if t.evict_lru { "evict_lru" } else { "reject" }, t.memory, span(&t.span)));
         }
         for s in &m.signals {
-            let args: Vec<String> = s.args.iter().map(|(n, t)| format!("{}: {}", string(n), param_type(t))).collect();
+            let args: Vec<String> = s.args.iter().enumerate().map(|(i, (n, t))| format!("{}: {}{}", string(n), param_type(t), s.forms.get(i).map_or(String::new(), form))).collect();
             self.line(&format!("signal {} ({}) {} as {} doc {}{}", string(&s.name), args.join(", "), result_type(&s.result), self.ty(s.ret), string(&s.doc), span(&s.span)));
         }
         for f in &m.funcs { self.func(f) }

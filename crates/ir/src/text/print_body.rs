@@ -138,8 +138,8 @@ impl Printer<'_> {
                 Emit::Varint(v) => format!("emit varint {}", e(v)),
             },
             StmtKind::Parse { unit, bytes, dst, ok } => format!("parse {} {} -> {} ok {}", self.unit_ref(*unit), e(bytes), l(dst), l(ok)),
-            StmtKind::TableNext { table, cursor, key, value, more } =>
-                format!("table_next {} cursor {} key {} value {} more {}", self.table(*table), l(cursor), l(key), l(value), l(more)),
+            StmtKind::TableNext { table, cursor, key, value, more, masked } => format!("table_next {} cursor {} key {} value {} more {}{}", self.table(*table), l(cursor), l(key),
+                l(value), l(more), masked.as_ref().map_or(String::new(), |(m, p)| format!(" mask {} priority {}", l(m), l(p)))),
             StmtKind::TableInsert { table, key, mask, priority, value, place } =>
                 format!("table_insert {} [{}] mask {} priority {} = {} at {}", self.table(*table), e(key), e(mask), e(priority), e(value), place.0),
             StmtKind::TableDelete { table, key, mask, priority, dst } => format!("table_delete {} [{}] mask {} priority {}{}", self.table(*table), e(key), e(mask),

@@ -251,12 +251,17 @@ impl<'a> Flow<'a, '_, '_> {
                 Some(u) => self.message(name, path, at, msg, u, state),
                 None => self.c.need(*msg == Outgoing::Nothing, path, "an answer where none is due"),
             },
-            StmtKind::TableNext { table, cursor, key, value, more } => {
+            StmtKind::TableNext { table, cursor, key, value, more, masked } => {
                 let t = self.c.m.tables.get(table.index()).cloned();
                 self.c.need(t.is_some(), path, "a table does not exist");
                 self.sets(path, *cursor, &Ty::UInt(64), state);
                 self.sets(path, *more, &Ty::Bool, state);
-                for (l, want) in [(key, t.as_ref().map(|t| t.key)), (value, t.as_ref().map(|t| t.value))] {
+                if let Some((_, priority)) = masked {
+                    self.c.need(t.as_ref().is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm)), path, "the table's entries have no masks");
+                    self.sets(path, *priority, &Ty::UInt(32), state);
+                }
+                let mask = masked.as_ref().map(|(mask, _)| (mask, t.as_ref().map(|t| t.key)));
+                for (l, want) in [(key, t.as_ref().map(|t| t.key)), (value, t.as_ref().map(|t| t.value))].into_iter().chain(mask) {
                     self.c.need(self.ty_of(*l).zip(want).is_some_and(|(a, b)| self.c.same(a, b)), path, "a local is not of the table's type");
                     if let Some(set) = state.set.get_mut(l.index()) { *set = true }
                 }

@@ -92,7 +92,7 @@ impl Compiler<'_> {
         self.loops(&app.name.name);
         self.unhandled_queues();
         self.signals(module, app);
-        if !self.app.frames.is_empty() { self.table_signals(); }
+        self.table_signals();
         self.unhandled();
     }
 

@@ -7,7 +7,7 @@ use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
 use crate::x;
 use wireloom_ir as ir;
-use ir::desc::{ParamType, ResultType};
+use ir::desc::{Form, ParamType, ResultType};
 use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, FaultKind, LocalId, StmtKind, TableId, TableKind};
 use wireloom_syntax::ast::{self, Arg, FileId, Ident, Span};
 use wireloom_syntax::Diagnostic;
@@ -60,7 +60,7 @@ impl Compiler<'_> {
             if ring { add(self, "next", "the value at a cursor and the next cursor; 0 begins", &|l, e| l.signal_next(id, e, span)); }
             else if !sketch {
                 add(self, "remove", "removes an entry; whether it was there", &|l, e| l.signal_remove(id, e, masked, span));
-                add(self, "next", "the entry at a cursor and the next cursor; 0 begins", &|l, e| l.signal_next(id, e, span));
+                add(self, "next", "the entry at a cursor, if one is near, and the next cursor; 0 begins, all ones is the end", &|l, e| l.signal_next(id, e, span));
             }
             add(self, "len", "how many entries there are", &|l, _| {
                 let dst = l.new_local("n", &U64);
@@ -79,7 +79,22 @@ impl Compiler<'_> {
         let ok = |c: &mut Self, parts: &[(String, Ty)]| parts.iter().all(|(_, t)| c.argument_type(t).is_some());
         if !ok(self, &keys) { return None; }
         let settable = ok(self, &values);
-        Some(Entry { key, value, keys, values, settable })
+        let readable = self.answerable(&value, 0);
+        let listed = readable && self.answerable(&key, 0);
+        Some(Entry { key, value, keys, values, settable, readable, listed })
+    }
+
+    /// Whether a signal can answer it.
+    fn answerable(&self, t: &Ty, depth: u32) -> bool {
+        let all = |ts: Vec<&Ty>| depth < 16 && ts.into_iter().all(|t| self.answerable(t, depth + 1));
+        match t {
+            Ty::Int { bits, .. } => *bits <= 64,
+            Ty::Bool | Ty::Enum(_) | Ty::Duration | Ty::Instant | Ty::Mac | Ty::Bytes(_) | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Endpoint => true,
+            Ty::Option(t) => all(vec![t]),
+            Ty::Tuple(ts) => all(ts.iter().collect()),
+            Ty::Record(r) => all(self.records[r.index()].iter().map(|(_, t)| t).collect()),
+            _ => false,
+        }
     }
 
     /// How a value comes in from outside.
@@ -98,9 +113,20 @@ impl Compiler<'_> {
         })
     }
 
+    /// How it is written.
+    fn argument_form(&self, t: &Ty) -> Form {
+        match t {
+            Ty::Ip | Ty::Ip6 => Form::Ip,
+            Ty::Ip4 => Form::Ip4,
+            Ty::Mac => Form::Mac,
+            Ty::Enum(e) => Form::Enum(self.m.enums[e.index()].variants.iter().map(|(n, _)| n.clone()).collect()),
+            _ => Form::Plain,
+        }
+    }
+
     fn table_signal(&mut self, table: &str, what: &str, doc: &str, entry: &Entry, span: Span, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>) -> R<()> {
         let name = format!("{table}.{what}");
-        if self.m.signals.iter().any(|s| s.name == name) || what == "insert" && !entry.settable { return Ok(()); }
+        if self.m.signals.iter().any(|s| s.name == name) || what == "insert" && !entry.settable || what == "get" && !entry.readable || what == "next" && !entry.listed { return Ok(()); }
         let mut l = Lower::new(self, 0, Kind::Handler);
         l.in_app = true;
         l.variants_by_name = true;
@@ -109,11 +135,12 @@ impl Compiler<'_> {
         if max > MAX_RESULT { return Ok(()); }
         let ret = e.ty;
         l.push(span, StmtKind::Return(Some(e)));
-        let args = std::mem::take(&mut l.signal_args);
+        let (args, mut forms) = (std::mem::take(&mut l.signal_args), std::mem::take(&mut l.signal_forms));
+        while forms.last() == Some(&Form::Plain) { forms.pop(); }
         let body = l.body();
         let at = self.span(span);
         let index = self.m.signals.len() as u32;
-        self.m.signals.push(ir::Signal { name: name.clone(), doc: doc.to_string(), span: at, args, result, ret });
+        self.m.signals.push(ir::Signal { name: name.clone(), doc: doc.to_string(), span: at, args, forms, result, ret });
         self.add_handler(&format!("signal {name}"), ir::On::Signal(index), span, body);
         Ok(())
     }
@@ -123,7 +150,16 @@ impl Compiler<'_> {
 type Made = (ResultType, X, u64);
 
 /// What an entry is made of.
-struct Entry { key: Ty, value: Ty, keys: Vec<(String, Ty)>, values: Vec<(String, Ty)>, settable: bool }
+struct Entry {
+    key: Ty,
+    value: Ty,
+    keys: Vec<(String, Ty)>,
+    values: Vec<(String, Ty)>,
+    /// Values can come in from outside; can go out; so can keys.
+    settable: bool,
+    readable: bool,
+    listed: bool,
+}
 
 /// The parts of a record or tuple; without names those of a tuple.
 fn parts_of(c: &Compiler, t: &Ty) -> Vec<(Option<String>, Ty)> {
@@ -153,6 +189,8 @@ impl Lower<'_, '_> {
             _ => t.clone(),
         };
         self.signal_args.push((name.to_string(), p));
+        let form = self.cx.argument_form(t);
+        self.signal_forms.push(form);
         Ok((self.new_local(name, &local), t.clone()))
     }
 
@@ -270,10 +308,16 @@ impl Lower<'_, '_> {
     fn signal_next(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
         let cursor = self.arg("cursor", &U64)?.0;
         let (key, value, more) = (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
-        self.push(span, StmtKind::TableNext { table, cursor, key, value, more });
-        let parts = [Val::pure(U64, self.local_expr(cursor)), Val::pure(e.key.clone(), self.local_expr(key)), Val::pure(e.value.clone(), self.local_expr(value))];
-        let (mut fields, mut bytes, mut total) = (vec![], vec![], 1u64);
-        for (name, v) in ["cursor", "key", "value"].into_iter().zip(parts) {
+        let masked = matches!(self.cx.m.tables[table.index()].kind, TableKind::Wildcard | TableKind::Lpm)
+            .then(|| (self.new_local("mask", &e.key), self.new_local("priority", &U32)));
+        self.push(span, StmtKind::TableNext { table, cursor, key, value, more, masked });
+        let mut parts = vec![("key", e.key.clone(), key), ("value", e.value.clone(), value)];
+        if let Some((mask, priority)) = masked { parts.extend([("mask", e.key.clone(), mask), ("priority", U32, priority)]) }
+        let at = Val::pure(U64, self.local_expr(cursor));
+        let (at_type, at, at_max) = self.signal_result(at, span)?;
+        let (mut fields, mut bytes, mut total) = (vec![], vec![], 1u64.saturating_add(at_max));
+        for (name, ty, local) in parts {
+            let v = Val::pure(ty, self.local_expr(local));
             let (t, b, max) = self.signal_result(v, span)?;
             fields.push((name.to_string(), t));
             bytes.push(b);
@@ -281,11 +325,13 @@ impl Lower<'_, '_> {
         }
         let t = self.cx.lower_ty(&Ty::Bytes(total));
         let one = self.cx.lower_ty(&Ty::Bytes(1));
-        let mut all = vec![X::new(one, K::Bytes(b"+".to_vec()))];
+        let mut all = vec![at.clone(), X::new(one, K::Bytes(b"+".to_vec()))];
         all.extend(bytes);
-        let none = x::cast(t, X::new(one, K::Bytes(b"-".to_vec())));
+        let none = x::builtin(t, B::Concat, vec![at, X::new(one, K::Bytes(b"-".to_vec()))]);
         let there = self.local_expr(more);
-        Ok((ResultType::Option(Box::new(ResultType::Record(fields))), X::new(t, K::If(there, x::builtin(t, B::Concat, all), none)), total))
+        let entry = ResultType::Option(Box::new(ResultType::Record(fields)));
+        let result = ResultType::Record(vec![("cursor".to_string(), at_type), ("entry".to_string(), entry)]);
+        Ok((result, X::new(t, K::If(there, x::builtin(t, B::Concat, all), none)), total))
     }
 
     fn signal_clear(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
@@ -293,13 +339,18 @@ impl Lower<'_, '_> {
         let cursor = self.new_local("cursor", &U64);
         self.push(span, StmtKind::Set(cursor, x::u64(0)));
         let sp = self.cx.span(span);
-        let gone = x::not(x::local(more, T_BOOL));
-        let body = vec![
-            x::stmt(sp, StmtKind::TableNext { table, cursor, key, value, more }),
-            x::stmt(sp, StmtKind::If { cond: gone, then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] }),
+        let behind = x::cmp(BinOp::Eq, x::local(cursor, T_U64), x::u64(u64::MAX));
+        let take = vec![
             x::stmt(sp, StmtKind::TableRemove { table, key: self.local_expr(key), dst: None }),
+            // What stood behind it may have moved into its place.
+            x::stmt(sp, StmtKind::Set(cursor, x::bin(T_U64, BinOp::Sub, x::local(cursor, T_U64), x::u64(1)))),
         ];
-        let max = self.cx.m.tables[table.index()].capacity;
+        let body = vec![
+            x::stmt(sp, StmtKind::TableNext { table, cursor, key, value, more, masked: None }),
+            x::stmt(sp, StmtKind::If { cond: x::local(more, T_BOOL), then: take, other: vec![x::stmt(sp, StmtKind::If { cond: behind, then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] })] }),
+        ];
+        // Each round takes an entry or passes places without any.
+        let max = self.cx.m.tables[table.index()].capacity.saturating_mul(2).saturating_add(64);
         self.push(span, StmtKind::Loop { max, body });
         self.signal_result(Val::unit(), span)
     }

@@ -62,6 +62,17 @@ impl App {
         self.shared_ptr().cast()
     }
 
+    /// What a table counts: entries, hits, misses, inserts, evictions, expired, rejected, bytes.
+    pub fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
+        let at = self.desc.tables.get(table)?.offset as usize;
+        if at % 8 != 0 || at + 64 > self.program.table().shared_size as usize {
+            return None;
+        }
+        // SAFETY: inside the shared memory, by the check, and aligned; programs change these words by atomic operations.
+        let word = |i: usize| unsafe { std::sync::atomic::AtomicU64::from_ptr(self.shared_ptr().add(at / 8 + i)) };
+        Some(std::array::from_fn(|i| word(i).load(std::sync::atomic::Ordering::Relaxed)))
+    }
+
     /// Whether a merge node has this listen port, and no core.
     pub fn merges_from(&self, port: usize) -> bool {
         self.desc.merges.iter().any(|m| m.from as usize == port)

@@ -115,6 +115,7 @@ pub struct Core {
     failures: Vec<dispatch::Target>,
     /// What the signal at hand has answered.
     result: Option<Vec<u8>>,
+    last_fault: crate::signal::Fault,
     /// An answer with its client's id put back.
     patch: Vec<u8>,
     events: Vec<Event>,
@@ -161,6 +162,7 @@ impl Core {
             faults: Vec::new(),
             failures: Vec::new(),
             result: None,
+            last_fault: (0, 0),
             patch: Vec::new(),
             events: Vec::new(),
             fired: Vec::new(),

@@ -8,12 +8,11 @@ use super::core::{PacketCore, Parts};
 use super::mesh::Mesh;
 use super::plan::{self, check_bindings, is_inside};
 use super::table::{self, Loads};
-use crate::admin;
 use crate::core::app::App;
 use crate::engine::Waker;
 use crate::error::Error;
-use crate::server::{pin, raise_descriptor_limit, AppSpec, Ready, ServeOptions, Signals, Stop, Summary};
-use crate::signal::{Mailbox, Post};
+use crate::server::{pin, raise_descriptor_limit, AppSpec, Doors, Ready, ServeOptions, Signals, Stop, Summary};
+use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::CoreStats;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
@@ -78,26 +77,24 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
             Error::Io("cannot start a thread".into(), e)
         })?);
     }
-    let page = match options.admin {
-        Some(addr) => match admin::Page::open(addr, apps.clone(), stats.clone(), "frames".into(), Post { boxes, wakers: wakers.clone() }) {
-            Ok(p) => Some(p),
-            Err(e) => {
-                options.stop.end();
-                shared.wake_all();
-                join(threads);
-                return Err(e);
-            }
-        },
-        None => None,
+    let post = Arc::new(Post { boxes, wakers: wakers.clone() });
+    let doors = match Doors::open(&options, &apps, &stats, "frames", post) {
+        Ok(doors) => doors,
+        Err(e) => {
+            options.stop.end();
+            shared.wake_all();
+            join(threads);
+            return Err(e);
+        }
     };
     if let Some(ready) = options.ready.take() {
-        let admin = page.as_ref().map(admin::Page::addr);
+        let (admin, control) = doors.names();
         let frames = plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect();
-        ready(&Ready { engine: "frames".into(), cores, admin, ports: Vec::new(), frames, stats: stats.clone(), apps });
+        ready(&Ready { engine: "frames".into(), cores, admin, control, ports: Vec::new(), frames, stats: stats.clone(), apps });
     }
     wait(&signals, &options.stop, &wakers, &threads);
     let mut ended = join(threads);
-    drop(page);
+    drop(doors);
     let clean = ended.len() == cores && !options.stop.ended();
     table::dump(&app.desc, &frames.dump, &mut ended)?;
     let errors: Vec<String> = ended.iter_mut().flat_map(|c| std::mem::take(&mut c.errors)).collect();
@@ -184,6 +181,7 @@ enum Phase {
 impl Run {
     fn run(self, mut core: PacketCore) -> PacketCore {
         let _guard = EndOnPanic(self.stop.clone());
+        let _closes = Closes(self.mailbox.clone());
         if let Some(cpu) = self.cpu {
             pin(cpu);
         }

@@ -19,6 +19,7 @@ use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
 use crate::engine::common::{monotonic, nap};
 use crate::program::Packets;
+use crate::signal::Fault;
 use crate::stats::{CoreStats, FrameStats};
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,6 +141,7 @@ pub struct PacketCore {
     housekeeping: u64,
     faults: Vec<wl_fault>,
     in_fault_handler: bool,
+    last_fault: Fault,
     result: Option<Vec<u8>>,
     task_frame: Vec<u64>,
     poll: Vec<libc::pollfd>,
@@ -194,6 +196,7 @@ impl PacketCore {
             housekeeping: 0,
             faults: Vec::new(),
             in_fault_handler: false,
+            last_fault: (WL_F_NONE, crate::stats::NO_PLACE),
             result: None,
             task_frame: vec![0; app.frame_words],
             poll: Vec::new(),
@@ -377,10 +380,9 @@ impl PacketCore {
         self.index
     }
 
-    /// The name of a fault that was counted on this core.
-    pub fn last_fault(&self) -> String {
-        let list = self.stats[self.index].apps[0].faults.list();
-        list.last().map_or("no reason was counted".into(), |(kind, place, _)| format!("{} {}", self.app.app.fault_name(*kind), self.app.app.place_name(*place)))
+    /// A fault, for messages.
+    pub fn fault_text(&self, (kind, place): Fault) -> String {
+        format!("{} {}", self.app.app.fault_name(kind), self.app.app.place_name(place))
     }
 
     fn port_name(&self, port: usize, instance: usize) -> String {
@@ -720,21 +722,23 @@ impl PacketCore {
         false
     }
 
-    /// Runs a signal's handler; its result as the program wrote it. `None`: it faulted.
-    pub fn signal(&mut self, handler: u32, args: &[ParamValue]) -> Option<Vec<u8>> {
+    /// Runs a signal's handler; its result as the program wrote it.
+    pub fn signal(&mut self, handler: u32, args: &[ParamValue]) -> Result<Vec<u8>, Fault> {
         let values: Vec<wl_param> = args.iter().map(value).collect();
         self.result = None;
         let done = self.run_handler(handler, None, &values);
+        let fault = self.last_fault;
         self.run_fault_handlers();
         self.flush();
         let result = self.result.take();
-        if done { Some(result.unwrap_or_default()) } else { None }
+        if done { Ok(result.unwrap_or_default()) } else { Err(fault) }
     }
 
     fn count_fault(&mut self, kind: u32, place: u32) {
         if let Some(w) = self.watched.as_mut().filter(|w| w.len() < FAULTS_MAX) {
             w.push((kind, place));
         }
+        self.last_fault = (kind, place);
         self.stats[self.index].apps[0].faults.add(kind, place);
         if !self.in_fault_handler && !self.app.fault_handlers.is_empty() && self.faults.len() < FAULTS_MAX {
             self.faults.push(wl_fault { kind: kind as u16, side: 0, place, port: 0 });
