@@ -154,6 +154,11 @@ pub const POOL_QUEUES: u64 = 256 << 20;
 /// Bytes of the runtime's own about an open connection, and about a request under way (task, place in the order, call), at most.
 pub const CONNECTION: u64 = 512;
 pub const REQUEST: u64 = 1024;
+/// Buffers for frames, of each core: bytes and number of the usual ones and of those for the largest frames.
+pub const FRAME_BUFFER: u64 = 4096;
+pub const FRAME_BUFFERS: u64 = 2048;
+pub const LARGE_FRAME_BUFFER: u64 = 262_144 + FRAME_BUFFER;
+pub const LARGE_FRAME_BUFFERS: u64 = 160;
 
 /// Limits and times of a port; every one has a default and can be set in the program (`port … { idle 60s }`),
 /// from a parameter or on the command line (`--set PORT.idle=60s`). Times are in nanoseconds.

@@ -128,7 +128,7 @@ fn ports(m: &Module, out: &mut String) {
         let o = &p.options;
         let (what, limits) = match &p.kind {
             PortKind::Frames { engine: desc::FrameEngine::Queue, names } => return (p.name.clone(), queue(names), vec!["per core; what finds it full is dropped and counted".into()]),
-            PortKind::Frames { engine, names } => (format!("{}({})", text::engine_name(*engine), value(m, names)), "whole frames".into()),
+            PortKind::Frames { engine, names } => return (p.name.clone(), format!("{}({}), frames", text::engine_name(*engine), value(m, names)), Vec::new()),
             PortKind::Listen(v) => (format!("listen tcp({})", value(m, v)), format!("at most {} connections, {} requests under way each; idle {}, read {}",
                 count(o.max_connections as u64), o.max_outstanding, duration(o.idle_timeout), duration(o.read_timeout))),
             PortKind::Connect(v) => (format!("connect tcp({})", value(m, v)), format!("answers within {}, connects within {}; ejected after {} failures for {}",
@@ -268,15 +268,25 @@ fn memory(m: &Module, out: &mut String) {
     heading(out, "Memory");
     let per_core = layout::counters_size(m).saturating_add(sum(m.states.iter().map(|s| layout::size(m, s.ty))));
     let tables = sum(m.tables.iter().map(|t| table_bytes(m, t)));
+    let is = |kind: &dyn Fn(&Port) -> bool| m.ports.iter().any(kind);
     let mut rows = vec![];
     let mut row = |what: String, n: u64, how: String| if n > 0 { rows.push(vec![what, bytes(n), how]) };
     row("tables".into(), tables, "once, at start".into());
     row("state and counters".into(), per_core, "per core, at start".into());
     let mut clients = 0u64;
     for p in &m.ports { clients = clients.saturating_add(port_memory(m, p, &mut row)) }
-    let pools = desc::POOL_HELD.saturating_add(desc::POOL_QUEUES);
-    row("pool: messages held".into(), desc::POOL_HELD, "per core, at most: heads being received, what calls keep".into());
-    row("pool: output waiting".into(), desc::POOL_QUEUES, "per core, at most: for peers that do not take it yet".into());
+    let mut pools = 0;
+    if is(&|p| matches!(p.kind, PortKind::Frames { .. })) {
+        let (usual, large) = (desc::FRAME_BUFFER * desc::FRAME_BUFFERS, desc::LARGE_FRAME_BUFFER * desc::LARGE_FRAME_BUFFERS);
+        row("frames".into(), usual, format!("per core: {} buffers; more for queues of AF_XDP and rings of AF_PACKET", count(desc::FRAME_BUFFERS)));
+        row("large frames".into(), large, format!("per core, where they occur: {} buffers", desc::LARGE_FRAME_BUFFERS));
+        pools += usual + large;
+    }
+    if is(&|p| !matches!(p.kind, PortKind::Frames { .. })) {
+        row("pool: messages held".into(), desc::POOL_HELD, "per core, at most: heads being received, what calls keep".into());
+        row("pool: output waiting".into(), desc::POOL_QUEUES, "per core, at most: for peers that do not take it yet".into());
+        pools += desc::POOL_HELD + desc::POOL_QUEUES;
+    }
     let whole = tables.saturating_add(clients).saturating_add(per_core).saturating_add(pools);
     row("in all, on one core".into(), whole, format!("at most, all limits reached; each further core {}", bytes(per_core.saturating_add(pools))));
     columns(out, &rows);
@@ -286,6 +296,7 @@ fn memory(m: &Module, out: &mut String) {
 
 /// A port's part of the bill; the most that its clients can take, besides the pools.
 fn port_memory(m: &Module, p: &Port, row: &mut impl FnMut(String, u64, String)) -> u64 {
+    if let PortKind::Frames { .. } = p.kind { return 0 }
     let o = &p.options;
     let protocols = || p.protocols.iter().filter_map(|q| m.protocols.get(q.index()));
     let head = |u: UnitId| m.units.get(u.index()).map_or(0, |u| u.head_max);

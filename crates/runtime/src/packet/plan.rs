@@ -21,7 +21,7 @@ use crate::error::Error;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
+use wireloom_ir::desc::{self, Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
 
 /// What the command line says of a packet app.
 #[derive(Clone, Default)]
@@ -192,7 +192,7 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
     let queues = ports.iter().flat_map(|p| &p.main).filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| afxdp::queues(&t.name));
     // As many again as can wait in the program's queues.
     let waiting: usize = ports.iter().flat_map(|p| &p.main).filter(|t| t.engine == Engine::Queue).map(|t| depth(&t.name)).sum();
-    let small = 2048 * cores + waiting + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
+    let small = desc::FRAME_BUFFERS as usize * cores + waiting + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
     let pools = Pool::all(cores, small).map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
     let mac = ports.iter().flat_map(|p| &p.main).find(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp | Engine::AfPacket)).and_then(|t| mac_of(&t.name));
     let new = |_| CorePlan { routes: ports.iter().map(|p| vec![Route::Nowhere; p.main.len()]).collect(), ..CorePlan::default() };
