@@ -95,8 +95,12 @@ impl<'m> BodyGen<'_, 'm> {
         let size = field_size(m, field).unwrap_or(0);
         let (at, from, len) = match self.g.offset(u, layer, header, f) {
             // The words around it: sums go over pairs of bytes from the header's first one.
-            Offset::Fixed(n) => (format!("h_ + {n}"), format!("h_ + {}", n & !1), (n + size).next_multiple_of(2) - (n & !1)),
-            Offset::Slot(s) => (format!("{v}->p + {v}->slot[{s}]"), format!("{v}->p + {v}->slot[{s}]"), size),
+            Offset::Fixed(n) => (format!("h_ + {n}"), format!("h_ + {}", n & !1), ((n + size).next_multiple_of(2) - (n & !1)).to_string()),
+            Offset::Slot(s) => {
+                let at = format!("{v}->p + {v}->slot[{s}]");
+                let len = if field_size(m, field).is_none() { format!("{v}->slot[{}]", s + 1) } else { size.to_string() };
+                (at.clone(), at, len)
+            }
             Offset::Unknown => return,
         };
         let own = m.unit(header).header.clone();
@@ -113,7 +117,11 @@ impl<'m> BodyGen<'_, 'm> {
         let is_sum = own.checksum.is_some_and(|c| c.field == f);
         let sums = !is_sum && (sum.is_some() || !inner.is_empty());
         if sums { line!(self, "uint64_t was_ = wl_sum({from}, {len}, 0);") }
-        let store = store(&at, field, "val_");
+        let own_length = match self.g.offset(u, layer, header, f) { Offset::Slot(s) if field_size(m, field).is_none() => Some(format!("{v}->slot[{}]", s + 1)), _ => None };
+        let store = match &own_length {
+            Some(n) => format!("if (val_.n == {n}) memmove({at}, val_.p, val_.n);"),
+            None => store(&at, field, "val_"),
+        };
         line!(self, "{store}");
         if sums { line!(self, "uint64_t now_ = wl_sum({from}, {len}, 0);") }
         if let Some(c) = sum {

@@ -113,6 +113,8 @@ pub struct Compiler<'a> {
     pub loops: Vec<crate::apps::instances::Loop>,
     /// The packet types of frame ports.
     pub frame_units: Vec<ir::UnitId>,
+    /// Where the ways out of the elements around lead, while a function of theirs is checked.
+    pub around: Vec<crate::apps::elements::Outlet>,
     /// The app as it is written.
     pub app_ast: Option<Rc<ast::Element>>,
     pub test_names: crate::apps::frame_tests::TestNames,
@@ -128,7 +130,7 @@ impl<'a> Compiler<'a> {
         Compiler {
             map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
             records: Vec::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
-            app_constants: false, loops: Vec::new(), frame_units: Vec::new(), app_ast: None, test_names: Default::default(),
+            app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(),
         }
     }
 

@@ -5,6 +5,7 @@
 
 use super::flatten::Op;
 use super::frame::{self, Frame};
+use super::keyed;
 use super::outgoing::{self, Bytes, Ready};
 use super::tables::Table;
 use crate::eval::{internal, Env, Res, Stop};
@@ -39,6 +40,8 @@ pub struct CoreData {
     pub rings: Vec<std::collections::VecDeque<Value>>,
     pub tasks: Vec<Option<Suspended>>,
     pub free: Vec<u32>,
+    /// By table: those that are not exact.
+    pub keyed: std::collections::HashMap<u32, super::keyed::Keyed>,
 }
 
 /// A handler that waits.
@@ -448,12 +451,15 @@ fn endpoint(e: &wl_endpoint) -> Endpoint {
     Endpoint { ip: e.ip, port: e.port }
 }
 
-fn act<'a>(env: &Env<'a>) -> Res<&'a Activation<'a>> {
+pub fn act<'a>(env: &Env<'a>) -> Res<&'a Activation<'a>> {
     env.act.map_or_else(|| internal("a statement that needs a handler stands outside one"), Ok)
 }
 
 /// Statements with effects beyond the locals.
 pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
+    if let Some(t) = keyed::table_of(env.module, s) {
+        return keyed::effect(env, t, s, locals);
+    }
     let a = act(env)?;
     let here = Env { locals, ..*env };
     match s {
@@ -629,6 +635,12 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
         }
         Op::Frame(act) => frame::act(env, a, act, locals),
         Op::SendFrame { port, index, parts } => frame::send_frame(env, a, *port, index, parts, locals),
+        Op::Update { table, key, entry, body, place, .. } if keyed::is_keyed(env.module, *table) => {
+            locals[entry.index()] = keyed::begin(&Env { locals, ..*env }, *table, key)?;
+            super::run(env, body, locals, &mut 0, &mut Vec::new())?;
+            let value = locals[entry.index()].clone();
+            keyed::finish(&Env { locals, ..*env }, *table, key, value, *place)
+        }
         Op::Update { table, key, entry, body, place, nested } => {
             let key = a.key(&Env { locals, ..*env }, key)?;
             let zero = Value::zero(env.module, env.module.tables[table.index()].value);

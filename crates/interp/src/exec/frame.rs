@@ -308,9 +308,10 @@ impl Frame {
     fn set(&mut self, m: &Module, layer: usize, f: FieldId, value: &Value) -> Res<()> {
         let unit = self.unit_of(m, layer);
         let (def, all) = (m.unit(unit), m.unit(self.unit).frame.as_ref().map_or(&[][..], |f| &f.layers));
-        let Some((at, start)) = self.layers[layer].as_ref().and_then(|p| Some((p.at, p.node.field(f)?.start))) else { return internal("a header that is not there") };
-        let size = field_size(m, &def.fields[f.index()]).unwrap_or(0) as usize;
-        let words = match fixed_offset(m, unit, f) {
+        let Some((at, start, end)) = self.layers[layer].as_ref().and_then(|p| { let f = p.node.field(f)?; Some((p.at, f.start, f.end)) }) else { return internal("a header that is not there") };
+        let fixed = field_size(m, &def.fields[f.index()]);
+        let size = fixed.map_or(end - start, |n| n as usize);
+        let words = match fixed_offset(m, unit, f).filter(|_| fixed.is_some()) {
             Some(n) => { let n = n as usize; at + (n & !1)..at + (n + size).next_multiple_of(2) }
             None => start..start + size,
         };

@@ -4,6 +4,7 @@
 pub mod activation;
 pub mod flatten;
 pub mod frame;
+pub mod keyed;
 pub mod outgoing;
 pub mod tables;
 

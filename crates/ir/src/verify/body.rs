@@ -414,8 +414,8 @@ impl<'a> Flow<'a, '_, '_> {
         if let (FrameAct::Set { field, value, .. }, Some(u)) = (act, unit) {
             match u.fields.get(field.index()) {
                 Some(Field { kind: FieldKind::UInt { .. }, ty, .. }) => self.c.need(self.c.same(value.ty, *ty), path, "the value is not of the field's type"),
-                Some(Field { kind: FieldKind::Bytes { extent: Extent::Length(n), .. }, .. }) =>
-                    self.c.need(matches!(*n.kind, ExprKind::Int(_)) && self.c.is_bytes(value.ty), path, "only fields of a fixed size are set in place"),
+                // Of one whose size varies the lowering has made sure that the new bytes are as many.
+                Some(Field { kind: FieldKind::Bytes { extent: Extent::Length(_), .. }, .. }) => self.c.need(self.c.is_bytes(value.ty), path, "the value is not of the field's type"),
                 _ => self.error(path, "only fields of a fixed size are set in place"),
             }
         }

@@ -146,6 +146,13 @@ impl Compiler<'_> {
                 [] => name,
                 [Expr { kind, span }] => match &**kind {
                     ExprKind::Field(None, f) => Expr { span: *span, kind: Box::new(ExprKind::Field(Some(name), f.clone())) },
+                    ExprKind::Index(base, i) => match &*base.kind {
+                        ExprKind::Field(None, f) => {
+                            let base = Expr { span: base.span, kind: Box::new(ExprKind::Field(Some(name), f.clone())) };
+                            Expr { span: *span, kind: Box::new(ExprKind::Index(base, i.clone())) }
+                        }
+                        _ => return n.clone(),
+                    },
                     _ => return n.clone(),
                 },
                 _ => return n.clone(),

@@ -130,12 +130,14 @@ impl Compiler<'_> {
     /// `kernel`, which every packet app can send to.
     pub fn kernel_port(&mut self) -> Option<ir::PortId> {
         if self.app.frames.is_empty() { return None; }
-        if let Some(i) = self.m.ports.iter().position(|p| p.name == "kernel") { return Some(ir::PortId(i as u32)); }
-        let id = ir::PortId(self.m.ports.len() as u32);
-        let names = Value::Const(ParamValue::Bytes(b"kernel".to_vec()));
-        self.m.ports.push(ir::Port { name: "kernel".into(), span: ir::Span::default(), kind: PortKind::Frames { engine: FrameEngine::Kernel, names }, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
+        let found = self.m.ports.iter().position(|p| p.name == "kernel");
+        let id = ir::PortId(found.unwrap_or(self.m.ports.len()) as u32);
+        // It may have been made where another scope was at hand.
         self.app.single.insert(id);
         self.app.instances.insert(id, 1);
+        if found.is_some() { return Some(id); }
+        let names = Value::Const(ParamValue::Bytes(b"kernel".to_vec()));
+        self.m.ports.push(ir::Port { name: "kernel".into(), span: ir::Span::default(), kind: PortKind::Frames { engine: FrameEngine::Kernel, names }, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
         Some(id)
     }
 

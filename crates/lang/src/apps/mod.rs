@@ -85,8 +85,8 @@ impl Compiler<'_> {
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind { let _ = self.state_init(module, name, e); }
         }
-        for f in fns { let _ = self.function(&f, f.ast.name.span); }
         for m in &app.members { self.chain(m); }
+        for f in fns { let _ = self.function(&f, f.ast.name.span); }
         for m in &app.members { let _ = self.define(module, app, m); }
         self.instance_handlers(module, &app.members);
         self.loops(&app.name.name);

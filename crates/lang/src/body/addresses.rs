@@ -35,6 +35,28 @@ impl Lower<'_, '_> {
         Ok(Val::pure(Ty::Prefix, self.prefix_const(net, mask)))
     }
 
+    /// `prefix(address, bits)`: the first bits of an address; more than it has are all.
+    pub fn prefix_of(&mut self, address: &Expr, bits: &Expr) -> R<Val> {
+        let v = self.expr(address, None)?;
+        let v = self.defined(v, address.span)?;
+        let most = match v.ty {
+            Ty::Ip4 => 32u32,
+            Ty::Ip | Ty::Ip6 => 128,
+            Ty::Error => return Err(crate::compiler::Reported),
+            _ => { let s = self.show(&v.ty); return Err(self.err("E0301", address.span, format!("expected an address, found {s}"))); }
+        };
+        let from = v.ty.clone();
+        let e = self.coerce(v, &from, address.span)?;
+        let ip = self.address_as(e, &from, &Ty::Ip, address.span)?;
+        let wide = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
+        let bits = self.expr_as(bits, &crate::ty::U32)?;
+        let left = x::bin(crate::compiler::T_U32, B::SubSat, x::u32(most), bits);
+        let mask = x::bin(wide, B::Shl, x::int(wide, u128::MAX), left);
+        let net = x::bin(wide, B::BitAnd, X::new(wide, K::Cast(ip)), mask.clone());
+        let pair = X::new(self.cx.lower_ty(&Ty::Prefix), K::Make(vec![net, mask]));
+        Ok(Val::pure(Ty::Prefix, crate::fold::fold(&self.cx.m, &pair)))
+    }
+
     /// `ip in prefix`, `ip in {prefix, ip}`, `ip in list`.
     pub fn ip_in(&mut self, ip: X, set: &Expr) -> R<X> {
         if let ast::ExprKind::Set(items) = &*set.kind {

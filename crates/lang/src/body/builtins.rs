@@ -14,7 +14,7 @@ const NAMES: &[(&str, usize)] = &[
     ("len", 1), ("hash", 1), ("min", 2), ("max", 2), ("random", 1), ("raw", 1), ("lower", 1), ("upper", 1), ("starts_with", 2),
     ("ends_with", 2), ("find", 2), ("slice", 3), ("crc32", 1), ("fnv1a32", 1), ("fnv1a64", 1), ("md5", 1), ("ketama", 2), ("maglev", 2),
     ("up", 2), ("load", 2), ("any_token", 3), ("has_token", 2), ("all_in", 2), ("text", 1), ("some", 1), ("concat", usize::MAX),
-    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("any", usize::MAX), ("all", usize::MAX), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1),
+    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("any", usize::MAX), ("all", usize::MAX), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1), ("prefix", 2),
     ("aes_ctr", 3), ("aes_cbc_encrypt", 3), ("aes_cbc_decrypt", 3), ("aes_gcm_seal", 4), ("aes_gcm_open", 4), ("hmac_sha1", usize::MAX), ("hmac_sha256", usize::MAX),
     ("sha1", usize::MAX), ("sha256", usize::MAX), ("constant_time_eq", 2), ("random_bytes", 1), ("from_hex", 1),
 ];
@@ -49,6 +49,7 @@ impl Lower<'_, '_> {
                 Ok(Val::pure(U64, X::new(T_U64, K::Random(n))))
             }
             "payload" | "checksum_ok" | "update_checksum" => self.header_fn(&name.name, a[0], span),
+            "prefix" => self.prefix_of(a[0], a[1]),
             "raw" => self.raw(a[0]),
             "text" => self.text(a[0]),
             "slice" => self.slice(a[0], a[1], a[2]),

@@ -150,7 +150,11 @@ impl Lower<'_, '_> {
     }
 
     fn call_with(&mut self, info: &Rc<FnInfo>, vals: Vec<Val>, span: Span, sink: Option<Sink>) -> R<Val> {
-        match self.cx.function(info, span)? {
+        // Its body is checked at its first use: what it sends to must be known.
+        let around = std::mem::replace(&mut self.cx.around, if info.in_app { self.outlets.clone() } else { vec![] });
+        let how = self.cx.function(info, span);
+        self.cx.around = around;
+        match how? {
             How::Func(id) => {
                 let exprs = vals.into_iter().map(|v| match v.kind { Vk::Pure(e) => Ok(e), _ => Err(Reported) }).collect::<R<Vec<_>>>()?;
                 let t = self.cx.lower_ty(&info.ret);
@@ -309,6 +313,8 @@ impl Compiler<'_> {
         }
         let mut l = Lower::new(self, info.module, Kind::Func);
         l.in_app = info.in_app;
+        l.frames = !l.cx.frame_units.is_empty();
+        l.outlets = l.cx.around.clone();
         l.place = format!("fn {}", info.name);
         l.ret = Ret::Body(info.ret.clone());
         for (n, t) in &info.params {

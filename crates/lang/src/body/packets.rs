@@ -275,12 +275,14 @@ impl Lower<'_, '_> {
         let Some(m) = self.cx.units[header.index()].member(&name.name).cloned() else { return Err(self.cx.unknown_field(header, name)) };
         if m.ty.is_error() { return Err(Reported); }
         let kind = self.field_ir(header, m.field).kind;
-        let fixed = m.cases.is_empty() && match &kind {
-            ir::FieldKind::UInt { .. } => true,
-            ir::FieldKind::Bytes { extent: ir::Extent::Length(n), .. } => x::as_int(n).is_some(),
-            _ => false,
+        // Sums go over pairs of bytes: where the field begins must be known to be even.
+        let even = ir::frame::fixed_offset(&self.cx.m, header, m.field).is_some_and(|n| n % 2 == 0);
+        let (fits, varies) = match &kind {
+            ir::FieldKind::UInt { .. } => (true, false),
+            ir::FieldKind::Bytes { extent: ir::Extent::Length(n), .. } => (x::as_int(n).is_some() || even, x::as_int(n).is_none()),
+            _ => (false, false),
         };
-        if !fixed {
+        if !fits || !m.cases.is_empty() {
             return Err(self.cx.report(Diagnostic::error("E0622", name.span, format!("`{}` has no fixed size and cannot be set in place", name.name)).hint("remove the header and insert one that is built anew")));
         }
         let current = self.cx.member_val(&path.clone(), header, &m);
@@ -297,6 +299,16 @@ impl Lower<'_, '_> {
             self.guard(ok, FaultKind::CONSTRAINT, span);
         }
         let changed = ir::Path { root: path.root, steps: vec![ir::Step::Field(*h), ir::Step::Field(m.field)] };
+        let e = if varies {
+            // As many bytes as before: nothing moves.
+            let l = self.temp("", &ty, e, span);
+            let t = self.local_expr(l).ty;
+            let same = x::cmp(BinOp::Eq, x::len_bytes(self.local_expr(l)), x::len_bytes(X::new(t, K::Read(changed.clone()))));
+            self.guard(same, FaultKind::CONSTRAINT, span);
+            self.local_expr(l)
+        } else {
+            e
+        };
         self.act(frame, FrameAct::Set { layer: layer as u32, field: m.field, value: e }, span)?;
         self.forget(|k| matches!(k, K::Read(p) if *p == changed));
         Ok(Val::unit())
