@@ -82,21 +82,36 @@ fn rank(env: &Env, t: &Table, mask: &[u8], priority: &Expr) -> Res<u128> {
     Ok(if t.kind == TableKind::Lpm { mask.iter().map(|b| u128::from(b.count_ones())).sum() } else { env.int(priority)? })
 }
 
-pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
+/// The table's entries, out of the core's data meanwhile: what is evaluated looks into those.
+fn with<T>(env: &Env, id: TableId, f: impl FnOnce(&mut Keyed) -> Res<T>) -> Res<T> {
     let a: &Activation = act(env)?;
+    let mut k = a.data.borrow_mut().keyed.remove(&id.0).unwrap_or_default();
+    let made = f(&mut k);
+    a.data.borrow_mut().keyed.insert(id.0, k);
+    made
+}
+
+pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
     let here = Env { locals, ..*env };
-    let t = &env.module.tables[id.index()];
-    let mut data = a.data.borrow_mut();
-    let k = data.keyed.entry(id.0).or_default();
-    let set = match s {
-        StmtKind::TableGet { key, dst, .. } => vec![(*dst, Value::Option(get(&here, t, k, key)?.map(Box::new)))],
+    let set = with(env, id, |k| changed(&here, id, s, k))?;
+    for (l, v) in set {
+        locals[l.index()] = v;
+    }
+    Ok(())
+}
+
+/// Does what a statement says; the locals that it sets.
+fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(LocalId, Value)>> {
+    let t = &here.module.tables[id.index()];
+    Ok(match s {
+        StmtKind::TableGet { key, dst, .. } => vec![(*dst, Value::Option(get(here, t, k, key)?.map(Box::new)))],
         StmtKind::TablePut { key, value, place, .. } => {
             let value = here.eval(value)?;
-            put(&here, t, k, key, value, *place)?;
+            put(here, t, k, key, value, *place)?;
             vec![]
         }
         StmtKind::TableRemove { key, dst, .. } => {
-            let was = k.values.remove(&bytes(&here, key)?).is_some();
+            let was = k.values.remove(&bytes(here, key)?).is_some();
             let there = if t.kind == TableKind::Array { here.int(key)? < u128::from(t.capacity) } else { was };
             dst.map(|d| (d, Value::Bool(there))).into_iter().collect()
         }
@@ -105,8 +120,8 @@ pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res
             vec![(*dst, Value::Int(n as u128))]
         }
         StmtKind::TableInsert { key, mask, priority, value, place, .. } => {
-            let (mask, value) = (bytes(&here, mask)?, here.eval(value)?);
-            let (key, priority) = (and(&bytes(&here, key)?, &mask), rank(&here, t, &mask, priority)?);
+            let (mask, value) = (bytes(here, mask)?, here.eval(value)?);
+            let (key, priority) = (and(&bytes(here, key)?, &mask), rank(here, t, &mask, priority)?);
             match k.place(&key, &mask, priority) {
                 Some(i) => k.masked[i].value = value,
                 None if k.masked.len() as u64 >= t.capacity => return Err(Stop::Fault { kind: FaultKind::FULL, place: *place }),
@@ -115,8 +130,8 @@ pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res
             vec![]
         }
         StmtKind::TableDelete { key, mask, priority, dst, .. } => {
-            let mask = bytes(&here, mask)?;
-            let (key, priority) = (and(&bytes(&here, key)?, &mask), rank(&here, t, &mask, priority)?);
+            let mask = bytes(here, mask)?;
+            let (key, priority) = (and(&bytes(here, key)?, &mask), rank(here, t, &mask, priority)?);
             let at = k.place(&key, &mask, priority);
             if let Some(i) = at {
                 k.masked.remove(i);
@@ -129,10 +144,10 @@ pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res
                 TableKind::Array if at < u128::from(t.capacity) => {
                     let n = Value::Int(at);
                     let mut form = Vec::new();
-                    canonical(env.module, t.key, &n, true, &mut form);
-                    Some((n, k.values.get(&form).cloned().unwrap_or_else(|| Value::zero(env.module, t.value))))
+                    canonical(here.module, t.key, &n, true, &mut form);
+                    Some((n, k.values.get(&form).cloned().unwrap_or_else(|| Value::zero(here.module, t.value))))
                 }
-                TableKind::Wildcard | TableKind::Lpm => k.masked.get(at as usize).map(|e| (from_canonical(env.module, t.key, &mut e.key.as_slice()), e.value.clone())),
+                TableKind::Wildcard | TableKind::Lpm => k.masked.get(at as usize).map(|e| (from_canonical(here.module, t.key, &mut e.key.as_slice()), e.value.clone())),
                 _ => None,
             };
             let mut set = vec![(*cursor, Value::Int(at + 1)), (*more, Value::Bool(found.is_some()))];
@@ -142,23 +157,16 @@ pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res
             set
         }
         _ => vec![],
-    };
-    drop(data);
-    for (l, v) in set {
-        locals[l.index()] = v;
-    }
-    Ok(())
+    })
 }
 
 /// What an update begins with.
 pub fn begin(env: &Env, id: TableId, key: &Expr) -> Res<Value> {
     let t = &env.module.tables[id.index()];
-    let mut data = act(env)?.data.borrow_mut();
-    let found = get(env, t, data.keyed.entry(id.0).or_default(), key)?;
+    let found = with(env, id, |k| get(env, t, k, key))?;
     Ok(found.unwrap_or_else(|| Value::zero(env.module, t.value)))
 }
 
 pub fn finish(env: &Env, id: TableId, key: &Expr, value: Value, place: PlaceId) -> Res<()> {
-    let mut data = act(env)?.data.borrow_mut();
-    put(env, &env.module.tables[id.index()], data.keyed.entry(id.0).or_default(), key, value, place)
+    with(env, id, |k| put(env, &env.module.tables[id.index()], k, key, value, place))
 }
