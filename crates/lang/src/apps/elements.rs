@@ -378,7 +378,7 @@ impl Lower<'_, '_> {
                 made
             }
             ("tee", to, None) if !to.is_empty() => {
-                for t in to { self.with_name(v.clone(), span, |s, value| s.send(value, t, span))?; }
+                for t in to { self.with_name(v.clone(), span, |s, value| s.copy_to(value, t, span))?; }
                 self.flow(rest, v, span)
             }
             ("any" | "not", conds, None) if !conds.is_empty() => {

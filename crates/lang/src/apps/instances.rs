@@ -230,6 +230,13 @@ impl Lower<'_, '_> {
         self.send_parts(value, port, &x::u32(0), span)
     }
 
+    /// A way for copies of packets, to where they are changed.
+    pub fn copy_port(&mut self, to: &Expr, span: Span) -> R<ir::PortId> {
+        let node = Node { span: to.span, kind: NodeKind::Expr(to.clone()) };
+        let whole: Vec<String> = self.outlets.iter().map(|o| o.name.clone()).chain([written(to)]).collect();
+        self.loop_port(format!("copy to {}", whole.join(".")), &[node], span)
+    }
+
     fn loop_port(&mut self, name: String, nodes: &[Node], span: Span) -> R<ir::PortId> {
         let key = format!("{name} {:?}", nodes.first().map(|n| n.span));
         if let Some(l) = self.cx.loops.iter().find(|l| l.key == key) { return Ok(l.port); }
@@ -244,6 +251,16 @@ impl Lower<'_, '_> {
         let (app, module, outlets) = (self.cx.app.clone(), self.module, self.outlets.clone());
         self.cx.loops.push(Loop { key, port, unit, app, module, outlets, nodes: nodes.to_vec(), span });
         Ok(port)
+    }
+}
+
+/// A target as it is written.
+fn written(e: &Expr) -> String {
+    match &*e.kind {
+        ExprKind::Name(n) => n.name.clone(),
+        ExprKind::Field(Some(b), n) => format!("{}.{}", written(b), n.name),
+        ExprKind::Index(b, i) => match &*i.kind { ExprKind::Int(n) => format!("{}[{n}]", written(b)), _ => written(b) },
+        _ => String::new(),
     }
 }
 

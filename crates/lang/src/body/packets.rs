@@ -505,12 +505,11 @@ impl Lower<'_, '_> {
     /// `p -> broadcast ports`: to every instance of a port, or to all of a list.
     pub fn broadcast(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
         if let ExprKind::List(targets) = &*to.kind {
-            for t in targets { self.send(value, t, span)?; }
-            return Ok(());
+            return self.to_all(value, targets, span);
         }
         if let Some(n) = self.outlet_count(to) {
-            for i in 0..n { self.send(value, &item(to, i), span)?; }
-            return Ok(());
+            let targets: Vec<Expr> = (0..n).map(|i| item(to, i)).collect();
+            return self.to_all(value, &targets, span);
         }
         let port = self.port_arg(to)?;
         let var = self.new_local("", &U32);
@@ -521,6 +520,28 @@ impl Lower<'_, '_> {
         let max = self.cx.app.instances(port);
         self.push(span, StmtKind::For { var, from: x::u32(0), to: X::new(T_U32, K::PortLen(port)), max, body });
         Ok(())
+    }
+
+    fn to_all(&mut self, value: &Expr, targets: &[Expr], span: Span) -> R<()> {
+        let Some((last, before)) = targets.split_last() else { return Ok(()) };
+        for t in before { self.copy_to(value, t, span)?; }
+        self.send(value, last, span)
+    }
+
+    /// Sends a packet where others get it, too: whoever changes it has a copy.
+    pub fn copy_to(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
+        let (made, block) = self.sub(|s| s.send(value, to, span));
+        made?;
+        let mut changed = false;
+        ir::walk::stmts(&block, &mut |s| changed |= match &s.kind {
+            StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. }),
+            StmtKind::Set(l, _) => self.mark == Some(*l),
+            _ => false,
+        });
+        if !changed { self.out.extend(block); return Ok(()); }
+        let port = self.copy_port(to, span)?;
+        let v = self.expr(value, None)?;
+        self.send_frame(&v, port, &x::u32(0), span)
     }
 
     /// `p -> steer ports by key`: the instance that the key's hash picks.
