@@ -261,6 +261,12 @@ static inline wl_ip wl_u128_ip(unsigned __int128 n) {
     memcpy(a.b, words, 16);
     return a;
 }
+static inline wl_ip wl_v4_ip(uint32_t n) {
+    uint64_t words[2] = {0, 0xffff0000u | (uint64_t)__builtin_bswap32(n) << 32};
+    wl_ip a;
+    memcpy(a.b, words, 16);
+    return a;
+}
 static inline wl_endpoint wl_ep_of(wl_ip a, uint16_t port) {
     wl_endpoint e = {.port = port, .v4 = wl_is_v4(a)};
     memcpy(e.ip, a.b, 16);

@@ -160,56 +160,123 @@ impl<'m> Gen<'m> {
         name
     }
 
+    /// Counters that a handler of frames counts in registers while it goes over a batch: those that no program code reads.
+    pub fn own_counts(&self, h: &'m Handler) -> BTreeSet<u32> {
+        if !matches!(h.on, On::Frame { .. }) { return BTreeSet::new() }
+        let mut counts = BTreeSet::new();
+        walk::stmts(&h.body.block, &mut |s| if let StmtKind::Count(c, _) = &s.kind { counts.insert(c.0); });
+        self.m.exprs(&mut |e, _| if let ExprKind::Counter(c) = &*e.kind { counts.remove(&c.0); });
+        counts
+    }
+
     /// Runs handler i over a batch.
     pub fn batch(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
-        let on = format!("on_{i}_{}", names::ident(&h.name));
-        let open = format!("{}_open", names::unit(self.m, unit));
-        let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
-        let (begin, end, serve) = (self.flow_tend(), self.at_batch_end(), self.serve());
-        let body = match self.ahead(h) {
-            None => format!("for (uint32_t k = 0; k < n; k++) {{\nwl_view v;\n{open}(x, &v, &f[k]);\nx->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, &v) == WL_T_FAULT)) frame_fault(core, x);\n{serve}}}\n"),
-            Some(a) => self.two_passes(i, h, &a, &on, &open),
+        let unit_name = names::unit(self.m, unit);
+        let over = Over {
+            i, on: format!("on_{i}_{}", names::ident(&h.name)), open: format!("{unit_name}_open"), counts: self.own_counts(h),
+            usual: self.frames.usual.contains(&unit.0).then(|| format!("{unit_name}_usual")), serve: self.serve(),
         };
-        self.code.push_str(&format!("/* {} over a batch. */\nstatic void batch_{i}(wl_core *core, wl_frame *f, uint32_t n) {{\n{fx}{begin}{body}{end}}}\n\n", names::comment(&h.name)));
+        let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
+        let (begin, end) = (self.flow_tend(), self.at_batch_end());
+        let body = match self.ahead(h) {
+            None => self.one_pass(h, &over),
+            Some(a) => self.two_passes(h, &a, &over),
+        };
+        let (counts, flush) = (over.counts(), over.flush());
+        self.code.push_str(&format!("/* {} over a batch. */\nstatic void batch_{i}(wl_core *core, wl_frame *f, uint32_t n) {{\n{fx}{begin}{counts}{body}{flush}{end}}}\n\n", names::comment(&h.name)));
     }
 
     /// Frames that the handler has taken from queues follow it at once; the batch at hand is not used by then.
     fn serve(&self) -> &'static str {
         let queue = |p: &Port| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. });
-        if self.m.ports.iter().any(queue) { "packets.serve(core);\n" } else { "" }
+        if self.m.ports.iter().any(queue) { "packets.serve(x->core);\n" } else { "" }
     }
 
-    fn two_passes(&mut self, i: usize, h: &'m Handler, a: &Ahead, on: &str, open: &str) -> String {
+    fn one_pass(&mut self, h: &Handler, o: &Over) -> String {
+        let mut size = 0;
+        walk::stmts(&h.body.block, &mut |_| size += 1);
+        let (open, run) = (&o.open, o.run("&v", ""));
+        let found = match &o.usual {
+            None => format!("{open}(x, &v, &f[k]);\n"),
+            Some(usual) if size > SMALL => format!("if (WL_UNLIKELY(!{usual}(&v, &f[k]))) {open}(x, &v, &f[k]);\n"),
+            Some(usual) => {
+                // A small handler has a copy for each, so that what is known of a usual frame simplifies it.
+                self.code.push_str(&format!(
+                    "/* A frame of a shape that is not usual. */\nstatic __attribute__((noinline)) void other_{}(wl_fx *x, wl_frame *f) {{\nwl_view v;\n{}{open}(x, &v, f);\n{run}{}}}\n\n",
+                    o.i, o.counts(), o.flush()
+                ));
+                format!("if (WL_UNLIKELY(!{usual}(&v, &f[k]))) {{ other_{}(x, &f[k]); continue; }}\n", o.i)
+            }
+        };
+        format!("for (uint32_t k = 0; k < n; k++) {{\nwl_view v;\n{found}{run}}}\n")
+    }
+
+    fn two_passes(&mut self, h: &'m Handler, a: &Ahead, o: &Over) -> String {
         let t = &self.m.tables[a.table.index()];
-        let table = names::table(self.m, a.table);
+        let (table, i) = (names::table(self.m, a.table), o.i);
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let guard: Vec<_> = a.guard.iter().map(|c| self.expr(&scope, c)).collect();
-        let serve = self.serve();
         let guard = if guard.is_empty() { "true".into() } else { guard.join(" && ") };
         let pack = self.flow_packer(t.key);
         let key = match split(&a.key) {
             None => format!("a->part = {pack}(a->k, {});\n", self.expr(&scope, &a.key)),
-            Some((cond, yes, no)) => format!("if ({}) a->part = {pack}(a->k, {}); else a->part = {pack}(a->k, {});\n", self.expr(&scope, &cond), self.expr(&scope, &yes), self.expr(&scope, &no)),
+            Some((cond, yes, no)) => format!("if ({}) a->part = {pack}(a->k, {});\nelse a->part = {pack}(a->k, {});\n", self.expr(&scope, &cond), self.expr(&scope, &yes), self.expr(&scope, &no)),
         };
         let (view, keep, again) = match &a.keeps {
-            Keeps::All => ("&a->v".to_string(), String::new(), "wl_view *v = &a->v;\n".to_string()),
+            Keeps::All => ("wl_view *v = &a->v;\n", String::new(), "wl_view *v = &a->v;\n".to_string()),
             Keeps::Places(list) => (
-                "&view".into(),
+                "wl_view view, *v = &view;\n",
                 format!("a->has = v->has;\n{}", list.iter().map(|n| format!("a->at_{n} = v->at[{n}];\n")).collect::<String>()),
-                format!(
-                    "wl_view view, *v = &view;\nwl_view_again(v, &f[k], a->has);\n{}",
-                    list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>()
-                ),
+                format!("wl_view view, *v = &view;\nwl_view_again(v, &f[k], a->has);\n{}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>()),
             ),
         };
-        let declare = if view == "&view" { "wl_view view, *v = &view;\n" } else { "wl_view *v = &a->v;\n" };
+        let ready = format!(
+            "{keep}if ({guard}) {{\n{key}a->h = wl_flow_hash_of(table, {table}_shape, a->part, a->k);\nwl_flow_prefetch(table, {table}_shape, a->part, a->h);\n}}\n"
+        );
+        let open = &o.open;
+        let found = match &o.usual {
+            None => format!("{open}(x, v, &f[k]);\n"),
+            Some(usual) => {
+                self.code.push_str(&format!(
+                    "/* A frame of a shape that is not usual. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, wl_ahead_{i} *a, wl_frame *f) {{\n\
+                     wl_flows *const table = &wl_state(x)->{table};\n{view}{open}(x, v, f);\n{ready}}}\n\n"
+                ));
+                format!("if (WL_UNLIKELY(!{usual}(v, &f[k]))) {{ other_{i}(x, a, &f[k]); continue; }}\n")
+            }
+        };
+        let run = o.run("v", ", a");
         format!(
             "wl_flows *const table = &wl_state(x)->{table};\nwl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n\
-             /* Keys first, and their places fetched ahead. */\nfor (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{declare}{open}(x, v, &f[k]);\n{keep}\
-             if ({guard}) {{\n{key}a->h = wl_flow_hash_of(table, {table}_shape, a->part, a->k);\nwl_flow_prefetch(table, {table}_shape, a->part, a->h);\n}}\n}}\n\
-             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{again}x->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, v, a) == WL_T_FAULT)) frame_fault(core, x);\n{serve}}}\nf += m;\nn -= m;\n}}\n"
+             /* Keys first, and their places fetched ahead. */\nfor (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{view}{found}{ready}}}\n\
+             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{again}{run}}}\nf += m;\nn -= m;\n}}\n"
         )
     }
+}
+
+/// Handlers of so many statements are copied.
+const SMALL: usize = 24;
+
+/// A handler that is run over batches: its number, the names of its function and of those that open its frames, its counters.
+struct Over {
+    i: usize,
+    on: String,
+    open: String,
+    usual: Option<String>,
+    counts: BTreeSet<u32>,
+    /// What follows each run.
+    serve: &'static str,
+}
+
+impl Over {
+    /// Runs the handler for one frame.
+    fn run(&self, view: &str, ahead: &str) -> String {
+        let counts = if self.counts.is_empty() { "" } else { ", &counts" };
+        format!("x->tmp_n = 0;\nif (WL_UNLIKELY({}(x, {view}{ahead}{counts}) == WL_T_FAULT)) frame_fault(x->core, x);\n{}", self.on, self.serve)
+    }
+
+    fn counts(&self) -> String { if self.counts.is_empty() { String::new() } else { format!("wl_counts_{} counts = {{0}};\n", self.i) } }
+
+    fn flush(&self) -> String { self.counts.iter().map(|c| format!("wl_state(x)->counter[{c}] += counts.c{c};\n")).collect() }
 }
 
 impl Way {

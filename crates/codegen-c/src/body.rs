@@ -7,6 +7,7 @@ use crate::expr::{may_fault, Scope};
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
+use std::collections::BTreeSet;
 use wireloom_ir::*;
 
 /// What the statements belong to: how they fault, return and reply.
@@ -44,6 +45,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     pub views: Vec<(LocalId, UnitId)>,
     /// The key that was computed for the whole batch before the handler runs.
     pub ahead: Option<&'m Expr>,
+    /// Counters that are kept beside the state for the length of a batch.
+    pub counts: BTreeSet<u32>,
 }
 
 impl<'g, 'm> BodyGen<'g, 'm> {
@@ -51,7 +54,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let scope = Scope::of_locals(g, &body.locals);
         BodyGen {
             g, owner, out: String::new(), scope, locals: &body.locals, resumes: 0, frame: Vec::new(), loops: Vec::new(), decls: String::new(),
-            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), ahead: None,
+            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), ahead: None, counts: BTreeSet::new(),
         }
     }
 
@@ -150,7 +153,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Count(c, e) => {
                 let text = self.expr(e);
-                line!(self, "wl_state(x)->counter[{}] += {text};", c.0);
+                if self.counts.contains(&c.0) { line!(self, "counts->c{} += {text};", c.0) } else { line!(self, "wl_state(x)->counter[{}] += {text};", c.0) }
                 self.check_stmt(&s.kind);
             }
             StmtKind::Push(l, e) => {

@@ -306,6 +306,7 @@ impl Gen<'_> {
             ExprKind::Unary(op, a) => self.unary(s, *op, a, e.ty),
             ExprKind::Binary(op, a, b) => self.binary(s, *op, a, b, e.ty),
             ExprKind::Cast(a) => {
+                if let Some(v4) = mapped(self.m, a).filter(|_| *self.m.ty(e.ty) == Ty::Ip) { return format!("wl_v4_ip({})", self.expr(s, v4)) }
                 let text = self.expr(s, a);
                 match (self.m.ty(a.ty), self.m.ty(e.ty)) {
                     (Ty::Bool | Ty::UInt(_) | Ty::Int(_), Ty::Bool | Ty::UInt(_) | Ty::Int(_)) => self.fit(text, e.ty),
@@ -572,6 +573,15 @@ impl Gen<'_> {
                 format!("wl_all_in({}, &{set})", arg(0))
             }
         }
+    }
+}
+
+/// The IPv4 address in a number that is one mapped to IPv6.
+fn mapped<'e>(m: &Module, e: &'e Expr) -> Option<&'e Expr> {
+    let ExprKind::Binary(BinOp::BitOr, a, b) = &*e.kind else { return None };
+    match (&*a.kind, &*b.kind) {
+        (ExprKind::Cast(v4), ExprKind::Int(0xffff_0000_0000)) if *m.ty(v4.ty) == Ty::UInt(32) => Some(v4),
+        _ => None,
     }
 }
 

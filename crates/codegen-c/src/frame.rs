@@ -26,6 +26,10 @@ pub(crate) enum Offset {
 pub(crate) struct Frames {
     /// Layers looked at, by frame unit.
     pub needed: BTreeMap<u32, BTreeSet<u32>>,
+    /// Those of them that the program itself asks for.
+    pub asked: BTreeMap<u32, BTreeSet<u32>>,
+    /// Units that have a `NAME_usual`.
+    pub usual: BTreeSet<u32>,
     /// Slots by (frame unit, layer, field); the length of the field, if it varies, is in the next slot.
     pub slots: BTreeMap<(u32, u32, u32), u32>,
     /// The layer of each pair of slots.
@@ -54,7 +58,9 @@ impl Gen<'_> {
         for u in 0..m.units.len() {
             let id = UnitId(u as u32);
             if !self.is_frame(id) { continue }
-            let needed = self.needed_layers(id);
+            let asked = self.asked_layers(id);
+            let needed = self.leading_to(id, asked.clone());
+            self.frames.asked.insert(id.0, asked);
             self.frames.layers = self.frames.layers.max(self.layers(id).len());
             for (n, l) in self.layers(id).to_vec().iter().enumerate() {
                 if needed.contains(&(n as u32)) { self.plan_slots(id, n as u32, l.unit) }
@@ -78,7 +84,7 @@ impl Gen<'_> {
         }
     }
 
-    fn needed_layers(&self, u: UnitId) -> BTreeSet<u32> {
+    fn asked_layers(&self, u: UnitId) -> BTreeSet<u32> {
         let m = self.m;
         let layers = self.layers(u);
         let mut asked = BTreeSet::new();
@@ -109,9 +115,12 @@ impl Gen<'_> {
                 if let Some(Step::Field(f)) = steps.first() { asked.extend(by_field(*f)) }
             });
         }
-        if all { return (0..layers.len() as u32).collect() }
-        // What a header comes after, and what a later one's condition looks at.
-        let mut needed = asked;
+        if all { (0..layers.len() as u32).collect() } else { asked }
+    }
+
+    /// Layers, and those that they come after.
+    fn leading_to(&self, u: UnitId, mut needed: BTreeSet<u32>) -> BTreeSet<u32> {
+        let layers = self.layers(u);
         loop {
             let more: BTreeSet<u32> = needed.iter().flat_map(|n| layers[*n as usize].after.iter().filter_map(|a| a.layer)).filter(|n| !needed.contains(n)).collect();
             if more.is_empty() { return needed }

@@ -252,7 +252,9 @@ impl Gen<'_> {
         for s in &m.steer {
             let msg = m.types.iter().position(|t| *t == Ty::Msg(s.unit)).map_or(TyId(0), |n| TyId(n as u32));
             let scope = Scope { locals: vec![("(&v)".into(), msg)], ..Scope::default() };
-            let mut text = format!("case {}: {{\nwl_view v;\n{}_open(NULL, &v, &f);\n", s.port.0, names::unit(m, s.unit));
+            let unit = names::unit(m, s.unit);
+            let usual = if self.frames.usual.contains(&s.unit.0) { format!("if (WL_UNLIKELY(!{unit}_usual(&v, &f))) ") } else { String::new() };
+            let mut text = format!("case {}: {{\nwl_view v;\n{usual}{unit}_open(NULL, &v, &f);\n", s.port.0);
             for k in &s.keys {
                 let value = self.expr(&scope, k);
                 text.push_str(&match m.ty(k.ty) {

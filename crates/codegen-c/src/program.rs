@@ -221,7 +221,14 @@ impl<'m> Gen<'m> {
         self.frame_unit(unit);
         let ahead = self.ahead(h);
         let second = ahead.as_ref().map(|a| format!(", const {} *ahead", self.ahead_type(i, a)));
+        let counts = self.own_counts(h);
+        if !counts.is_empty() {
+            let members: String = counts.iter().map(|c| format!("uint64_t c{c};\n")).collect();
+            self.code.push_str(&format!("/* Counted over a batch. */\ntypedef struct wl_counts_{i} {{\n{members}}} wl_counts_{i};\n\n"));
+        }
+        let third = if counts.is_empty() { String::new() } else { format!(", wl_counts_{i} *counts") };
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
+        b.counts = counts;
         b.ahead = ahead.map(|a| a.site);
         b.declare(1);
         b.block(&h.body.block);
@@ -230,7 +237,7 @@ impl<'m> Gen<'m> {
         let locals: String = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
         let fault = if out.contains("goto fault;") { "fault:;\nreturn WL_T_FAULT;\n" } else { "" };
         self.code.push_str(&format!(
-            "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}) {{\n(void)x;\n{locals}{decls}{out}return WL_T_DONE;\n{fault}}}\n\n",
+            "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}{third}) {{\n(void)x;\n{locals}{decls}{out}return WL_T_DONE;\n{fault}}}\n\n",
             names::comment(&h.name), names::ident(&h.name), second.unwrap_or_default()
         ));
     }
