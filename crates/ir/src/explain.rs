@@ -232,7 +232,8 @@ fn state(m: &Module, out: &mut String) {
             vec![format!("{} -> {}", text::print_type(m, t.key), text::print_type(m, t.value))]));
     }
     let sized = |ty: TyId| format!("{}, {}", text::print_type(m, ty), bytes(layout::size(m, ty)));
-    for s in &m.states { rows.push((format!("state {}", s.name), format!("per core; {}", sized(s.ty)), Vec::new())) }
+    // Variables of tests have names that programs cannot give.
+    for s in m.states.iter().filter(|s| !s.name.contains(' ')) { rows.push((format!("state {}", s.name), format!("per core; {}", sized(s.ty)), Vec::new())) }
     for c in &m.counters { rows.push((format!("counter {}", c.name), "per core, summed when shown; 8 B".into(), Vec::new())) }
     for s in &m.sessions { rows.push((format!("session {}", s.name), format!("per client connection; {}", sized(s.ty)), Vec::new())) }
     if rows.is_empty() { return }
