@@ -32,7 +32,8 @@ typedef struct wl_header {
 static inline __attribute__((always_inline)) void wl_view_again(wl_view *v, wl_frame *f, uint64_t has) {
     v->f = f;
     v->p = f->p;
-    v->end = v->n = f->n > 65535 ? 65535 : f->n;
+    v->n = f->n;
+    v->end = f->n > 65535 ? 65535 : f->n;
     v->top = 0;
     v->has = has;
 }

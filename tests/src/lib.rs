@@ -1,6 +1,6 @@
 //! What the end-to-end tests share: the `wireloom` binary as a child process, real servers (nginx, memcached, redis) started on
 //! free ports, scripted backends, raw clients with deadlines, and dialogues that any server of a protocol must hold. All traffic
-//! stays on loopback.
+//! stays on loopback, or in namespaces of a test's own (`net`).
 //!
 //! In: nothing but the built binary (`target/release/wireloom`, or `$WIRELOOM`). A tool that is not installed makes a test skip loudly,
 //! unless `CI` is set: then it fails. With `PLAIN=1` real servers stand in for ours, which checks the tests' own expectations.
@@ -12,6 +12,7 @@ pub mod dialogue;
 pub mod fuzz;
 pub mod limits;
 pub mod memcached;
+pub mod net;
 pub mod packets;
 pub mod process;
 pub mod programs;

@@ -387,9 +387,15 @@ pub struct Explain {
 
 #[derive(Args)]
 pub struct Fuzz {
-    /// `std.http.Request`, or `file.loom:Unit`.
+    /// `std.http.Request`, or `file.loom:Unit`; or `app.loom`, an app with frame ports.
     #[arg(value_name = "UNIT")]
     pub unit: String,
+    /// Of an app: a capture whose frames are changed, beside a few of most kinds.
+    #[arg(long, value_name = "FILE")]
+    pub frames: Vec<PathBuf>,
+    /// Of an app: a parameter. Frames to and from addresses among them are tried, too.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
     /// How long.
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,

@@ -26,7 +26,9 @@ pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
     if compile.interpret {
         return interpret(module);
     }
-    match library(module, &CompileOptions { sanitize: compile.sanitize, ..CompileOptions::default() }) {
+    // With the sanitizers optimised code takes several times as long to make.
+    let opt = if compile.sanitize { 1 } else { CompileOptions::default().opt };
+    match library(module, &CompileOptions { sanitize: compile.sanitize, opt, ..CompileOptions::default() }) {
         Ok(path) => Ok(Made { program: Program::open(&path)?, how: How::Compiled }),
         Err(CompileError::NoCompiler { .. }) => {
             if let Some(f) = extern_function(module) {

@@ -13,6 +13,7 @@ mod engine;
 mod explain;
 mod fmt;
 mod fuzz;
+mod fuzz_frames;
 mod load;
 mod payload;
 mod run;

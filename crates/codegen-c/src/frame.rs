@@ -7,7 +7,7 @@
 use crate::expr::{At, Inst, Scope};
 use crate::gen::Gen;
 use std::collections::{BTreeMap, BTreeSet};
-use wireloom_ir::frame::{field_size, fixed_offset, leads_to};
+use wireloom_ir::frame::{alternatives, field_size, fixed_offset, leads_to};
 use wireloom_ir::*;
 
 /// Where a field of a header begins.
@@ -118,12 +118,16 @@ impl Gen<'_> {
         if all { (0..layers.len() as u32).collect() } else { asked }
     }
 
-    /// Layers, and those that they come after.
+    /// Layers, those that they come after, and those that may be in the place of any.
     fn leading_to(&self, u: UnitId, mut needed: BTreeSet<u32>) -> BTreeSet<u32> {
-        let layers = self.layers(u);
+        let (m, layers) = (self.m, self.layers(u));
         loop {
-            let more: BTreeSet<u32> = needed.iter().flat_map(|n| layers[*n as usize].after.iter().filter_map(|a| a.layer)).filter(|n| !needed.contains(n)).collect();
-            if more.is_empty() { return needed }
+            let mut more: BTreeSet<u32> = needed.iter().flat_map(|n| layers[*n as usize].after.iter().filter_map(|a| a.layer)).collect();
+            for n in &needed {
+                let n = *n as usize;
+                more.extend((0..layers[n].after.len()).flat_map(|i| alternatives(m, layers, n, i)).map(|k| k as u32));
+            }
+            if more.is_subset(&needed) { return needed }
             needed.extend(more);
         }
     }
@@ -201,7 +205,7 @@ impl Gen<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn load_uint(&mut self, at: &str, bytes: u8, shift: u8, bits: u8, big: bool, signed: bool, ty: TyId) -> String {
+    pub fn load_uint(&mut self, at: &str, bytes: u8, shift: u8, bits: u8, big: bool, signed: bool, ty: TyId) -> String {
         let end = if big { "be" } else { "le" };
         let load = match bytes {
             1 => format!("*({at})"),

@@ -218,15 +218,11 @@ impl<'m> Gen<'m> {
     pub fn frame_entry(&mut self) {
         if !self.has_frames() { return }
         let m = self.m;
-        let on_fault = m.handlers.iter().enumerate().find(|(_, h)| h.on == On::Fault).map(|(i, h)| format!("on_{i}_{}", names::ident(&h.name)));
-        let fault = match on_fault {
-            Some(f) => format!("wl_task t = {{.core = core, .fault = x->fault, .place = x->place}};\nx->fault = 0;\nx->tmp_n = 0;\n{f}(x, &t);\n"),
-            None => String::new(),
-        };
-        self.code.push_str(&format!(
-            "/* A frame's handling has ended in a fault. */\nstatic __attribute__((cold, noinline)) void frame_fault(wl_core *core, wl_fx *x) {{\n\
-             core->host->fault(core, x->fault, x->place);\n{fault}x->fault = 0;\n}}\n\n"
-        ));
+        self.code.push_str(
+            "/* A frame's handling has ended in a fault: the runtime counts it, and runs fault handlers behind the batch. */\n\
+             static __attribute__((cold, noinline)) void frame_fault(wl_core *core, wl_fx *x) {\n\
+             core->host->fault(core, x->fault, x->place);\nx->fault = 0;\n}\n\n",
+        );
         let mut cases = String::new();
         for (i, h) in m.handlers.iter().enumerate() {
             let Some(unit) = h.on.frame_unit() else { continue };
@@ -267,7 +263,8 @@ impl Gen<'_> {
         }
         self.code.push_str(&format!(
             "/* Which core a frame belongs to. */\nstatic uint32_t steer(void *self, uint32_t port, const uint8_t *p, uint32_t n) {{\n(void)self;\n\
-             wl_frame f = {{.p = (uint8_t *)(uintptr_t)p, .n = n, .wire = n}};\nuint64_t h = 0x57697265;\n\
+             /* A capture may have cut the frame: lengths past its end are believed. */\n\
+             wl_frame f = {{.p = (uint8_t *)(uintptr_t)p, .n = n, .wire = UINT32_MAX}};\nuint64_t h = 0x57697265;\n\
              switch (port) {{\n{cases}default: break;\n}}\nreturn (uint32_t)(wl_fmix64(h) >> 32);\n}}\n\n"
         ));
         "steer".into()

@@ -12,7 +12,7 @@ use crate::frame::Head;
 use crate::gen::Gen;
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
-use wireloom_ir::frame::{contradict, exclusive, field_size, leads_to, step};
+use wireloom_ir::frame::{contradict, exclusive, field_size, has_alternative, leads_to, step};
 use wireloom_ir::*;
 
 /// A header that may follow another (or begin the frame).
@@ -21,6 +21,8 @@ struct Next<'m> {
     cond: Option<&'m Expr>,
     /// If it is absent all the same, the next ones are tried: the number of the place where that goes on.
     again: Option<u32>,
+    /// One of the next ones is sure to be tried then: that it is absent is no fault.
+    silent: bool,
 }
 
 /// What becomes of a frame whose header is not as it should be.
@@ -61,7 +63,7 @@ impl<'m> Gen<'m> {
         };
         self.helpers.push_str(&format!(
             "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
-             WL_INLINE void {name}_open(wl_fx *x, wl_view *v, wl_frame *f) {{\n(void)x;\nv->f = f;\nv->p = f->p;\nv->n = f->n > 65535 ? 65535 : f->n;\nv->end = v->n;\nv->top = 0;\nv->has = 0;\n\
+             WL_INLINE void {name}_open(wl_fx *x, wl_view *v, wl_frame *f) {{\n(void)x;\nv->f = f;\nv->p = f->p;\nv->n = f->n;\nv->end = f->n > 65535 ? 65535 : f->n;\nv->top = 0;\nv->has = 0;\n\
              memset(v->at, 0, sizeof v->at);\n\
              uint8_t net = 0xff;\n(void)net;\nuint32_t cut = f->wire > f->n ? f->wire - f->n : 0; /* how far a length may go past what is there */\n(void)cut;\n{body}}}\n\n",
             names::comment(&m.unit(u).name)
@@ -160,9 +162,9 @@ impl<'m> Gen<'m> {
         let layers = self.all_layers(u);
         let mut chain = Chain::new();
         for n in self.needed(u) {
-            for a in &layers[n as usize].after {
+            for (i, a) in layers[n as usize].after.iter().enumerate() {
                 if !a.cond.as_ref().is_none_or(|c| looks_only_at(c, a.layer.map(|k| layers[k as usize].header))) { return None }
-                chain.entry(a.layer).or_default().push(Next { layer: n, cond: a.cond.as_ref(), again: None });
+                chain.entry(a.layer).or_default().push(Next { layer: n, cond: a.cond.as_ref(), again: None, silent: has_alternative(self.m, layers, n as usize, i) });
             }
         }
         let mut count = 0;
@@ -188,6 +190,7 @@ impl<'m> Gen<'m> {
         let layers = self.all_layers(u);
         let label = |g: &Self, n: u32| format!("L{n}_{}", names::ident(g.m.unit(u).fields[layers[n as usize].header.index()].name.as_deref().unwrap_or("")));
         let again: Vec<_> = chain.values().flatten().filter_map(|x| x.again.map(|a| (x.layer, a))).collect();
+        let silent: Vec<_> = chain.values().flatten().filter(|x| x.silent).filter_map(|x| x.again).collect();
         let mut text = String::from("uint32_t at = 0;\n");
         if !again.is_empty() { text.push_str("uint32_t again = 0; /* where to go on if the next header is absent */\n") }
         let follow = |g: &mut Self, k: Option<u32>, text: &mut String| {
@@ -205,7 +208,9 @@ impl<'m> Gen<'m> {
         for n in self.needed(u) {
             let l = &layers[n as usize];
             let mine: Vec<_> = again.iter().filter(|a| a.0 == n).map(|a| a.1).collect();
-            let (title, header, name) = (self.layer_title(u, l), self.open_header(u, n, l, Miss::Counted), label(self, n));
+            let (title, mut header, name) = (self.layer_title(u, l), self.open_header(u, n, l, Miss::Counted), label(self, n));
+            let quiet: Vec<_> = mine.iter().filter(|a| silent.contains(a)).map(|a| format!("again == {a}")).collect();
+            if !quiet.is_empty() { header = header.replace("wl_header_fault(x,", &format!("wl_header_fault({} ? NULL : x,", quiet.join(" || "))) }
             let found = if mine.is_empty() { "" } else { "again = 0;\n" };
             let absent = match mine.as_slice() {
                 [] => "goto done;\n".to_string(),
@@ -237,7 +242,10 @@ impl<'m> Gen<'m> {
             for k in self.needed(u).into_iter().filter(|k| *k < n && contradict(self.m, layers[*k as usize].unit, l.unit)) {
                 text.push_str(&format!("if (WL_HAS(v, {k}) && v->at[{k}] == at) break;\n"));
             }
-            text.push_str(&self.open_header(u, n, l, Miss::Counted));
+            // Here the ways are not told apart: a header that has no alternative on one of them is missed on all.
+            let silent = (0..l.after.len()).all(|i| has_alternative(self.m, layers, n as usize, i));
+            let header = self.open_header(u, n, l, Miss::Counted);
+            text.push_str(&if silent { header.replace("wl_header_fault(x,", "wl_header_fault(NULL,") } else { header });
             text.push_str("} while (0);\n");
         }
         text
@@ -281,7 +289,7 @@ impl<'m> Gen<'m> {
         self.frames.needed.get(&u.0).into_iter().flatten().any(|k| *k > n && self.m.unit(layers[*k as usize].unit).header.covers.is_some() && leads_to(layers, n, *k))
     }
 
-    /// Checks of one header, in wire order; `size` grows by what is of variable size.
+    /// Checks of one header, in wire order, those of the units nested in it included; `size` grows by what is of variable size.
     fn header_rules(&mut self, u: UnitId, n: u32, header: UnitId, miss: Miss) -> String {
         let m = self.m;
         let mut text = String::new();
@@ -331,6 +339,11 @@ impl<'m> Gen<'m> {
                     if let Some(s) = slot { text.push_str(&format!("v->slot[{}] = (uint16_t)len;\n", s + 1)) }
                     text.push_str("o += (uint32_t)len; }\n");
                 }
+                FieldKind::Unit { unit, .. } => {
+                    let at = fixed.map_or("o".into(), |n| n.to_string());
+                    let nested = Inst { unit: *unit, base: format!("h + {at}"), ..inst.clone() };
+                    text.push_str(&self.nested_rules(&nested, miss));
+                }
                 _ => {}
             }
             let advance = step(m, field);
@@ -339,6 +352,35 @@ impl<'m> Gen<'m> {
                 None if advance > 0 => text.push_str(&format!("o += {advance};\n")),
                 None => {}
             }
+        }
+        text
+    }
+
+    /// The same for a unit of fixed size that is nested in a header.
+    fn nested_rules(&mut self, inst: &Inst, miss: Miss) -> String {
+        let (m, mut text, mut at) = (self.m, String::new(), 0);
+        let scope = Scope { this: Some(inst.clone()), ..Scope::default() };
+        for f in m.unit(inst.unit).body.clone() {
+            let field = &m.unit(inst.unit).fields[f.index()];
+            let place = format!("{} + {at}", inst.base);
+            let test = match (&field.kind, &field.within) {
+                (FieldKind::UInt { bytes, shift, bits, big, signed, .. }, Some(ranges)) => {
+                    let value = self.load_uint(&format!("({place})"), *bytes, *shift, *bits, *big, *signed, field.ty);
+                    Some(self.in_ranges(&format!("({value})"), ranges, u32::from(*bits)))
+                }
+                (FieldKind::Require { cond }, _) => Some(self.expr(&scope, cond)),
+                (FieldKind::Literal { values }, _) => {
+                    let tests: Vec<_> = values.iter().map(|v| format!("memcmp({place}, {}, {}) == 0", names::literal(v), v.len())).collect();
+                    Some(format!("({})", tests.join(" || ")))
+                }
+                (FieldKind::Unit { unit, .. }, _) => {
+                    text.push_str(&self.nested_rules(&Inst { unit: *unit, base: place, ..inst.clone() }, miss));
+                    None
+                }
+                _ => None,
+            };
+            if let Some(test) = test { text.push_str(&fails(&test, miss, field.bad.0, field.place.0)) }
+            at += step(m, field);
         }
         text
     }

@@ -338,22 +338,6 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
     if let Err(stop) = end {
         let (kind, place) = fault_of(stop);
         tell(kind.0, place.0);
-        // SAFETY: by contract.
-        unsafe { on_frame_fault(inner, core, kind, place) };
-    }
-}
-
-/// # Safety
-/// As for [`activation`].
-unsafe fn on_frame_fault(inner: &Inner, core: *mut wl_core, kind: FaultKind, place: PlaceId) {
-    let m = &inner.grammar.module;
-    let Some((n, h)) = m.handlers.iter().enumerate().find(|(_, h)| h.on == On::Fault) else { return };
-    // SAFETY: by contract.
-    let act = unsafe { activation(inner, core, std::ptr::null_mut()) };
-    let mut locals = exec::fresh_locals(m, &h.body, inner.handlers[n].locals);
-    for (l, v) in locals.iter_mut().zip([u128::from(kind.0), u128::from(place.0)]) { *l = Value::Int(v) }
-    if let Err(Stop::Internal(why)) = exec::run(&act.env(), &inner.handlers[n], &mut locals, &mut 0, &mut Vec::new()) {
-        crate::note_internal(&why);
     }
 }
 

@@ -45,6 +45,18 @@ pub fn contradict(m: &Module, a: UnitId, b: UnitId) -> bool {
     a.iter().any(|(bits, x)| b.iter().any(|(other, y)| bits == other && disjoint(x, y)))
 }
 
+/// Whether another header is tried where this one, which was expected by its `after` number `i`, does not fit: then that is no fault.
+pub fn has_alternative(m: &Module, layers: &[Layer], n: usize, i: usize) -> bool {
+    alternatives(m, layers, n, i).next().is_some()
+}
+
+/// The later headers that are expected at the same place as a header is by its `after` number `i`, of which at most one can be there.
+pub fn alternatives<'a>(m: &'a Module, layers: &'a [Layer], n: usize, i: usize) -> impl Iterator<Item = usize> + 'a {
+    let (own, unit) = (&layers[n].after[i], layers[n].unit);
+    let same = |a: &After| a.layer == own.layer && (a.cond.is_none() || a.cond == own.cond);
+    (n + 1..layers.len()).filter(move |k| layers[*k].after.iter().any(same) && contradict(m, unit, layers[*k].unit))
+}
+
 /// Bits (first one, number) of a header, and the values that they may have.
 type Asked<'m> = ((u32, u32), &'m [(u64, u64)]);
 

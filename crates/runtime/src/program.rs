@@ -97,9 +97,21 @@ pub struct Packets {
     pub batch: BatchFn,
     pub steer: Option<SteerFn>,
     pub this: *mut c_void,
+    /// The program's own table.
+    table: *mut wl_packets,
 }
 
-// SAFETY: as for `Program`: functions and the program's own pointer.
+impl Packets {
+    /// Exchanges what the program calls: for harnesses that run programs without [`crate::serve`].
+    /// # Safety
+    /// Nothing runs the program now; the functions fit whoever runs it from now on.
+    pub unsafe fn set_host(&self, transmit: TransmitFn, queue: QueueFn, serve: ServeFn) {
+        // SAFETY: valid for the process by the contract of `with_packets`, used by nobody else now.
+        unsafe { ((*self.table).transmit, (*self.table).queue, (*self.table).serve) = (Some(transmit), Some(queue), Some(serve)) }
+    }
+}
+
+// SAFETY: as for `Program`: functions and the program's own pointers.
 unsafe impl Send for Packets {}
 // SAFETY: as above.
 unsafe impl Sync for Packets {}
@@ -223,7 +235,7 @@ impl Program {
             p.transmit = Some(crate::packet::transmit);
             p.queue = Some(crate::packet::ask_queue);
             p.serve = Some(crate::packet::serve_popped);
-            self.packets = p.batch.map(|batch| Packets { batch, steer: p.steer, this });
+            self.packets = p.batch.map(|batch| Packets { batch, steer: p.steer, this, table: packets });
         }
         self
     }

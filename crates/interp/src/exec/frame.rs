@@ -7,7 +7,7 @@ use crate::grammar::parse::{Halt, Parser};
 use crate::grammar::tree::{Content, FieldNode, Node};
 use crate::value::Value;
 use std::rc::Rc;
-use wireloom_ir::frame::{contradict, field_size, fixed_offset, leads_to};
+use wireloom_ir::frame::{contradict, field_size, fixed_offset, has_alternative, leads_to};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 
@@ -134,7 +134,7 @@ impl Frame {
         };
         let mut net = None;
         for (n, l) in layers.iter().enumerate() {
-            if let Some(p) = frame.layer(m, l, net, fault) {
+            if let Some(p) = frame.layer(m, n, l, net, fault) {
                 if m.unit(l.unit).header.addresses.is_some() {
                     net = Some(n);
                 }
@@ -174,19 +174,22 @@ impl Frame {
         Some((f.p.cast_const(), f.n as usize))
     }
 
-    fn layer(&self, m: &Module, l: &Layer, net: Option<usize>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Option<Place> {
+    fn layer(&self, m: &Module, n: usize, l: &Layer, net: Option<usize>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Option<Place> {
         let node = self.node(m);
-        let at = l.after.iter().find_map(|a| {
+        let (by, at) = l.after.iter().enumerate().find_map(|(i, a)| {
             let at = match a.layer {
                 Some(n) => self.layers[n as usize].as_ref()?.to,
                 None => 0,
             };
             let env = Env::grammar(m, Seen { node: &node, buf: &self.bytes });
-            a.cond.as_ref().is_none_or(|c| env.truth(c).unwrap_or(false)).then_some(at)
+            a.cond.as_ref().is_none_or(|c| env.truth(c).unwrap_or(false)).then_some((i, at))
         })?;
         // Where a header is that this one contradicts, there is nothing wrong.
         let all = m.unit(self.unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
         if all.iter().zip(&self.layers).any(|(o, p)| p.as_ref().is_some_and(|p| p.at == at) && contradict(m, o.unit, l.unit)) { return None }
+        // As long as another one may be there in its place, neither is there.
+        let mut none = |_, _| ();
+        let fault: &mut dyn FnMut(FaultKind, PlaceId) = if has_alternative(m, all, n, by) { &mut none } else { fault };
         let place = m.unit(self.unit).fields[l.header.index()].place;
         let def = m.unit(l.unit);
         let node = match Parser::new(m, &self.bytes[..self.end], true).unit(l.unit, def, at, Vec::new(), def.body.len()) {

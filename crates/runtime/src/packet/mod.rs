@@ -20,6 +20,7 @@ mod end;
 mod memory;
 mod mesh;
 mod metrics;
+mod offload;
 mod pcap;
 mod plan;
 mod pool;

@@ -210,7 +210,7 @@ pub static CODES: &[Code] = &[
         "A packet type is a list of headers, each of a unit without parameters, and of members computed from them.",
         "packet P { }\n"),
     code("E0621", "a unit that is no header",
-        "A header's fields have a fixed width, or a length given by fields before them: no text, streams, delimiters or switches. It has at most one checksum (a u16) and one length of its own.",
+        "A header's fields have a fixed width, or are bytes whose length fields before them give: no text, lists, streams, delimiters or switches. It has at most one checksum (a u16) and one length of its own.",
         "unit H { name: bytes<8> until \" \" }\npacket P { h: H }\n"),
     code("E0622", "an edit of a packet that does not work",
         "Fields of a fixed size are set in place; headers are put in with `insert` and taken out with `remove`; checksums are those of headers that have one.",
