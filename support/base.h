@@ -242,6 +242,13 @@ static inline void wl_put_uint(wl_fx *x, unsigned __int128 v, unsigned n, bool b
     if (WL_UNLIKELY(!d)) return;
     for (unsigned i = 0; i < n; i++) d[big ? n - 1 - i : i] = (uint8_t)(v >> (8 * i));
 }
+/* Where there is room. */
+static inline __attribute__((always_inline)) void wl_put_at(uint8_t *d, unsigned __int128 v, const unsigned n, const bool big) {
+    if (n == 2) { uint16_t w = big ? __builtin_bswap16((uint16_t)v) : (uint16_t)v; memcpy(d, &w, 2); }
+    else if (n == 4) { uint32_t w = big ? __builtin_bswap32((uint32_t)v) : (uint32_t)v; memcpy(d, &w, 4); }
+    else if (n == 8) { uint64_t w = big ? __builtin_bswap64((uint64_t)v) : (uint64_t)v; memcpy(d, &w, 8); }
+    else for (unsigned i = 0; i < n; i++) d[big ? n - 1 - i : i] = (uint8_t)(v >> (8 * i));
+}
 static inline void wl_put_number(wl_fx *x, uint64_t v, unsigned radix, unsigned width) {
     uint8_t b[64];
     uint32_t n = wl_digits_of(b, v, radix);

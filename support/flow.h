@@ -166,6 +166,7 @@ WL_INLINE uint64_t wl_flow_hash_of(const wl_flows *t, const wl_shape *g, unsigne
     return g[1].slots && part ? wl_flow_hash(t, k, g[1].words) : wl_flow_hash(t, k, g[0].words);
 }
 WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned part, uint64_t h) {
+    if (WL_UNLIKELY(!(t->used[0] + t->used[1]))) return;
     if (g[1].slots && WL_UNLIKELY(part)) {
         const uint8_t *p = wl_slot_at(t, 1, g[1], wl_flow_home(g[1], h));
         __builtin_prefetch(p, 1);
@@ -189,7 +190,8 @@ WL_INLINE void *wl_flow_seek(wl_flows *t, const wl_shape *g, unsigned part, cons
     return s;
 }
 WL_INLINE void *wl_flow_find(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
-    void *v = wl_flow_seek(t, g, part, k, h, tick);
+    /* Nothing is fetched from a table that has nothing. */
+    void *v = WL_UNLIKELY(!(t->used[0] + t->used[1])) ? NULL : wl_flow_seek(t, g, part, k, h, tick);
     if (WL_LIKELY(v)) t->stats.hits++; else t->stats.misses++;
     return v;
 }

@@ -212,15 +212,33 @@ pub struct Bench {
     /// A table's entries, from JSON or CSV.
     #[arg(long, value_name = "TABLE=FILE")]
     pub load: Vec<String>,
+    /// Entries that are put into a table one by one while frames flow, each of them timed.
+    #[arg(long, value_name = "TABLE=FILE")]
+    pub insert: Option<String>,
+    /// Batches of frames between two such insertions.
+    #[arg(long, default_value_t = 8)]
+    pub every: u64,
     /// About how many frames a run has.
     #[arg(long, default_value_t = 20_000_000)]
     pub frames: u64,
+    /// Each round has source ports of its own, so that there are so many times as many flows; at most 16.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub many: u8,
     /// Runs, of which the median is shown.
     #[arg(long, default_value_t = 5)]
     pub repeat: u32,
-    /// The CPU to run on.
-    #[arg(long, default_value_t = 0)]
-    pub core: usize,
+    /// The CPUs to run on, one thread each: `0`, `0-1`, `all`.
+    #[arg(long, value_name = "LIST", default_value = "0")]
+    pub cores: String,
+    /// With several cores: the first receives all frames and passes on those of the others' flows; without, each has a queue of its own.
+    #[arg(long)]
+    pub one_queue: bool,
+    /// Leave out what each element costs, which takes a run of its own.
+    #[arg(long)]
+    pub no_elements: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub compile: Compile,
 }

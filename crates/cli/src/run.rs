@@ -181,7 +181,7 @@ fn address(text: &str) -> Result<SocketAddr, Failure> {
 }
 
 /// `0`, `0-3`, `0,2`, `all`: CPUs that this process may use.
-fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
+pub fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
     let Some(list) = list else { return Ok(Vec::new()) };
     let allowed = allowed_cpus();
     if list == "all" {

@@ -175,9 +175,10 @@ impl<'m> Gen<'m> {
         let over = Over {
             i, on: format!("on_{i}_{}", names::ident(&h.name)), open: format!("{unit_name}_open"), counts: self.own_counts(h),
             usual: self.frames.usual.contains(&unit.0).then(|| format!("{unit_name}_usual")), serve: self.serve(),
+            headers: self.mark("headers and keys"), own: self.mark(&format!("on {}", h.name)),
         };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
-        let (begin, end) = (self.flow_tend(), self.at_batch_end());
+        let (begin, end) = (self.flow_tend(), self.at_batch_end() + &self.mark("engine"));
         let body = match self.ahead(h) {
             None => self.one_pass(h, &over),
             Some(a) => self.two_passes(h, &a, &over),
@@ -208,7 +209,7 @@ impl<'m> Gen<'m> {
                 format!("if (WL_UNLIKELY(!{usual}(&v, &f[k]))) {{ other_{}(x, &f[k]); continue; }}\n", o.i)
             }
         };
-        format!("for (uint32_t k = 0; k < n; k++) {{\nwl_view v;\n{found}{run}}}\n")
+        format!("for (uint32_t k = 0; k < n; k++) {{\n{}wl_view v;\n{found}{run}}}\n", o.headers)
     }
 
     fn two_passes(&mut self, h: &'m Handler, a: &Ahead, o: &Over) -> String {
@@ -247,8 +248,8 @@ impl<'m> Gen<'m> {
         let run = o.run("v", ", a");
         format!(
             "wl_flows *const table = &wl_state(x)->{table};\nwl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n\
-             /* Keys first, and their places fetched ahead. */\nfor (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{view}{found}{ready}}}\n\
-             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{again}{run}}}\nf += m;\nn -= m;\n}}\n"
+             /* Keys first, and their places fetched ahead. */\n{}for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{view}{found}{ready}}}\n\
+             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{again}{run}}}\nf += m;\nn -= m;\n}}\n", o.headers
         )
     }
 }
@@ -265,13 +266,16 @@ struct Over {
     counts: BTreeSet<u32>,
     /// What follows each run.
     serve: &'static str,
+    /// Marks: frames are opened; the handler runs.
+    headers: String,
+    own: String,
 }
 
 impl Over {
     /// Runs the handler for one frame.
     fn run(&self, view: &str, ahead: &str) -> String {
         let counts = if self.counts.is_empty() { "" } else { ", &counts" };
-        format!("x->tmp_n = 0;\nif (WL_UNLIKELY({}(x, {view}{ahead}{counts}) == WL_T_FAULT)) frame_fault(x->core, x);\n{}", self.on, self.serve)
+        format!("{}x->tmp_n = 0;\nif (WL_UNLIKELY({}(x, {view}{ahead}{counts}) == WL_T_FAULT)) frame_fault(x->core, x);\n{}", self.own, self.on, self.serve)
     }
 
     fn counts(&self) -> String { if self.counts.is_empty() { String::new() } else { format!("wl_counts_{} counts = {{0}};\n", self.i) } }

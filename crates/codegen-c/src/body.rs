@@ -47,6 +47,9 @@ pub(crate) struct BodyGen<'g, 'm> {
     pub ahead: Option<&'m Expr>,
     /// Counters that are kept beside the state for the length of a batch.
     pub counts: BTreeSet<u32>,
+    /// With marks: the handler's name, and what was marked last.
+    pub title: String,
+    marked: String,
 }
 
 impl<'g, 'm> BodyGen<'g, 'm> {
@@ -55,6 +58,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         BodyGen {
             g, owner, out: String::new(), scope, locals: &body.locals, resumes: 0, frame: Vec::new(), loops: Vec::new(), decls: String::new(),
             temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), ahead: None, counts: BTreeSet::new(),
+            title: String::new(), marked: String::new(),
         }
     }
 
@@ -116,9 +120,34 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         t
     }
 
-    pub fn block(&mut self, block: &'m Block) { for s in block { self.stmt(s) } }
+    pub fn block(&mut self, block: &'m Block) {
+        self.marked.clear();
+        for s in block { self.stmt(s) }
+        self.marked.clear();
+    }
+
+    /// Notes that what follows belongs to the element of a statement, or to the table that it is about.
+    fn mark(&mut self, s: &Stmt) {
+        if self.g.marks.is_none() || self.owner != Owner::Frame { return }
+        let table = match &s.kind {
+            StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
+            | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } => Some(*table),
+            _ => None,
+        };
+        let m = self.g.m;
+        let name = match (table, s.span.element.checked_sub(1).and_then(|n| m.elements.get(n as usize))) {
+            (Some(t), _) => format!("table {}", m.tables[t.index()].name),
+            (None, Some(element)) => format!("element {element}"),
+            (None, None) => self.title.clone(),
+        };
+        if name == self.marked { return }
+        let text = self.g.mark(&name);
+        line!(self, "{text}");
+        self.marked = name;
+    }
 
     fn stmt(&mut self, s: &'m Stmt) {
+        self.mark(s);
         if self.g.lines && s.span.line > 0 {
             if let Some(file) = self.g.m.files.get(s.span.file as usize) { line!(self, "#line {} {}", s.span.line, names::literal(file.as_bytes())) }
         }

@@ -35,6 +35,12 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ uint32_t pos_ = {v}->at[{layer}], n_ = (uint32_t)({v}->to[{layer}] - {v}->at[{layer}]);");
                 line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {args}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
             }
+            FrameAct::Insert { before, parts, place, .. } if self.fixed_size(parts).is_some() => {
+                let n = self.fixed_parts(parts);
+                let (pos, end) = match before { Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY(!wl_view_put({v}, {headers}, {args}, {pos}, {end}, built_, {n}, part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
+            }
             FrameAct::Insert { before, parts, place, .. } => {
                 self.frame_parts(parts);
                 let (pos, end) = match before { Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
@@ -55,6 +61,37 @@ impl<'m> BodyGen<'_, 'm> {
                 }
             }
         }
+    }
+
+    /// Bytes of parts that are integers only, and whose checksums cover no more than their own header.
+    fn fixed_size(&self, parts: &[Part]) -> Option<u32> {
+        let own = |u: UnitId| matches!(self.g.m.unit(u).header.checksum.map(|c| c.over), None | Some(Over::Header));
+        if !parts.iter().all(|p| p.unit.is_none_or(own)) { return None }
+        let size = |s: &Stmt| match &s.kind {
+            StmtKind::Emit(Emit::UInt { bytes, .. }) => Some(u32::from(*bytes)),
+            _ => None,
+        };
+        parts.iter().flat_map(|p| &p.body).map(size).sum()
+    }
+
+    /// Builds such parts in `built_`, which the C compiler can keep in registers; opens a block, as [`Self::frame_parts`] does.
+    fn fixed_parts(&mut self, parts: &'m [Part]) -> u32 {
+        let total = self.fixed_size(parts).unwrap_or(0);
+        line!(self, "{{ uint8_t built_[{}];", total.max(1));
+        let (mut at, mut pieces, mut fallible) = (0, Vec::new(), false);
+        for p in parts {
+            pieces.push(format!("{{{at}, {}}}", p.unit.map_or("NULL".into(), |u| self.g.part_header(u))));
+            for s in &p.body {
+                let StmtKind::Emit(Emit::UInt { value, bytes, big }) = &s.kind else { continue };
+                let text = self.expr(value);
+                fallible |= may_fault(value);
+                line!(self, "wl_put_at(built_ + {at}, {text}, {bytes}, {big});");
+                at += u32::from(*bytes);
+            }
+        }
+        self.check(fallible);
+        line!(self, "const wl_piece part_[{}] = {{{}}};", parts.len().max(1), if pieces.is_empty() { "{0, NULL}".into() } else { pieces.join(", ") });
+        total
     }
 
     /// Builds parts in `core->out`; opens a block in which `part_` tells where each begins.

@@ -121,10 +121,10 @@ impl<'m> BodyGen<'_, 'm> {
                 let (unpack, load, all) = (self.g.unpacker(t.key), self.g.load(t.value, &value), self.g.words(t));
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
                 line!(self, "{{ uint32_t e_ = wl_wild_next(&{n}, &{cursor});\n{more} = e_ != UINT32_MAX;\nif ({more}) {{ uint64_t k_[{all}] = {{0}};");
-                line!(self, "memcpy(k_, {n}.key + (size_t)e_ * {words}, {words} * 4);\n{key} = {unpack}(k_); {v} = {load};");
+                line!(self, "memcpy(k_, wl_wild_key(&{n}, e_), {words} * 4);\n{key} = {unpack}(k_); {v} = {load};");
                 if let Some((mask, priority)) = masked {
                     let (mask, priority) = (self.name(*mask), self.name(*priority));
-                    line!(self, "memcpy(k_, {n}.mask + (size_t)e_ * {words}, {words} * 4);\n{mask} = {unpack}(k_); {priority} = {n}.priority[e_];");
+                    line!(self, "memcpy(k_, wl_wild_mask(&{n}, e_), {words} * 4);\n{mask} = {unpack}(k_); {priority} = *wl_wild_priority(&{n}, e_);");
                 }
                 line!(self, "}} }}");
             }

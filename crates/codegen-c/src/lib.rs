@@ -47,6 +47,8 @@ pub const HEADERS: &[(&str, &str)] = &[
 pub struct Options {
     /// `#line` directives, so that a debugger shows the Wireloom source.
     pub lines: bool,
+    /// Where the program is at any time, as the number of an element, in `wireloom_mark`: for benches.
+    pub marks: bool,
 }
 
 /// A generated program.
@@ -57,12 +59,15 @@ pub struct CSource {
     pub text: String,
     /// C files of `extern` functions, as named in the source.
     pub externs: Vec<String>,
+    /// Names of what marks tell apart, by number.
+    pub marks: Vec<String>,
 }
 
 /// Emits a module as C.
 pub fn emit(m: &ir::Module, options: &Options) -> CSource {
     let mut g = gen::Gen::new(m);
     g.lines = options.lines;
+    g.marks = options.marks.then(|| vec!["engine".to_string()]);
     g.mark_edited();
     g.mark_merged();
     g.plan_frames();
@@ -80,6 +85,7 @@ pub fn emit(m: &ir::Module, options: &Options) -> CSource {
          #define WL_GRAMMAR_TMP {tmp}\n\n{frames}",
         names::comment(&m.app)
     );
-    let parts = [head, g.types, g.data, g.helpers, g.code].join("\n");
-    CSource { name, text: gen::indent(&parts), externs: g.externs.into_iter().collect() }
+    let mark = if g.marks.is_some() { gen::MARK } else { "" };
+    let parts = [head, mark.into(), g.types, g.data, g.helpers, g.code].join("\n");
+    CSource { name, text: gen::indent(&parts), externs: g.externs.into_iter().collect(), marks: g.marks.unwrap_or_default() }
 }

@@ -230,6 +230,7 @@ impl<'m> Gen<'m> {
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
         b.counts = counts;
         b.ahead = ahead.map(|a| a.site);
+        b.title = format!("on {}", h.name);
         b.declare(1);
         b.block(&h.body.block);
         let (decls, out, views) = (b.decls, b.out, b.views);

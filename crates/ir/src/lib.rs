@@ -76,6 +76,8 @@ pub struct Module {
     pub places: Vec<Place>,
     /// The program's own fault kinds, from `WL_F_USER` on.
     pub faults: Vec<String>,
+    /// Instances of elements whose handlers were put into those of the app.
+    pub elements: Vec<String>,
     pub files: Vec<String>,
 }
 
@@ -109,7 +111,15 @@ pub struct Record { pub name: String, pub fields: Vec<(String, TyId)> }
 pub struct Enum { pub name: String, pub bits: u8, pub open: bool, pub variants: Vec<(String, u64)> }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span { pub file: u32, pub start: u32, pub end: u32, pub line: u32, pub column: u32 }
+pub struct Span {
+    pub file: u32,
+    pub start: u32,
+    pub end: u32,
+    pub line: u32,
+    pub column: u32,
+    /// Of a statement: the element's instance that it belongs to, [`Module::elements`] from 1 on; 0: the app itself.
+    pub element: u32,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place { pub name: String, pub span: Span }

@@ -118,6 +118,8 @@ pub struct Compiler<'a> {
     /// The app as it is written.
     pub app_ast: Option<Rc<ast::Element>>,
     pub test_names: crate::apps::frame_tests::TestNames,
+    /// The element whose statements are being made: see [`ir::Span::element`].
+    pub element: u32,
 }
 
 impl<'a> Compiler<'a> {
@@ -130,7 +132,7 @@ impl<'a> Compiler<'a> {
         Compiler {
             map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
             records: Vec::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
-            app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(),
+            app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
         }
     }
 
@@ -149,11 +151,20 @@ impl<'a> Compiler<'a> {
 
     pub fn span(&self, s: Span) -> ir::Span {
         let p = self.map.position(s);
-        ir::Span { file: s.file.0, start: s.start, end: s.end, line: p.line as u32, column: p.column as u32 }
+        ir::Span { file: s.file.0, start: s.start, end: s.end, line: p.line as u32, column: p.column as u32, element: self.element }
+    }
+
+    /// The number of an element's instance in [`ir::Module::elements`].
+    pub fn element_number(&mut self, name: String) -> u32 {
+        let n = self.m.elements.iter().position(|e| *e == name).unwrap_or_else(|| {
+            self.m.elements.push(name);
+            self.m.elements.len() - 1
+        });
+        n as u32 + 1
     }
 
     pub fn place(&mut self, name: impl Into<String>, span: Span) -> ir::PlaceId {
-        let span = self.span(span);
+        let span = ir::Span { element: 0, ..self.span(span) };
         let name = name.into();
         if let Some(i) = self.m.places.iter().position(|p| p.name == name && p.span == span) {
             return ir::PlaceId(i as u32);

@@ -109,7 +109,8 @@ impl Parser {
             if i > 0 { self.sign(':')? }
             *n = self.num()?;
         }
-        Ok(Span { file: n[0], start: n[1], end: n[2], line: n[3], column: n[4] })
+        let element = if self.eat(':') { self.num()? } else { 0 };
+        Ok(Span { file: n[0], start: n[1], end: n[2], line: n[3], column: n[4], element })
     }
 
     pub fn end(&mut self) -> Res<Span> { self.sign(';')?; self.span() }
@@ -182,6 +183,7 @@ impl Parser {
         match word.as_str() {
             "app" => self.m.app = self.str()?,
             "file" => { let s = self.str()?; self.m.files.push(s) }
+            "element" => { let s = self.str()?; self.m.elements.push(s) }
             "fault" => { let s = self.str()?; self.m.faults.push(s) }
             "place" => { let place = Place { name: self.str()?, span: self.span()? }; self.m.places.push(place) }
             "type" => self.type_declaration()?,

@@ -64,7 +64,8 @@ pub(super) fn reference(name: Option<&str>, n: u32) -> String { format!("{}#{n}"
 
 pub(super) fn span(s: &Span) -> String {
     if *s == Span::default() { return String::new() }
-    format!(" @{}:{}:{}:{}:{}", s.file, s.start, s.end, s.line, s.column)
+    let element = if s.element == 0 { String::new() } else { format!(":{}", s.element) };
+    format!(" @{}:{}:{}:{}:{}{element}", s.file, s.start, s.end, s.line, s.column)
 }
 
 /// A type, written out; by its number where that would not give it back.
@@ -172,6 +173,7 @@ impl Printer<'_> {
         let m = self.m;
         self.line(&format!("app {}", string(&m.app)));
         for f in &m.files { self.line(&format!("file {}", string(f))) }
+        for e in &m.elements { self.line(&format!("element {}", string(e))) }
         for f in &m.faults { self.line(&format!("fault {}", string(f))) }
         for p in &m.places { self.line(&format!("place {}{}", string(&p.name), span(&p.span))) }
         for (n, t) in m.types.iter().enumerate() {

@@ -31,6 +31,8 @@ pub struct Outlet {
     pub counts: Vec<(String, u64)>,
     pub app: AppScope,
     pub module: ModId,
+    /// What is around the instance: see [`ir::Span::element`].
+    pub element: u32,
     /// The instance, for messages.
     pub name: String,
     /// Ways out that the element sends frames to which it has built.
@@ -304,7 +306,7 @@ impl Lower<'_, '_> {
         if !rest.is_empty() && !counts.is_empty() {
             return Err(self.cx.report(Diagnostic::error("E0609", span, format!("`{name}` has several ways out")).hint(format!("wire each: `{name}[0] -> …`"))));
         }
-        Ok(Outlet { outs: ways, counts, app: self.cx.app.clone(), module: self.module, name: name.to_string(), built: built_outs(&i.element), span })
+        Ok(Outlet { outs: ways, counts, app: self.cx.app.clone(), module: self.module, element: self.cx.element, name: name.to_string(), built: built_outs(&i.element), span })
     }
 
     /// Lowers code of an instance, which sees the element's names and sends to its ways out.
@@ -312,10 +314,17 @@ impl Lower<'_, '_> {
         self.cx.app = i.scope.clone();
         self.module = i.module;
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
+        let around = self.cx.element;
+        let full = match around.checked_sub(1).and_then(|n| self.cx.m.elements.get(n as usize)) {
+            Some(outer) if !self.outlets.is_empty() => format!("{outer}.{}", outlet.name),
+            _ => outlet.name.clone(),
+        };
+        self.cx.element = self.cx.element_number(full);
         self.outlets.push(outlet);
         let made = f(self);
         self.scopes = scopes;
         if let Some(o) = self.outlets.pop() { self.cx.app = o.app; self.module = o.module; }
+        self.cx.element = around;
         made
     }
 
@@ -474,8 +483,10 @@ impl Lower<'_, '_> {
         let o = self.outlets.pop()?;
         let inner = std::mem::replace(&mut self.cx.app, o.app.clone());
         let module = std::mem::replace(&mut self.module, o.module);
+        let element = std::mem::replace(&mut self.cx.element, o.element);
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
         let made = self.flow(&rest, v, span);
+        self.cx.element = element;
         self.scopes = scopes;
         self.module = module;
         self.cx.app = inner;

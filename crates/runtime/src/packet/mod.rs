@@ -38,10 +38,11 @@ mod udp;
 mod tests;
 
 pub use self::core::{queue as ask_queue, serve as serve_popped, transmit};
-pub use memory::{Frames, Sink};
+pub use memory::{Frames, Sink, Spent, Timing};
 pub use metrics::{metrics, status};
 pub use plan::{check_bindings, Options};
 pub use pool::Pool;
 pub use port::{Batch, FramePort, BATCH};
 pub use serve::serve;
 pub use sim::PacketSim;
+pub use table::Inserts;

@@ -14,6 +14,7 @@ use super::pcap::{self, Link, Reader, Style, Writer};
 use super::pool::Pool;
 use super::port::FramePort;
 use super::queue::Queue;
+use super::table::Inserts;
 use super::tun::{Kind, Tun};
 use super::udp::Udp;
 use crate::core::app::App;
@@ -34,6 +35,8 @@ pub struct Options {
     pub dump: Vec<(String, PathBuf)>,
     /// Captures are read at the speed at which they were made.
     pub pace: bool,
+    /// What is put into a table while frames flow.
+    pub inserts: Option<Arc<Inserts>>,
     /// What `memory:NAME` names.
     pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
 }
@@ -438,8 +441,14 @@ impl Opening<'_> {
             let hash = steer.map(|(steer, this)| unsafe { steer(this, p as u32, frame.as_ptr(), frame.len() as u32) });
             core_of(hash.unwrap_or_else(|| flow_hash(frame)), cores)
         };
-        self.each(p, i, port, true, |core| {
-            let own = if cores == 1 { frames.clone() } else { frames.filter(|f| of(f) == core) };
+        let one_queue = frames.one_queue && port.handler.is_some();
+        self.each(p, i, port, !one_queue, |core| {
+            let own = match one_queue {
+                true if core > 0 => Frames::default(),
+                true => frames.clone(),
+                false if cores == 1 => frames.clone(),
+                false => frames.filter(|f| of(f) == core),
+            };
             Ok(Box::new(Memory::new(own, sink.clone(), core)))
         })
     }

@@ -7,7 +7,7 @@
 use super::core::{PacketCore, Parts};
 use super::mesh::Mesh;
 use super::plan::{self, check_bindings, is_inside};
-use super::table::{self, Loads};
+use super::table::{self, Inserting, Loads};
 use crate::core::app::App;
 use crate::engine::Waker;
 use crate::error::Error;
@@ -36,6 +36,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     raise_descriptor_limit();
     let loads = Arc::new(Loads::read(&app.desc, &frames.load)?);
     table::check_dumps(&app.desc, &frames.dump)?;
+    let mut inserting = frames.inserts.as_ref().map(|i| Inserting::new(&app.desc, i)).transpose()?;
     let plan = plan::open(&app, &frames, cores)?;
     let apps = vec![app.clone()];
     let stats = Arc::new((0..cores).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
@@ -66,6 +67,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
             stop: options.stop.clone(),
             mailbox: boxes[part.index].clone(),
             loads: loads.clone(),
+            inserting: inserting.take(),
             endless: plan.endless,
             cores,
             limit: options.drain_limit,
@@ -150,6 +152,7 @@ struct Run {
     stop: Stop,
     mailbox: Arc<Mailbox>,
     loads: Arc<Loads>,
+    inserting: Option<Inserting>,
     endless: bool,
     cores: usize,
     limit: Duration,
@@ -179,7 +182,7 @@ enum Phase {
 }
 
 impl Run {
-    fn run(self, mut core: PacketCore) -> PacketCore {
+    fn run(mut self, mut core: PacketCore) -> PacketCore {
         let _guard = EndOnPanic(self.stop.clone());
         let _closes = Closes(self.mailbox.clone());
         if let Some(cpu) = self.cpu {
@@ -195,6 +198,9 @@ impl Run {
         let (mut phase, mut drain_end) = (Phase::Set, None);
         while phase != Phase::Ended && !self.stop.ended() {
             let busy = if phase == Phase::Set { false } else { core.step() };
+            if let Some(inserting) = self.inserting.as_mut().filter(|_| busy) {
+                inserting.step(&mut core);
+            }
             self.mailbox.serve(|_, handler, args| core.signal(handler, args));
             if !self.stop.running() {
                 core.drain();

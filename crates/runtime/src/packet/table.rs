@@ -14,6 +14,8 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use wireloom_ir::desc::{Desc, ParamValue, SignalDesc};
 use wireloom_ir::near;
 
@@ -61,6 +63,45 @@ impl Loads {
             }
         }
         Ok(())
+    }
+}
+
+/// Entries that are put into a table while frames flow, and how long each holds them up: for benches.
+pub struct Inserts {
+    pub table: String,
+    pub file: PathBuf,
+    /// Batches of frames between two of them.
+    pub every: u64,
+    /// Nanoseconds of each.
+    pub took: Mutex<Vec<u64>>,
+}
+
+/// The first core's part in [`Inserts`].
+pub struct Inserting {
+    load: Load,
+    next: usize,
+    batches: u64,
+    inserts: Arc<Inserts>,
+}
+
+impl Inserting {
+    pub fn new(desc: &Desc, inserts: &Arc<Inserts>) -> Result<Inserting, Error> {
+        Ok(Inserting { load: load(desc, &inserts.table, &inserts.file)?, next: 0, batches: 0, inserts: inserts.clone() })
+    }
+
+    /// After a batch.
+    pub fn step(&mut self, core: &mut PacketCore) {
+        self.batches += 1;
+        if self.batches % self.inserts.every.max(1) != 0 {
+            return;
+        }
+        let Some((_, args)) = self.load.calls.get(self.next) else { return };
+        self.next += 1;
+        let begin = Instant::now();
+        if core.signal(self.load.handler, args).is_ok() {
+            let ns = begin.elapsed().as_nanos() as u64;
+            self.inserts.took.lock().unwrap_or_else(|e| e.into_inner()).push(ns);
+        }
     }
 }
 
