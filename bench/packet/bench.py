@@ -150,8 +150,24 @@ def xdp(job, rounds, seconds, note):
 
 
 def ipsec(job, rounds, seconds, note):
-    import crypto
-    return crypto.compare(WORK, WIRELOOM, ROOT, job, rounds, seconds, run)
+    """The gateway's outbound side, all of it, against the cryptography alone."""
+    suite, size = job.args
+    policy = {"key": "192.168.0.0/16", "spi": 256, "suite": {"gcm": "aes_gcm", "ctr": "aes_ctr_hmac_sha1"}[suite], "source": "192.0.2.1", "peer": "192.0.2.2",
+              "cipher": "0x" + bytes(range(36)).hex(), "auth": "0x" + bytes(range(20)).hex() if suite == "ctr" else "", "gateway": "02:00:00:00:00:02"}
+    with open(path(f"policy-{suite}.json"), "w") as f:
+        json.dump([policy], f)
+    ours, reference, extra = [], [], {}
+    load = ["--load", f"policies={path(f'policy-{suite}.json')}", "--bind", f"plain={path(job.trace)}.pcap", "--frames", frames(job, seconds), "--json", "--repeat", "1"]
+    for _ in range(rounds):
+        out, _, _ = run([path("espb"), suite, size, frames(job, seconds)], {0})
+        reference.append(json.loads(out)["ns"])
+        mine = json.loads(run([WIRELOOM, "bench", job.app, *load, "--no-elements"])[0])
+        ours.append(mine["ns"])
+        sent = mine["runs"][0]
+        if sent["sent"] < sent["received"]:
+            note(f"{sent['received'] - sent['sent']} of {sent['received']} frames did not leave")
+    extra["elements"] = json.loads(run([WIRELOOM, "bench", job.app, *load])[0])["elements"]
+    return ours, reference, extra
 
 
 KINDS = {"frames": compare_frames, "insert": insertions, "cores": cores, "pcap": captures, "xdp": xdp, "ipsec": ipsec}

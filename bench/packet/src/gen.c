@@ -20,6 +20,27 @@ static void capture(const char *dir, const char *name, uint32_t n, const uint8_t
     }
     if (fclose(f)) { perror(name); exit(1); }
 }
+/* Packets of `bytes` from many sources to the VIP's network, for tunnels. */
+static void sized(const char *dir, uint32_t bytes, uint32_t frames) {
+    FILE *f = create(dir, "plain", bytes, ".pcap");
+    uint32_t head[6] = {0xa1b2c3d4, 0x00040002, 0, 0, 65535, 1};
+    fwrite(head, 1, sizeof head, f);
+    for (uint32_t i = 0; i < frames; i++) {
+        static uint8_t p[14 + 2048];
+        struct tuple t = flow_tuple(i);
+        make_frame(p, t.src, VIP, t.sport, t.dport, 17);
+        uint16_t total = htons((uint16_t)bytes), udp = htons((uint16_t)(bytes - 20)), sum = 0;
+        memcpy(p + 16, &total, 2);
+        memcpy(p + 38, &udp, 2);
+        memcpy(p + 24, &sum, 2);
+        sum = header_sum(p + 14, 20);
+        memcpy(p + 24, &sum, 2);
+        uint32_t record[4] = {1700000000u + i / 1000000, i % 1000000, 14 + bytes, 14 + bytes};
+        fwrite(record, 1, sizeof record, f);
+        fwrite(p, 1, 14 + bytes, f);
+    }
+    if (fclose(f)) { perror("plain"); exit(1); }
+}
 static void address(FILE *f, const char *name, uint32_t a, unsigned bits) {
     if (bits) fprintf(f, "\"%s\":\"%u.%u.%u.%u/%u\",", name, a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255, bits);
 }
@@ -49,6 +70,8 @@ int main(int argc, char **argv) {
         capture(argv[1], "rules", rules[i], rule_trace(r, rules[i], 99), RULE_FRAMES);
         rules_json(create(argv[1], "rules", rules[i], ".json"), r, rules[i], 100000);
     }
+    sized(argv[1], 64, 16384);
+    sized(argv[1], 1500, 4096);
     /* Further rules to insert while frames flow: of lower priority than the others, so that the verdicts stay. */
     struct rule *more = make_rules(8192, 43);
     rules_json(create(argv[1], "more", 8192, ".json"), more, 8192, 0);
