@@ -23,7 +23,7 @@ mod stand_in;
 
 pub use client::Client;
 pub use dialogue::{tag, Dialogue};
-pub use process::{finish, free_port, require_tool, servers, Output, Process, Wireloom};
+pub use process::{finish, finish_within, free_port, require_tool, servers, Output, Process, Wireloom};
 pub use script::Backend;
 
 /// The repository's root.
