@@ -2,7 +2,7 @@
 
 use super::pcap::Reader;
 use super::pool::{Pool, NONE};
-use super::port::{bytes, Batch, FramePort};
+use super::port::{bytes, Batch, FramePort, Label};
 use crate::abi::{wl_frame, WL_GONE};
 use std::io;
 use std::path::Path;
@@ -163,6 +163,15 @@ impl Memory {
         }
     }
 
+    /// How many of the next frames there is room and time for.
+    fn next_frames(&self, room: usize, until: u64) -> usize {
+        if self.frames.rounds == 0 {
+            return 0;
+        }
+        let here = &self.frames.index[self.at..self.frames.index.len().min(self.at + room)];
+        if self.capture { here.iter().take_while(|f| f.2 <= until).count() } else { here.len() }
+    }
+
     /// What the first byte of source ports is changed by in this round.
     fn change(&self) -> u8 {
         if self.frames.many > 1 { (self.done % u64::from(self.frames.many.min(16))) as u8 * 16 } else { 0 }
@@ -182,37 +191,49 @@ fn change_port(f: &mut wl_frame, by: u8) {
 }
 
 impl FramePort for Memory {
+    fn labels(&self) -> bool {
+        self.frames.in_place
+    }
+
+    fn receive_labelled(&mut self, _: &mut Pool, into: &mut Batch, until: u64, label: Label) -> io::Result<u64> {
+        let n = self.next_frames(into.room(), until);
+        if n == 0 {
+            return Ok(0);
+        }
+        let data = self.frames.data.as_mut_ptr();
+        let Label { port, instance, wall } = label;
+        let here = &self.frames.index[self.at..self.at + n];
+        // Beside the loop below: a sum in a closure's environment would be a store and a load for each frame.
+        let bytes = here.iter().map(|f| u64::from(f.1)).sum();
+        let frame = move |&(at, n, time): &(u32, u32, u64)| {
+            // SAFETY: the index names bytes of `data`, which lives as long as the port and moves nowhere.
+            let p = unsafe { data.add(at as usize) };
+            wl_frame { p, n, head: 0, tail: 0, port, instance, time: if time == 0 { wall } else { time }, wire: n, out: WL_GONE }
+        };
+        into.frames.extend(here.iter().map(frame));
+        into.bufs.extend(std::iter::repeat_n(NONE, n));
+        self.at += n;
+        self.next_round();
+        Ok(bytes)
+    }
+
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()> {
-        if self.frames.rounds == 0 {
+        if self.frames.in_place {
+            return self.receive_labelled(pool, into, until, Label { port: 0, instance: 0, wall: 0 }).map(|_| ());
+        }
+        let n = self.next_frames(into.room(), until);
+        if n == 0 {
             return Ok(());
         }
-        let room = into.room().min(self.frames.index.len() - self.at);
-        let here = &self.frames.index[self.at..self.at + room];
-        let n = if self.capture { here.iter().take_while(|f| f.2 <= until).count() } else { room };
-        let here = &here[..n];
-        let data = self.frames.data.as_mut_ptr();
-        if self.frames.in_place {
-            let frame = |&(at, n, time): &(u32, u32, u64)| {
-                // SAFETY: the index names bytes of `data`, which lives as long as the port and moves nowhere.
-                let p = unsafe { data.add(at as usize) };
-                wl_frame { p, n, head: 0, tail: 0, port: 0, instance: 0, time, wire: n, out: WL_GONE }
-            };
-            into.frames.extend(here.iter().map(frame));
-            into.bufs.extend(std::iter::repeat_n(NONE, n));
-            self.at += n;
-        } else {
-            let change = self.change();
-            for &(at, n, time) in here {
-                // SAFETY: as above.
-                let bytes = unsafe { std::slice::from_raw_parts(data.add(at as usize), n as usize) };
-                let Some((buf, mut frame)) = pool.store(bytes) else { break };
-                frame.time = time;
-                if change != 0 {
-                    change_port(&mut frame, change);
-                }
-                into.push(buf, frame);
-                self.at += 1;
+        let change = self.change();
+        for &(at, n, time) in &self.frames.index[self.at..self.at + n] {
+            let Some((buf, mut frame)) = pool.store(&self.frames.data[at as usize..][..n as usize]) else { break };
+            frame.time = time;
+            if change != 0 {
+                change_port(&mut frame, change);
             }
+            into.push(buf, frame);
+            self.at += 1;
         }
         self.next_round();
         Ok(())

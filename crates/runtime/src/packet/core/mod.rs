@@ -13,7 +13,7 @@ pub use host::{queue, serve, transmit};
 use super::mesh::{core_of, flow_hash, Item, Mesh};
 use super::plan::is_queue;
 use super::pool::Pool;
-use super::port::{bytes, Batch, FramePort, BATCH};
+use super::port::{bytes, Batch, FramePort, Label, BATCH};
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
@@ -43,12 +43,14 @@ pub struct End {
     stage: Batch,
     /// It is a queue of the program.
     queue: bool,
+    /// It labels its frames itself.
+    labels: bool,
 }
 
 impl End {
     pub fn new(mut port: Box<dyn FramePort>, of: usize) -> End {
-        let queue = port.queue().is_some();
-        End { port, of, stage: Batch::default(), queue }
+        let (queue, labels) = (port.queue().is_some(), port.labels());
+        End { port, of, stage: Batch::default(), queue, labels }
     }
 }
 
@@ -355,8 +357,9 @@ impl PacketCore {
         }
         let end = self.inputs[i].end;
         let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
+        let labelled = self.ends[end].labels && batch.is_empty();
+        let result = if labelled { self.receive_labelled(&mut batch, i, until) } else { self.ends[end].port.receive(&mut self.pool, &mut batch, until) };
         let port = &mut self.ends[end].port;
-        let result = port.receive(&mut self.pool, &mut batch, until);
         let ended = port.ended() || result.is_err();
         let lost = port.lost();
         if lost > 0 {
@@ -364,7 +367,9 @@ impl PacketCore {
         }
         let got = !batch.is_empty();
         if got {
-            self.label(&mut batch, i);
+            if !labelled {
+                self.label(&mut batch, i);
+            }
             self.dispatch(&mut batch, i);
         }
         self.batch = batch;
@@ -374,6 +379,19 @@ impl PacketCore {
         }
         self.inputs[i].ended = ended;
         got
+    }
+
+    fn receive_labelled(&mut self, batch: &mut Batch, i: usize, until: u64) -> std::io::Result<()> {
+        if self.capture.is_none() {
+            self.read_clock();
+        }
+        let input = &self.inputs[i];
+        let (end, label) = (input.end, Label { port: input.port, instance: input.instance, wall: self.app.wl.wall });
+        let bytes = self.ends[end].port.receive_labelled(&mut self.pool, batch, until, label)?;
+        let s = self.frame_stats(label.port.into());
+        s.received.add(batch.len() as u64);
+        s.received_bytes.add(bytes);
+        Ok(())
     }
 
     pub fn index(&self) -> usize {
