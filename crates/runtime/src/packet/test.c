@@ -100,7 +100,7 @@ static int run(void *self, wl_task *t) {
 static const wl_program program = { .abi = WL_ABI, .handlers = 5, .state_size = sizeof(struct state), .run = run };
 const wl_program *wireloom_program(void) { return &program; }
 
-static wl_packets packets = { batch, 0, 0 };
+static wl_packets packets = { .batch = batch };
 
 /* Compiled with -DNOTHING: a batch function that does nothing; with -DSTEER: frames have a steering hash. */
 wl_packets *wireloom_packets(void) {
