@@ -306,3 +306,106 @@ fn limiters_and_meters() {
         assert_eq!(got, want, "{name}");
     }
 }
+
+const KINDS: &str = r#"
+record Rule { src: ip4, sport: u16 }
+
+app kinds {
+    port wire = nic("a"), out = nic("b"), rare = nic("c")
+    /// Changed by packets whose key it does not hold: shared.
+    table lengths: array u32 -> u64 { capacity 16 }
+    /// Only read by packets: a copy per core.
+    table weights: array u32 -> u32 { capacity 8 }
+    table flags: array u32 -> bool { capacity 4 }
+    table seen: bloom ip4 { capacity 100 }
+    table heavy: count_min ip4 -> u64 { capacity 100 }
+    table sources: hyper_log_log u16
+    table flows: (ip4, u16) -> u64 { capacity 8K }
+    table counted: ip4 -> u64 { capacity 16 }
+    table estimate: u8 -> u64 { capacity 1 }
+    on start {
+        for i in 0..8 { weights[i] = i + 1 }
+        flags[1] = true
+    }
+    every 100ms { estimate[0] = sources.estimate() }
+    on wire(p) where p.udp and p.ip4 {
+        lengths[p.len / 32] += u64(weights[u32(p.ip4.src) & 3] else 0)
+        flows[(p.ip4.src, p.udp.src)] += 1
+        sources.add(p.udp.src)
+        if not seen[p.ip4.src] { seen[p.ip4.src] = true; p -> rare }
+        heavy[p.ip4.src] += p.len
+        counted[p.ip4.src] = heavy[p.ip4.src]
+        if flags[u32(p.ip4.src) & 3] { p -> out }
+    }
+}
+"#;
+
+fn rows(path: &Path) -> Vec<(String, u64)> {
+    let all: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let key = |v: &serde_json::Value| v["key"].as_str().map_or_else(|| v["key"].to_string(), String::from);
+    let mut rows: Vec<_> = all.as_array().unwrap().iter().map(|v| (key(v), v["value"].as_u64().unwrap())).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn kinds_of_tables_on_one_core_and_two() {
+    let folder = Folder::new("kinds");
+    std::fs::write(folder.file("kinds.loom"), KINDS).unwrap();
+    let input = traffic(11, 3000, &[1000, MS, 2 * MS]);
+    write(&folder.file("in.pcap"), &input);
+    let dumps = |way: &str| ["lengths", "counted", "estimate"].iter().flat_map(|t| ["--dump".to_string(), format!("{t}=@/{t}-{way}.json")]).collect::<Vec<_>>();
+    let mut args = dumps("@WAY");
+    let got = both_ways(&folder, "kinds.loom", &["out", "rare"], &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let ones: Frames = input.iter().filter(|(_, f)| f[29] & 3 == 1).cloned().collect();
+    assert_eq!(got[0], ones);
+    let first = |src: u8| input.iter().find(|(_, f)| f[29] == src).cloned().unwrap();
+    let mut rare: Frames = (0..4).map(first).collect();
+    rare.sort();
+    assert_eq!(got[1], rare);
+    args = dumps("2");
+    args.extend(["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out-2.pcap", "--bind", "rare=pcap:@/rare-2.pcap", "--cores", "all"].map(String::from));
+    folder.run("kinds.loom", &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut lengths = vec![0; 16];
+    let mut counted = vec![0; 4];
+    for (_, f) in &input {
+        let src = usize::from(f[29]);
+        lengths[f.len() / 32] += src as u64 + 1;
+        counted[src] += f.len() as u64;
+    }
+    let mut lengths: Vec<_> = lengths.into_iter().enumerate().map(|(i, n)| (i.to_string(), n)).collect();
+    lengths.sort();
+    let counted: Vec<_> = counted.into_iter().enumerate().map(|(i, n)| (format!("10.0.0.{i}"), n)).collect();
+    for way in ["c", "i", "2"] {
+        assert_eq!(rows(&folder.file(&format!("lengths-{way}.json"))), lengths, "{way}");
+        if way != "2" {
+            assert_eq!(rows(&folder.file(&format!("counted-{way}.json"))), counted, "{way}");
+        }
+        let estimate = rows(&folder.file(&format!("estimate-{way}.json")))[0].1;
+        assert!((2700..3200).contains(&estimate), "{way}: {estimate} of 3000");
+    }
+    assert_eq!(rows(&folder.file("estimate-c.json")), rows(&folder.file("estimate-i.json")));
+    assert_eq!(read(&folder.file("out-2.pcap")).len(), ones.len());
+}
+
+#[test]
+fn explain_says_where_tables_are() {
+    let folder = Folder::new("explain");
+    let text = KINDS.replace("on wire(p)", "table rules: wildcard Rule -> u8 { capacity 8 }\n    on wire(p)");
+    std::fs::write(folder.file("kinds.loom"), &text).unwrap();
+    let explain = || {
+        let file = folder.file("kinds.loom").display().to_string();
+        let output = Wireloom::command(&["explain", &file]);
+        assert_eq!(output.code, Some(0), "{}", output.text);
+        output.out
+    };
+    let said = explain();
+    for (table, what) in [("lengths", "shared (a lock at each use): its keys"), ("weights", "a copy per core"), ("sources", "shared (an atomic change"), ("rules", "a copy per core"), ("flows", "per core: frames are steered by")] {
+        let line = said.lines().find(|l| l.contains(&format!("table {table} "))).unwrap_or_else(|| panic!("{said}"));
+        assert!(line.contains(what), "{line}");
+    }
+    assert!(!said.contains("all on one core"));
+    let changed = text.replace("sources.add", "rules.insert(Rule { src: p.ip4.src, sport: 0 }, Rule { src: 255.255.255.255, sport: 0 }, 1, 2)\n        sources.add");
+    std::fs::write(folder.file("kinds.loom"), changed).unwrap();
+    assert!(explain().contains("all on one core: they change `rules`"));
+}

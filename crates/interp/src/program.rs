@@ -236,7 +236,7 @@ unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params
             let inner = inner(this);
             let m = &inner.grammar.module;
             let table = |t: &wireloom_ir::Table| {
-                Mutex::new(Table::new(Limits { capacity: t.capacity, idle: t.idle, evict_lru: t.evict_lru, memory: t.memory }))
+                Mutex::new(Table::new(Limits { capacity: if matches!(t.kind, TableKind::Bloom | TableKind::CountMin) { u64::MAX } else { t.capacity }, idle: t.idle, evict_lru: t.evict_lru, memory: t.memory }))
             };
             let tables = Box::into_raw(Box::new(m.tables.iter().map(table).collect::<Tables>()));
             inner.tables.lock().unwrap_or_else(|e| e.into_inner()).push(tables);

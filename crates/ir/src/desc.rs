@@ -347,9 +347,8 @@ impl crate::Module {
             faults: self.faults.clone(),
             merges: self.merges.iter()
                 .map(|g| MergeDesc { name: g.name.clone(), from: g.from.0, to: g.to.0, inputs: g.inputs, unit: g.unit.0 }).collect(),
-            copied_tables: self.tables.iter().filter(|t| matches!(t.kind, crate::TableKind::Wildcard | crate::TableKind::Lpm | crate::TableKind::Array)).map(|t| t.name.clone()).collect(),
-            // Only exact tables can be shared.
-            local_tables: self.tables.iter().filter(|t| t.local || t.kind != crate::TableKind::Exact).map(|t| t.name.clone()).collect(),
+            copied_tables: self.tables.iter().filter(|t| self.sharing(t) == crate::Sharing::Copies).map(|t| t.name.clone()).collect(),
+            local_tables: self.tables.iter().filter(|t| self.sharing(t) != crate::Sharing::One).map(|t| t.name.clone()).collect(),
             table_info: (0..self.tables.len()).map(|n| table_info(self, n)).collect(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
         }
@@ -388,6 +387,7 @@ fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<Signal
 
 fn table_info(m: &crate::Module, n: usize) -> TableInfo {
     use crate::StmtKind::{TableInsert, TablePush, TablePut, TableUpdate};
+    // Copies are alike on all cores, whoever writes them.
     let (t, mut written) = (&m.tables[n], false);
     for h in m.handlers.iter().filter(|h| !matches!(h.on, crate::On::Signal(_) | crate::On::Test(_))) {
         crate::walk::stmts(&h.body.block, &mut |s| {
@@ -395,7 +395,7 @@ fn table_info(m: &crate::Module, n: usize) -> TableInfo {
         });
     }
     TableInfo {
-        written, kind: crate::text::table_kind(t.kind).into(), capacity: t.capacity, idle: t.idle, evict_lru: t.evict_lru,
+        written: written && m.sharing(t) != crate::Sharing::Copies, kind: crate::text::table_kind(t.kind).into(), capacity: t.capacity, idle: t.idle, evict_lru: t.evict_lru,
     }
 }
 

@@ -224,6 +224,9 @@ fn state(m: &Module, out: &mut String) {
     let mut rows: Vec<(String, String, Vec<String>)> = Vec::new();
     let plan = passes::steer::plan(m);
     let packets = m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. }));
+    if let Some(t) = plan.one_core.and_then(|t| m.tables.get(t.index())) {
+        rows.push(("packets".into(), format!("all on one core: they change `{}`, of which every core would have a copy", t.name), Vec::new()));
+    }
     for (n, t) in m.tables.iter().enumerate() {
         let whose = if packets { plan.tables.get(n).map_or("", |p| p.1.as_str()) } else { "shared by the cores" };
         let full = if t.evict_lru { "evicts the least recently used" } else { "rejects" };

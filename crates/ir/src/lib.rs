@@ -194,6 +194,20 @@ pub struct Table {
     pub memory: u64,
 }
 
+/// Where a table's entries are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each core has those that are its own.
+    Parts,
+    /// Each core has all of them: what changes them does so on every core.
+    Copies,
+    /// There is one table, which all cores use.
+    One,
+}
+
+/// Registers of a HyperLogLog, a byte each: its standard error is 1.04 / √4096.
+pub const HLL_REGISTERS: u64 = 4096;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TableKind {
     #[default]
@@ -209,6 +223,8 @@ pub enum TableKind {
     Bloom,
     /// Value u64: a count-min sketch; `update` adds; reads are never below the truth.
     CountMin,
+    /// Value bool, which is put and never read: how many different keys there were (`TableLen`), within 2 % as a rule. Hashed as [`Builtin::Hash`] does.
+    HyperLogLog,
     /// A queue of values of one core, first in, first out (`TablePush`, `TablePop`). Key u32: a place, counted from the oldest.
     Ring,
 }
@@ -379,6 +395,31 @@ impl On {
 impl Module {
     pub fn ty(&self, id: TyId) -> &Ty { &self.types[id.index()] }
     pub fn unit(&self, id: UnitId) -> &Unit { &self.units[id.index()] }
+
+    /// Where the entries of a table of this module are.
+    pub fn sharing(&self, t: &Table) -> Sharing {
+        match t.kind {
+            TableKind::Ring => Sharing::Parts,
+            _ if t.local => Sharing::Parts,
+            TableKind::Exact | TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => Sharing::One,
+            TableKind::Wildcard | TableKind::Lpm => Sharing::Copies,
+            TableKind::Array => if self.changed_by_traffic(t) { Sharing::One } else { Sharing::Copies },
+        }
+    }
+
+    /// Whether a message or a packet can change a table. What is done at the start, by timers and from outside is done on every core.
+    pub fn changed_by_traffic(&self, t: &Table) -> bool {
+        let Some(n) = self.tables.iter().position(|o| std::ptr::eq(o, t)) else { return true };
+        let mut hit = false;
+        for h in self.handlers.iter().filter(|h| !matches!(h.on, On::Start | On::Every(_) | On::Signal(_) | On::Test(_) | On::Check { .. })) {
+            walk::stmts(&h.body.block, &mut |s| hit |= match &s.kind {
+                StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. } | StmtKind::TableInsert { table, .. }
+                | StmtKind::TableDelete { table, .. } => table.index() == n,
+                _ => false,
+            });
+        }
+        hit
+    }
 
     /// The signal that a handler answers.
     pub fn signal_of(&self, on: On) -> Option<&Signal> {

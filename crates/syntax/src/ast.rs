@@ -447,10 +447,10 @@ pub struct Gauge {
 #[derive(Clone, Debug)]
 pub struct Table {
     pub name: Ident,
-    /// `wildcard`, `lpm`, `array`, `bloom`, `count_min`, `ring`; exact without one
+    /// `wildcard`, `lpm`, `array`, `bloom`, `count_min`, `ring`, `hyper_log_log`; exact without one
     pub kind: Option<Ident>,
     pub key: Type,
-    /// Of `bloom` bool, which is not written; nor is the key of `ring`
+    /// Of `bloom` and `hyper_log_log` bool, which is not written; nor is the key of `ring`
     pub value: Type,
     /// `{ capacity 1M, idle 60s, evict lru, memory 64MiB }`: name and value; flags have none
     pub options: Vec<(Ident, Option<Expr>)>,

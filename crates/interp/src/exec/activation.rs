@@ -395,7 +395,7 @@ impl<'a> Activation<'a> {
         Ok(())
     }
 
-    fn table(&self, t: TableId) -> Res<MutexGuard<'_, Table>> {
+    pub fn table(&self, t: TableId) -> Res<MutexGuard<'_, Table>> {
         match self.tables.get(t.index()) {
             Some(table) => Ok(table.lock().unwrap_or_else(|e| e.into_inner())),
             None => internal("no such table"),
@@ -403,7 +403,7 @@ impl<'a> Activation<'a> {
     }
 
     /// Publishes a table's statistics and lets it go.
-    fn done(&self, t: TableId, table: MutexGuard<'_, Table>) {
+    pub fn done(&self, t: TableId, table: MutexGuard<'_, Table>) {
         let words = table.stats.words();
         // SAFETY: statistics come first in the shared memory, which has shared_size bytes; written under the table's lock.
         unsafe {
@@ -414,13 +414,13 @@ impl<'a> Activation<'a> {
         }
     }
 
-    fn key(&self, env: &Env, e: &Expr) -> Res<Vec<u8>> {
+    pub fn key(&self, env: &Env, e: &Expr) -> Res<Vec<u8>> {
         let mut key = Vec::new();
         canonical(self.module(), e.ty, &env.eval(e)?, true, &mut key);
         Ok(key)
     }
 
-    fn put(&self, t: TableId, table: &mut Table, key: &[u8], value: Value, place: PlaceId) -> Res<()> {
+    pub fn put(&self, t: TableId, table: &mut Table, key: &[u8], value: Value, place: PlaceId) -> Res<()> {
         let mut form = Vec::new();
         canonical(self.module(), self.module().tables[t.index()].value, &value, true, &mut form);
         match table.put(key, value, (key.len() + form.len()) as u64, self.now()) {
@@ -461,6 +461,9 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         return keyed::effect(env, t, s, locals);
     }
     let a = act(env)?;
+    if super::kinds::effect(env, a, s, locals)? {
+        return Ok(());
+    }
     let here = Env { locals, ..*env };
     match s {
         StmtKind::SetState(s, e) => {
@@ -642,12 +645,15 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
             keyed::finish(&Env { locals, ..*env }, *table, key, value, *place)
         }
         Op::Update { table, key, entry, body, place, nested } => {
+            let kind = env.module.tables[table.index()].kind;
+            let index = if kind == TableKind::Array { Env { locals, ..*env }.int(key)? } else { 0 };
             let key = a.key(&Env { locals, ..*env }, key)?;
             let zero = Value::zero(env.module, env.module.tables[table.index()].value);
             // A body that uses tables runs without the lock, and again if the table was written to meanwhile.
             for attempt in 0.. {
                 let mut t = a.table(*table)?;
-                locals[entry.index()] = t.peek(&key, a.now()).unwrap_or_else(|| zero.clone());
+                let other = super::kinds::entry(a, *table, &mut t, &key, index, a.now(), *place).transpose()?;
+                locals[entry.index()] = other.unwrap_or_else(|| t.peek(&key, a.now()).unwrap_or_else(|| zero.clone()));
                 let version = t.version;
                 if *nested {
                     drop(t);
@@ -659,7 +665,9 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
                 } else {
                     super::run(env, body, locals, &mut 0, &mut Vec::new())?;
                 }
-                let result = a.put(*table, &mut t, &key, locals[entry.index()].clone(), *place);
+                let old = t.peek(&key, a.now());
+                let value = super::kinds::merged(kind, old, locals[entry.index()].clone());
+                let result = a.put(*table, &mut t, &key, value, *place);
                 a.done(*table, t);
                 return result;
             }

@@ -1,7 +1,4 @@
-//! Tables that are not exact: wildcard and prefix, array, Bloom filter, count-min. Each core has its own.
-//!
-//! Entries with masks are looked through one by one. The sketches are exact here: a Bloom filter of compiled code may say yes by mistake,
-//! a count-min table may say more than the truth.
+//! Tables whose entries have masks: wildcard and prefix. Each core has its own. Entries are looked through one by one.
 
 use super::activation::{act, Activation};
 use crate::eval::{Env, Res, Stop};
@@ -25,7 +22,7 @@ struct Masked {
 }
 
 pub fn is_keyed(m: &Module, t: TableId) -> bool {
-    m.tables.get(t.index()).is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm | TableKind::Array | TableKind::Bloom | TableKind::CountMin))
+    m.tables.get(t.index()).is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm))
 }
 
 /// The table of a statement about one of these.

@@ -5,6 +5,7 @@ pub mod activation;
 pub mod flatten;
 pub mod frame;
 pub mod keyed;
+pub mod kinds;
 pub mod outgoing;
 pub mod tables;
 

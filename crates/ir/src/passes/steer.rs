@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// What is steered by, and per table whether it is local and why.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan { pub unit: Option<UnitId>, pub parts: Vec<Part>, pub tables: Vec<(bool, String)> }
+pub struct Plan { pub unit: Option<UnitId>, pub parts: Vec<Part>, pub tables: Vec<(bool, String)>, /** Packets change this table, of which every core would have a copy: one core handles them all. */ pub one_core: Option<TableId> }
 
 /// Part of a flow key, over local 0 of a handler of frames.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,13 @@ pub fn run(m: &mut Module) {
     let keys: Vec<Expr> = plan.parts.iter().flat_map(|p| p.exprs()).cloned().collect();
     let symmetric = !plan.parts.is_empty() && plan.parts.iter().all(|p| matches!(p, Part::Pair(..)));
     let mut steer = Vec::new();
-    if let (Some(unit), false) = (plan.unit, keys.is_empty()) {
+    if plan.one_core.is_some() {
+        let number = m.intern(Ty::UInt(32));
+        for h in &m.handlers {
+            let On::Frame { port, unit } = h.on else { continue };
+            if !is_loop(m, port) { steer.push(Steer { port, unit, keys: vec![Expr::new(number, ExprKind::Int(0))], symmetric: false }) }
+        }
+    } else if let (Some(unit), false) = (plan.unit, keys.is_empty()) {
         let common: Vec<Expr> = plan.parts.iter().flat_map(|p| p.lowered(m, unit)).collect();
         for e in outer { own.push(guarded(m, unit, e)) }
         // What comes by a loop stays on the core that sent it.
@@ -47,7 +53,7 @@ pub fn run(m: &mut Module) {
             if u != unit || is_loop(m, port) { continue }
             // Where no local table is used, any core may handle a frame: flows are spread, each on one core.
             let mut bound = own.is_empty() || loops;
-            walk::stmts(&h.body.block, &mut |s| bound |= table_of(&s.kind).is_some_and(|t| m.tables[t.index()].local && m.tables[t.index()].kind == TableKind::Exact));
+            walk::stmts(&h.body.block, &mut |s| bound |= table_of(&s.kind).is_some_and(|t| m.tables[t.index()].local));
             let (keys, symmetric) = if bound { (common.clone(), symmetric) } else { (own.clone(), false) };
             steer.push(Steer { port, unit, keys, symmetric });
         }
@@ -136,19 +142,41 @@ pub fn plan(m: &Module) -> Plan {
         }
         if members.len() > best.0.len() { best = (members, common) }
     }
+    let one_core = for_one_core(m);
     let parts = needed(best.1);
     let name = |p: &Part| p.exprs().iter().map(|e| show(m, uses.unit, e)).collect::<Vec<_>>().join(" with ");
     let key = parts.iter().map(name).collect::<Vec<_>>().join(", ");
     let tables = (0..m.tables.len()).map(|t| {
         let why = uses.why(t, candidates[t].is_some());
         match &why {
+            _ if m.tables[t].kind == TableKind::Ring => (false, "per core: a ring of its own on each".into()),
+            _ if m.sharing(&m.tables[t]) == Sharing::Copies => match one_core {
+                Some(_) => (false, "on one core, with all packets".into()),
+                None => (false, "a copy per core: packets only read it".into()),
+            },
             None if !fixed(m, &m.tables[t]) => (false, "shared: its entries have no fixed size".into()),
             _ if best.0.contains(&t) => (true, format!("per core: frames are steered by {key}")),
-            Some(why) => (false, format!("shared: {why}")),
-            None => (false, "shared: its key has no part in common with those of the local tables".into()),
+            Some(why) => (false, format!("shared{}: {why}", cost(&m.tables[t]))),
+            None => (false, format!("shared{}: its key has no part in common with those of the local tables", cost(&m.tables[t]))),
         }
     }).collect();
-    Plan { unit: uses.unit, parts, tables }
+    Plan { unit: uses.unit, parts, tables, one_core }
+}
+
+/// What a shared table costs at each use.
+fn cost(t: &Table) -> &'static str {
+    match t.kind {
+        TableKind::Exact | TableKind::Array => " (a lock at each use)",
+        TableKind::CountMin => " (four atomic additions at each count)",
+        TableKind::Bloom | TableKind::HyperLogLog => " (an atomic change for each new key)",
+        TableKind::Wildcard | TableKind::Lpm | TableKind::Ring => "",
+    }
+}
+
+/// The table for which one core handles all packets: they change what every core would have a copy of.
+fn for_one_core(m: &Module) -> Option<TableId> {
+    let copied = |t: &Table| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm) && m.changed_by_traffic(t);
+    m.tables.iter().position(copied).map(|n| TableId(n as u32))
 }
 
 struct Uses<'m> {
@@ -209,7 +237,7 @@ impl Uses<'_> {
 
     /// The parts of a table's key that can be steered by.
     fn derivable(&self, t: usize) -> Option<Vec<Part>> {
-        if self.mixed || self.outside[t].is_some() || !matches!(self.m.tables[t].kind, TableKind::Exact) { return None }
+        if self.mixed || self.outside[t].is_some() || !divided(&self.m.tables[t]) { return None }
         let (first, rest) = self.of[t].split_first()?;
         let mut found: Vec<Part> = Vec::new();
         for (n, part) in first.iter().enumerate() {
@@ -233,12 +261,15 @@ impl Uses<'_> {
     fn why(&self, t: usize, derivable: bool) -> Option<String> {
         if derivable { return None }
         Some(if self.mixed { "the app's ports give packets of several types".into() }
-        else if self.m.tables[t].kind != TableKind::Exact { "its kind is not divided by key".into() }
+        else if !divided(&self.m.tables[t]) { "its kind is not divided by key".into() }
         else if self.of[t].is_empty() { "no handler of packets uses it by key".into() }
         else if let Some(why) = self.outside[t] { why.into() }
         else { "its keys at different uses have no part of the packet in common".into() })
     }
 }
+
+/// Whether parts of a table can be kept apart by parts of its keys.
+fn divided(t: &Table) -> bool { matches!(t.kind, TableKind::Exact | TableKind::Array | TableKind::Bloom | TableKind::CountMin) }
 
 /// Whether a handler changes frames or makes new ones.
 fn changes(h: &Handler) -> bool {

@@ -30,7 +30,7 @@ pub const BUILTINS: &[(Builtin, &str)] = &[
 pub const QUEUE_ACTS: &[(QueueAct, &str)] = &[(QueueAct::Pop, "pop"), (QueueAct::Drop, "drop"), (QueueAct::Len, "len"), (QueueAct::First, "first")];
 pub const TABLE_KINDS: &[(TableKind, &str)] = &[
     (TableKind::Exact, "exact"), (TableKind::Wildcard, "wildcard"), (TableKind::Lpm, "lpm"), (TableKind::Array, "array"), (TableKind::Bloom, "bloom"),
-    (TableKind::CountMin, "count_min"), (TableKind::Ring, "ring"),
+    (TableKind::CountMin, "count_min"), (TableKind::Ring, "ring"), (TableKind::HyperLogLog, "hyper_log_log"),
 ];
 
 pub const ENGINES: &[(FrameEngine, &str)] = &[

@@ -231,8 +231,7 @@ impl Lower<'_, '_> {
                 for a in args {
                     let x = self.expr(a, None)?;
                     let x = self.defined(x, a.span)?;
-                    let t = self.settled(&x.ty);
-                    all.push(self.coerce(x, &t, a.span)?);
+                    all.push(self.logged(x, a.span)?);
                 }
                 self.dot = outer;
                 self.push(span, StmtKind::Log(all));

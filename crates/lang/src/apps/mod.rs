@@ -237,6 +237,10 @@ impl Compiler<'_> {
         let kind = self.table_kind(t, &key, &value)?;
         let mut table = ir::Table { name: t.name.name.clone(), span, kind, local: false, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0 };
         for (name, e) in &t.options { let _ = self.table_option(module, &mut table, name, e.as_ref()); }
+        if kind == ir::TableKind::HyperLogLog {
+            if let Some((n, _)) = t.options.first() { return Err(self.error("E0614", n.span, "a HyperLogLog has one size and no options")); }
+            table.capacity = ir::HLL_REGISTERS;
+        }
         if table.capacity == 0 {
             let d = Diagnostic::error("E0704", t.name.span, format!("table `{}` has no capacity", t.name.name)).label("how many entries?").hint("write `{ capacity 100K }`");
             return Err(self.report(d));

@@ -35,6 +35,8 @@ impl Compiler<'_> {
             "array" if !matches!(key, Ty::Int { signed: false, bits } if *bits <= 64) => fail(self, t.key.span, "an array's key is an unsigned integer", ""),
             "array" => Ok(TableKind::Array),
             "ring" => Ok(TableKind::Ring),
+            "hyper_log_log" if *value != Ty::Bool => fail(self, t.value.span, "a HyperLogLog has no values", "leave it out: `hyper_log_log flow5`"),
+            "hyper_log_log" => Ok(TableKind::HyperLogLog),
             "bloom" if *value != Ty::Bool => fail(self, t.value.span, "a Bloom filter's value is a bool", "leave it out: `bloom flow5 { capacity 1M }`"),
             "bloom" => Ok(TableKind::Bloom),
             _ if *value != U64 => fail(self, t.value.span, "a count-min sketch counts in u64", ""),
@@ -49,13 +51,13 @@ impl Compiler<'_> {
             let table = self.m.tables[n].clone();
             let Some(entry) = self.table_entry(id) else { continue };
             let span = Span { file: FileId(table.span.file), start: table.span.start, end: table.span.end };
-            let sketch = matches!(table.kind, TableKind::Bloom | TableKind::CountMin);
+            let sketch = matches!(table.kind, TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog);
             let ring = table.kind == TableKind::Ring;
             let masked = matches!(table.kind, TableKind::Wildcard | TableKind::Lpm);
             let add = |c: &mut Self, what: &str, doc: &str, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>| { let _ = c.table_signal(&table.name, what, doc, &entry, span, make); };
-            add(self, "get", "the value of a key", &|l, e| l.signal_get(id, e, span));
+            if table.kind != TableKind::HyperLogLog { add(self, "get", "the value of a key", &|l, e| l.signal_get(id, e, span)); }
             if ring { add(self, "insert", "adds a value behind the others", &|l, e| l.signal_push(id, e, span)); }
-            else if table.kind != TableKind::Bloom { add(self, "insert", "adds or replaces an entry", &|l, e| l.signal_insert(id, e, masked, true, span)); }
+            else if !matches!(table.kind, TableKind::Bloom | TableKind::HyperLogLog) { add(self, "insert", "adds or replaces an entry", &|l, e| l.signal_insert(id, e, masked, true, span)); }
             else { add(self, "insert", "adds a key", &|l, e| l.signal_insert(id, e, false, false, span)); }
             if ring { add(self, "next", "the value at a cursor and the next cursor; 0 begins", &|l, e| l.signal_next(id, e, span)); }
             else if !sketch {
@@ -382,10 +384,30 @@ impl Lower<'_, '_> {
         x::builtin(all, B::Concat, parts)
     }
 
+    /// `h.add(key)`, `h.estimate()`.
+    fn estimate_method(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
+        let key_ty = self.cx.tables[table.index()].key.clone();
+        match (name.name.as_str(), args) {
+            ("add", [k]) => {
+                let key = self.expr_as(&k.value, &key_ty)?;
+                let place = self.place_id(span);
+                self.push(span, StmtKind::TablePut { table, key, value: x::boolean(true), place });
+                Ok(Val::unit())
+            }
+            ("estimate", []) => {
+                let dst = self.new_local("", &U64);
+                self.push(span, StmtKind::TableLen { table, dst });
+                Ok(Val::pure(U64, self.local_expr(dst)))
+            }
+            (other, _) => Err(self.cx.report(Diagnostic::error("E0201", name.span, format!("a HyperLogLog has no method `{other}` of {} arguments", args.len())).hint("write `h.add(key)`, `h.estimate()`"))),
+        }
+    }
+
     /// Entries with masks are not set by key alone.
     pub fn unmasked(&mut self, t: TableId, span: Span) -> R<()> {
         match self.cx.m.tables[t.index()].kind {
             TableKind::Wildcard => Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table has a mask and a priority").hint("write `table.insert(key, mask, priority, value)`"))),
+            TableKind::HyperLogLog => Err(self.cx.report(Diagnostic::error("E0701", span, "a HyperLogLog has no entries").hint("write `h.add(key)`, `h.estimate()`"))),
             TableKind::Ring => Err(self.cx.report(Diagnostic::error("E0701", span, "the values of a ring are not changed").hint("write `ring.push(value)`"))),
             TableKind::Lpm => Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table is a prefix").hint("write `table.insert(10.0.0.0/8, value)`"))),
             _ => Ok(()),
@@ -398,6 +420,7 @@ impl Lower<'_, '_> {
         self.impure = true;
         let kind = self.cx.m.tables[table.index()].kind;
         if kind == TableKind::Ring { return self.ring_method(table, name, args, span); }
+        if kind == TableKind::HyperLogLog { return self.estimate_method(table, name, args, span); }
         let insert = name.name == "insert";
         if !insert && name.name != "delete" || !matches!(kind, TableKind::Wildcard | TableKind::Lpm) {
             let d = Diagnostic::error("E0201", name.span, format!("this table has no method `{}`", name.name));

@@ -194,6 +194,7 @@ impl Lower<'_, '_> {
     pub fn table_get(&mut self, t: ir::TableId, key: &Expr, span: Span) -> R<Val> {
         if self.pure_only() { return Err(self.involved(span)); }
         self.impure = true;
+        if self.cx.m.tables[t.index()].kind == ir::TableKind::HyperLogLog { self.unmasked(t, span)?; }
         let key = self.table_key(t, key)?;
         let ty = self.cx.tables[t.index()].value.clone().option();
         let dst = self.new_local("", &ty);

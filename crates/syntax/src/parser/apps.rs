@@ -218,7 +218,7 @@ impl Parser<'_> {
         self.colon("before the key's type")?;
         self.column(Column::Type);
         let kind = match self.word_text(0) {
-            Some("wildcard" | "lpm" | "array" | "bloom" | "count_min" | "ring") if self.word_here(1) || self.sign_at(1, "(") => Some(self.any_word("a kind of table")?),
+            Some("wildcard" | "lpm" | "array" | "bloom" | "count_min" | "ring" | "hyper_log_log") if self.word_here(1) || self.sign_at(1, "(") => Some(self.any_word("a kind of table")?),
             _ => None,
         };
         let first = self.ty()?;
@@ -228,7 +228,7 @@ impl Parser<'_> {
         };
         let (key, value) = match kind.as_ref().map_or("", |k| k.name.as_str()) {
             "ring" => (named("u32", first.span), first),
-            "bloom" if !self.at_sign("->") => { let value = named("bool", first.span); (first, value) }
+            "bloom" | "hyper_log_log" if !self.at_sign("->") => { let value = named("bool", first.span); (first, value) }
             _ => {
                 self.arrow("->", "=>", "between the types of key and value")?;
                 (first, self.ty()?)
