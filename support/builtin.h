@@ -127,7 +127,7 @@ static inline wl_bytes wl_concat(wl_fx *x, unsigned k, const wl_bytes *s) {
     for (unsigned i = 0; i < k; i++) n += s[i].n;
     uint8_t *d = n > UINT32_MAX ? wl_tmp(x, UINT32_MAX) : wl_tmp(x, (uint32_t)n), *at = d;
     if (!d) return wl_b(NULL, 0);
-    for (unsigned i = 0; i < k; i++) { wl_copy(at, s[i].p, s[i].n); at += s[i].n; }
+    for (unsigned i = 0; i < k; i++) { wl_copy_few(at, s[i].p, s[i].n); at += s[i].n; }
     return wl_b(d, (uint32_t)n);
 }
 static inline wl_bytes wl_keep(wl_fx *x, wl_bytes b) { return wl_concat(x, 1, &b); }

@@ -142,6 +142,16 @@ static inline void wl_view_grown(wl_view *v, const wl_header *h, unsigned layers
 
 /* ---- room ---- */
 
+/* Moves the bytes of some headers, mostly those of Ethernet. */
+WL_INLINE void wl_move_head(uint8_t *to, const uint8_t *from, uint32_t n) {
+    if (WL_LIKELY(n == 14)) {
+        uint64_t a, b;
+        memcpy(&a, from, 8); memcpy(&b, from + 6, 8);
+        memcpy(to, &a, 8); memcpy(to + 6, &b, 8);
+    } else {
+        memmove(to, from, n);
+    }
+}
 static inline void wl_view_commit(wl_view *v) {
     wl_frame *f = v->f;
     /* tail counts from the old end. */
@@ -250,26 +260,26 @@ WL_INLINE bool wl_view_free(const wl_view *v, wl_bytes b) {
 }
 /* Lays out a new payload behind `pos`, where the old one ends at `end`: `before` bytes, the core, `after` bytes. The core lies in the
  * old payload and stays where it is if there is room, the headers move up to it. Answers where the core is now; NULL: no room. */
-static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, uint32_t end, uint32_t before, wl_bytes core, uint32_t after) {
+static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, uint32_t end, const uint8_t *core, uint32_t core_n, uint32_t before, uint32_t after) {
     wl_view_commit(v);
     const wl_frame *f = v->f;
-    const int64_t size = (int64_t)before + core.n + after, by = size - (int64_t)(end - pos), n = (int64_t)v->n + by;
+    const int64_t size = (int64_t)before + core_n + after, by = size - (int64_t)(end - pos), n = (int64_t)v->n + by;
     if (by > (int64_t)f->head + f->tail || n > 65535) return NULL;
     uint8_t *first = f->p - f->head;
     const uint8_t *head = v->p, *rest = v->p + end;
     const uint32_t behind = v->n - end;
     const int64_t room = (int64_t)f->head + f->n + f->tail, lead = (int64_t)pos + before;
-    int64_t start = (core.p - first) - lead;
+    int64_t start = (core - first) - lead;
     if (start > room - n) start = room - n;
     if (start < 0) start = 0;
     uint8_t *p = first + start, *at = p + lead;
-    if (at <= core.p) {
-        if (p != head) memmove(p, head, pos);
-        if (at != core.p) memmove(at, core.p, core.n);
+    if (at <= core) {
+        if (p != head) wl_move_head(p, head, pos);
+        if (at != core) memmove(at, core, core_n);
         if (behind) memmove(p + n - behind, rest, behind);
     } else {
         if (behind) memmove(p + n - behind, rest, behind);
-        memmove(at, core.p, core.n);
+        memmove(at, core, core_n);
         memmove(p, head, pos);
     }
     v->p = p;
@@ -286,11 +296,11 @@ static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, ui
 /* Replaces the payload behind `pos`, which ends at `end`, by bytes from elsewhere, one behind the other. */
 static inline bool wl_view_fill(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes a, wl_bytes b, wl_bytes c) {
     if ((uint64_t)a.n + b.n + c.n > 65535) return false;
-    uint8_t *at = wl_view_lay(v, layers, pos, end, 0, wl_b(v->p + pos, 0), a.n + b.n + c.n);
+    uint8_t *at = wl_view_lay(v, layers, pos, end, v->p + pos, 0, 0, a.n + b.n + c.n);
     if (!at) return false;
-    wl_copy(at, a.p, a.n);
-    wl_copy(at + a.n, b.p, b.n);
-    wl_copy(at + a.n + b.n, c.p, c.n);
+    wl_copy_few(at, a.p, a.n);
+    wl_copy_few(at + a.n, b.p, b.n);
+    wl_copy_few(at + a.n + b.n, c.p, c.n);
     wl_view_grown(v, h, layers, pos);
     return true;
 }

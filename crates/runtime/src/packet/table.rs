@@ -124,9 +124,27 @@ fn shape(desc: &Desc, table: &str, next: &SignalDesc) -> Result<Shape, Error> {
     Shape::of(next, signal(desc, table, "insert").ok()).ok_or_else(|| Error::Program(format!("signal `{}` gives no entries", next.name)))
 }
 
+/// `--dump counters=FILE` writes all counters, unless a table has that name.
+fn is_counters(desc: &Desc, table: &str) -> bool {
+    table == "counters" && !desc.signals.iter().any(|s| s.name == "counters.next")
+}
+
+/// The counters' sums over the cores: an object, or lines of name and value.
+fn write_counters(desc: &Desc, cores: &[PacketCore], csv: bool, mut out: impl Write) -> io::Result<()> {
+    let parts: Vec<Vec<u64>> = cores.iter().map(PacketCore::counts).collect();
+    let sums = desc.counters.iter().enumerate().map(|(i, c)| (c.name.clone(), parts.iter().map(|p| p[i]).sum::<u64>()));
+    if csv {
+        writeln!(out, "counter,value")?;
+        sums.into_iter().try_for_each(|(name, n)| writeln!(out, "{},{n}", rows::quoted(&name)))?;
+    } else {
+        writeln!(out, "{}", Value::Object(sums.map(|(name, n)| (name, Value::from(n))).collect()))?;
+    }
+    out.flush()
+}
+
 /// Finds out before the run what cannot be dumped after it.
 pub fn check_dumps(desc: &Desc, files: &[(String, PathBuf)]) -> Result<(), Error> {
-    for (table, file) in files {
+    for (table, file) in files.iter().filter(|f| !is_counters(desc, &f.0)) {
         shape(desc, table, signal(desc, table, "next")?)?;
         File::create(file).map_err(|e| Error::Io(format!("cannot write {}", file.display()), e))?;
     }
@@ -143,10 +161,14 @@ fn divided(desc: &Desc, table: &str) -> bool {
 /// Writes tables as they are at the end.
 pub fn dump(desc: &Desc, files: &[(String, PathBuf)], cores: &mut [PacketCore]) -> Result<(), Error> {
     for (table, file) in files {
+        let fail = |e: io::Error| Error::Io(format!("cannot write {}", file.display()), e);
+        if is_counters(desc, table) {
+            write_counters(desc, cores, is_csv(file), BufWriter::new(File::create(file).map_err(fail)?)).map_err(fail)?;
+            continue;
+        }
         let next = signal(desc, table, "next")?;
         let shape = shape(desc, table, next)?;
         let parts = if divided(desc, table) { cores.len() } else { cores.len().min(1) };
-        let fail = |e: io::Error| Error::Io(format!("cannot write {}", file.display()), e);
         let out = BufWriter::new(File::create(file).map_err(fail)?);
         write_table(next, &shape, &mut cores[..parts], is_csv(file), out).map_err(fail)?;
     }

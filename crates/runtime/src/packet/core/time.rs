@@ -70,4 +70,9 @@ impl PacketCore {
             cell.set(self.app.counter(c.offset as usize / 8));
         }
     }
+
+    /// This core's parts of the program's counters, in their order.
+    pub fn counts(&self) -> Vec<u64> {
+        self.app.app.desc.counters.iter().map(|c| self.app.counter(c.offset as usize / 8)).collect()
+    }
 }

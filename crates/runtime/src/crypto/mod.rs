@@ -4,12 +4,15 @@
 //! AWS-LC's. Programs name keys as plain bytes: a key's schedule is made when a core first uses the key and kept in a table of that core
 //! (of its thread), where the bytes of the key find it. Nothing is allocated for a key that is known.
 
+mod hash;
+
 use crate::abi::wl_bytes;
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM};
 use aws_lc_rs::cipher::{DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext, UnboundCipherKey, AES_128, AES_256};
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
-use aws_lc_rs::{constant_time, digest, hmac};
+use aws_lc_rs::constant_time;
+use hash::{digest, Hash, Mac, Sha1, Sha256};
 use std::cell::RefCell;
 
 /// What to compute; `WL_X_*` of the C header.
@@ -47,7 +50,8 @@ enum Ready {
     Encrypt(EncryptingKey),
     Decrypt(DecryptingKey),
     Gcm(LessSafeKey),
-    Hmac(hmac::Key),
+    Hmac1(Mac<Sha1>),
+    Hmac256(Mac<Sha256>),
 }
 
 impl Ready {
@@ -72,8 +76,8 @@ impl Ready {
                 };
                 Ready::Gcm(LessSafeKey::new(UnboundKey::new(algorithm, key).ok()?))
             }
-            Op::HmacSha1 => Ready::Hmac(hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key)),
-            Op::HmacSha256 => Ready::Hmac(hmac::Key::new(hmac::HMAC_SHA256, key)),
+            Op::HmacSha1 => Ready::Hmac1(Mac::new(key)),
+            Op::HmacSha256 => Ready::Hmac256(Mac::new(key)),
             Op::Sha1 | Op::Sha256 | Op::Random => return None,
         })
     }
@@ -104,7 +108,7 @@ fn kind(op: Op) -> Op {
 }
 
 fn set_of(op: Op, key: &[u8]) -> usize {
-    let word = |b: &[u8]| b.iter().fold(0u64, |a, x| a << 8 | u64::from(*x));
+    let word = |b: &[u8]| <[u8; 8]>::try_from(b).map_or_else(|_| b.iter().fold(0, |a, x| a << 8 | u64::from(*x)), u64::from_le_bytes);
     let (n, head) = (key.len(), word(&key[..key.len().min(8)]));
     let tail = word(&key[n.saturating_sub(8)..]);
     let h = (head ^ tail.rotate_left(29) ^ (n as u64) << 8 ^ op as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -148,8 +152,8 @@ pub fn room(op: Op, data: usize) -> usize {
     match op {
         Op::AesCtr | Op::AesCbcEncrypt | Op::AesCbcDecrypt | Op::AesGcmOpen | Op::Random => data,
         Op::AesGcmSeal => data + TAG,
-        Op::HmacSha1 | Op::Sha1 => 20,
-        Op::HmacSha256 | Op::Sha256 => 32,
+        Op::HmacSha1 | Op::Sha1 => Sha1::SIZE,
+        Op::HmacSha256 | Op::Sha256 => Sha256::SIZE,
     }
 }
 
@@ -189,7 +193,7 @@ unsafe fn apply(op: Op, args: &[wl_bytes], out: *mut u8) -> Option<usize> {
                 match ready {
                     Ready::Encrypt(k) => k.less_safe_encrypt(bytes, EncryptionContext::Iv128(FixedLength::from(iv))).map(drop).ok()?,
                     Ready::Decrypt(k) => k.decrypt(bytes, DecryptionContext::Iv128(FixedLength::from(iv))).map(drop).ok()?,
-                    Ready::Gcm(_) | Ready::Hmac(_) => return None,
+                    Ready::Gcm(_) | Ready::Hmac1(_) | Ready::Hmac256(_) => return None,
                 }
                 Some(bytes.len())
             })
@@ -223,23 +227,20 @@ unsafe fn apply(op: Op, args: &[wl_bytes], out: *mut u8) -> Option<usize> {
         }
         Op::HmacSha1 | Op::HmacSha256 => {
             let key = part(0)?;
-            let tag = KEYS.with_borrow_mut(|k| {
-                let Ready::Hmac(k) = k.find(op, key)? else { return None };
-                if args.len() == 2 {
-                    return Some(hmac::sign(k, part(1)?));
-                }
-                let mut context = hmac::Context::with_key(k);
-                (1..args.len()).filter_map(part).for_each(|p| context.update(p));
-                Some(context.sign())
+            let parts = (1..args.len()).filter_map(part);
+            let tag = KEYS.with_borrow_mut(|k| match k.find(op, key)? {
+                Ready::Hmac1(k) => Some(k.sign(parts)),
+                Ready::Hmac256(k) => Some(k.sign(parts)),
+                Ready::Encrypt(_) | Ready::Decrypt(_) | Ready::Gcm(_) => None,
             })?;
             // SAFETY: there is room for the tag.
-            Some(unsafe { put(tag.as_ref(), out) })
+            Some(unsafe { put(&tag[..room(op, 0)], out) })
         }
         Op::Sha1 | Op::Sha256 => {
-            let mut context = digest::Context::new(if op == Op::Sha1 { &digest::SHA1_FOR_LEGACY_USE_ONLY } else { &digest::SHA256 });
-            (0..args.len()).filter_map(part).for_each(|p| context.update(p));
+            let parts = (0..args.len()).filter_map(part);
+            let made = if op == Op::Sha1 { digest::<Sha1>(parts) } else { digest::<Sha256>(parts) };
             // SAFETY: there is room for the digest.
-            Some(unsafe { put(context.finish().as_ref(), out) })
+            Some(unsafe { put(&made[..room(op, 0)], out) })
         }
         Op::Random => {
             let n = args.first()?.n as usize;
@@ -291,5 +292,4 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "crypto_test.rs"]
 mod tests;
