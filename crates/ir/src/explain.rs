@@ -213,7 +213,59 @@ fn merges(m: &Module, out: &mut String) {
     }
 }
 
+/// Size and alignment of a value in C, if it has a fixed size.
+fn c_layout(m: &Module, ty: TyId) -> Option<(u64, u64)> {
+    let all = |members: &[TyId]| {
+        let (mut size, mut align) = (0u64, 1);
+        for t in members {
+            let (n, a) = c_layout(m, *t)?;
+            size = size.next_multiple_of(a) + n;
+            align = align.max(a);
+        }
+        Some((size.next_multiple_of(align), align))
+    };
+    match m.ty(ty) {
+        Ty::Unit | Ty::Bool => Some((1, 1)),
+        Ty::UInt(b) | Ty::Int(b) => Some((layout::int_bytes(*b), layout::int_bytes(*b))),
+        Ty::Ip => Some((16, 1)),
+        Ty::Endpoint => Some((20, 2)),
+        Ty::Option(t) => { let (n, a) = c_layout(m, *t)?; Some(((a + n).next_multiple_of(a), a)) }
+        Ty::Record(r) => all(&m.records[r.index()].fields.iter().map(|f| f.1).collect::<Vec<_>>()),
+        Ty::Tuple(ts) => all(ts),
+        Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => None,
+    }
+}
+
+/// Bytes of a key as tables of one core keep it: without gaps, addresses in `ip` bytes. And whether there are addresses in it.
+fn packed_key(m: &Module, ty: TyId, ip: u64) -> Option<(u64, bool)> {
+    let all = |members: &[TyId]| members.iter().try_fold((0, false), |(n, any), t| packed_key(m, *t, ip).map(|(k, a)| (n + k, any | a)));
+    match m.ty(ty) {
+        Ty::Ip => Some((ip, true)),
+        Ty::Endpoint => Some((18, false)),
+        Ty::Option(t) => packed_key(m, *t, 16).map(|(n, _)| (1 + n, false)),
+        Ty::Record(r) => all(&m.records[r.index()].fields.iter().map(|f| f.1).collect::<Vec<_>>()),
+        Ty::Tuple(ts) => all(ts),
+        _ => c_layout(m, ty).map(|(n, _)| (n, false)),
+    }
+}
+
+/// What a table of one core takes when all its pages are in use: the arrays of support/flow.h.
+fn local_table_bytes(m: &Module, t: &Table) -> Option<u64> {
+    if !t.local || t.kind != TableKind::Exact { return None }
+    let (size, align) = c_layout(m, t.value)?;
+    let array = |key: u64| {
+        let stamp = if (1..=5).contains(&(key % 8)) { key + 3 } else { key.next_multiple_of(4) + 4 };
+        let slot = match (stamp.next_multiple_of(align) + size).next_multiple_of(align.max(8)) { 24 => 32, 48..=64 => 64, n => n };
+        let slots = if t.capacity.saturating_mul(slot) <= 32 << 20 { 4 } else { 2 };
+        t.capacity.saturating_mul(slots).saturating_add(16).saturating_mul(slot)
+    };
+    let (whole, addresses) = packed_key(m, t.key, 16)?;
+    let short = if addresses { array(packed_key(m, t.key, 4)?.0) } else { 0 };
+    Some(array(whole).saturating_add(short))
+}
+
 fn table_bytes(m: &Module, t: &Table) -> u64 {
+    if let Some(n) = local_table_bytes(m, t) { return n }
     let whole = layout::size(m, t.key).saturating_add(layout::size(m, t.value));
     let variable = layout::bytes_in(m, t.key).saturating_add(layout::bytes_in(m, t.value));
     let entry = if t.memory > 0 { whole.saturating_sub(variable) } else { whole }.saturating_add(ENTRY_OVERHEAD);
