@@ -261,3 +261,29 @@ fn hostile_peers_get_errors() {
     let gone = || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0;
     assert!((0..4000).any(|_| gone() || { std::thread::sleep(Duration::from_millis(5)); false }), "it does not end");
 }
+
+/// What keeps a packet app from starting is told with what helps.
+#[test]
+fn packet_apps_that_cannot_start_say_why() {
+    let folder = std::env::temp_dir().join(format!("wireloom-start-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("writable");
+    let text = folder.join("text.pcap");
+    std::fs::write(&text, "this is no capture, but long enough to be one").expect("writable");
+    let none = folder.join("none.pcap").display().to_string();
+    for (bind, why) in [
+        ("wire=afpacket:loo".to_string(), "port `wire`: there is no interface `loo`"),
+        ("wire=nic:nothing0".to_string(), "there is no interface `nothing0`"),
+        (format!("wire=pcap:{none}"), "No such file or directory"),
+        (format!("wire=pcap:{}", text.display()), "text.pcap"),
+        (format!("wire=pcap:{}", folder.display()), "Is a directory"),
+        ("wir=pcap:x".to_string(), "wir"),
+        ("wire=cap:x".to_string(), "cap"),
+        ("wire=udp:nowhere".to_string(), "expected ADDRESS:PORT"),
+    ] {
+        let out = wireloom_tests::Wireloom::command(&["run", "apps/flow_tracker.loom", "--bind", &bind]);
+        assert_eq!(out.code, Some(1), "{bind}: {}", out.text);
+        assert!(out.text.contains("wireloom: ") && out.text.contains(why), "{bind}: {}", out.text);
+    }
+    // A capture with what looks like an output of an earlier run.
+    std::fs::remove_dir_all(&folder).ok();
+}

@@ -191,7 +191,7 @@ impl<'m> Gen<'m> {
                     first(i as u32, &format!("{cast}((const wl_param *)(const void *)t->req.base)[{i}].{part}"), &mut b);
                 }
             }
-            On::Start | On::Every(_) | On::Test(_) | On::Frame { .. } | On::Check { .. } => {}
+            On::Start | On::End | On::Every(_) | On::Test(_) | On::Frame { .. } | On::Check { .. } => {}
         }
         let start = std::mem::take(&mut b.out);
         b.block(&h.body.block);

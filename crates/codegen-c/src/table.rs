@@ -194,7 +194,8 @@ impl<'m> BodyGen<'_, 'm> {
                 let t = &m.tables[table.index()];
                 let (at, keys, values) = (self.table_at(*table), self.g.codec(t.key), self.g.codec(t.value));
                 let (cursor, key, value, more) = (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));
-                line!(self, "{{ wl_stripe *s_ = NULL;\nwl_entry *e_ = wl_table_next({at}, &{cursor}, x->core->now, &s_);\n{more} = e_ != NULL;");
+                // Each core walks its own part; the whole of a shared table is the first one's.
+                line!(self, "{{ wl_stripe *s_ = NULL;\nif (x->core->index) {cursor} = UINT64_MAX;\nwl_entry *e_ = wl_table_next({at}, &{cursor}, x->core->now, &s_);\n{more} = e_ != NULL;");
                 line!(self, "if (e_) {{ wl_cursor c_ = wl_entry_bytes({at}, e_); {key} = dec_{keys}(&c_, x); {value} = dec_{values}(&c_, x); wl_table_unlock(s_); }} }}");
                 self.check(layout::has_bytes(m, t.key) || layout::has_bytes(m, t.value));
             }

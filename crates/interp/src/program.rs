@@ -428,7 +428,7 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
                 set(i, unsafe { crate::exec::activation::param_value(v, *ty) });
             }
         }
-        On::Start | On::Every(_) | On::Test(_) => {}
+        On::Start | On::End | On::Every(_) | On::Test(_) => {}
     }
     locals
 }

@@ -254,6 +254,8 @@ pub enum HandlerOn {
     /// Every `period` ns.
     Every { period: u64 },
     Start,
+    /// When all else is done.
+    End,
     /// `task->req.base` names the arguments, a `wl_param` each. The handler hands its result to `reply`.
     Signal,
 }
@@ -410,6 +412,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
         crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
         crate::On::Fault => HandlerOn::Fault,
         crate::On::Start => HandlerOn::Start,
+        crate::On::End => HandlerOn::End,
         crate::On::Every(period) => HandlerOn::Every { period },
         crate::On::Signal(_) => HandlerOn::Signal,
         crate::On::Test(_) | crate::On::Check { .. } => return None,

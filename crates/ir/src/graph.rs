@@ -132,6 +132,7 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
             On::Test(_) | On::Check { .. } => continue,
             On::Every(_) => Some("timer"),
             On::Start => Some("start"),
+            On::End => Some("end"),
             On::Signal(_) => Some("signal"),
             On::Fault => Some("any fault"),
             _ => None,
@@ -159,7 +160,7 @@ fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
     let this = Key::Handler(n);
     match h.on {
         On::Message { port, .. } | On::Frame { port, .. } | On::Opened(port) | On::Closed(port) => add(Key::Port(port.0), this, Line::Message),
-        On::Fault | On::Start | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, Line::Message),
+        On::Fault | On::Start | On::End | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, Line::Message),
         On::Test(_) | On::Check { .. } => {}
     }
     walk::stmts(&h.body.block, &mut |s| match &s.kind {

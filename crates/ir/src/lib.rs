@@ -289,6 +289,8 @@ pub enum On {
     Closed(PortId),
     Fault,
     Start,
+    /// On every core, when all messages, packets and timers are done.
+    End,
     /// ns
     Every(u64),
     /// A call from the control interface; index in [`Module::signals`].

@@ -358,6 +358,13 @@ fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mp
     };
     core.start();
     let _ = tx.send(Ok((core.engine.waker(), core.engine.name().to_string())));
+    let clean = run_until_told(&spec, &mut core);
+    core.end();
+    clean
+}
+
+/// Serves, and drains when told to; whether all clients ended in order.
+fn run_until_told(spec: &Thread, core: &mut Core) -> bool {
     let mut drain_end: Option<Instant> = None;
     loop {
         let wait = drain_end.map_or(Duration::from_millis(500), |_| Duration::from_millis(20));

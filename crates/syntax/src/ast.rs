@@ -472,6 +472,8 @@ pub enum On {
     Event { port: Ident, event: Ident, param: Option<Ident> },
     Fault(Ident),
     Start,
+    /// Behind the last message, packet or timer.
+    End,
     Every(Expr),
 }
 

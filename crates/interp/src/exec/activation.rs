@@ -529,7 +529,8 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         StmtKind::TableNext { table, cursor, key, value, more, .. } => {
             let at = locals[cursor.index()].as_int().unwrap_or(0) as usize;
             let mut t = a.table(*table)?;
-            let found = t.nth(at, a.now());
+            // Each core walks its own part: here all tables are shared, and the first core's.
+            let found = if a.core().index == 0 { t.nth(at, a.now()) } else { None };
             a.done(*table, t);
             locals[cursor.index()] = Value::Int(if found.is_some() { at as u128 + 1 } else { u64::MAX.into() });
             locals[more.index()] = Value::Bool(found.is_some());

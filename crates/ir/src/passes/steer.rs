@@ -127,7 +127,7 @@ impl Part {
 
 /// Finds the key without changing the module.
 pub fn plan(m: &Module) -> Plan {
-    let mut uses = Uses { m, unit: None, mixed: false, of: vec![Vec::new(); m.tables.len()], outside: vec![None; m.tables.len()] };
+    let mut uses = Uses { m, unit: None, mixed: false, of: vec![Vec::new(); m.tables.len()], outside: vec![None; m.tables.len()], walked: Vec::new() };
     for h in &m.handlers { uses.handler(h) }
     let candidates: Vec<Option<Vec<Part>>> = (0..m.tables.len()).map(|t| uses.derivable(t)).collect();
     let mut best: (Vec<usize>, Vec<Part>) = (Vec::new(), Vec::new());
@@ -187,11 +187,14 @@ struct Uses<'m> {
     of: Vec<Vec<Use>>,
     /// Used where no packet that was steered is at hand, on every core, with keys of its own: why that is.
     outside: Vec<Option<&'static str>>,
+    /// Keys that a walk over this core's part has given, in the handler at hand.
+    walked: Vec<(TableId, LocalId)>,
 }
 
 impl Uses<'_> {
     fn handler(&mut self, h: &Handler) {
-        let all = |this: &mut Self, why| walk::stmts(&h.body.block, &mut |s| if let Some((t, _)) = keyed(&s.kind) { this.outside[t.index()] = Some(why) });
+        self.walked = walked(&h.body.block);
+        let all = |this: &mut Self, why| walk::stmts(&h.body.block, &mut |s| if let (Some((t, _)), false) = (keyed(&s.kind), this.own(&s.kind)) { this.outside[t.index()] = Some(why) });
         // What comes back into the program was steered as another frame may be.
         let unit = match h.on { On::Frame { unit, port } if !is_loop(self.m, port) => Some((unit, port)), _ => None };
         let Some((unit, port)) = unit else {
@@ -207,17 +210,23 @@ impl Uses<'_> {
         self.block(&h.body.block, unit, &mut known, &mut changed);
     }
 
+    /// Removes an entry that a walk has given: it is this core's.
+    fn own(&self, s: &StmtKind) -> bool {
+        let StmtKind::TableRemove { table, key, .. } = s else { return false };
+        matches!(&*key.kind, ExprKind::Local(l) if self.walked.contains(&(*table, *l)))
+    }
+
     /// Statements in the order in which they stand; what is set twice, or edited before, is not known.
     fn block(&mut self, block: &Block, unit: UnitId, known: &mut BTreeMap<LocalId, Option<Expr>>, changed: &mut Vec<(FieldId, FieldId)>) {
         for s in block {
-            if let Some((t, key)) = keyed(&s.kind) {
+            if let (Some((t, key)), false) = (keyed(&s.kind), self.own(&s.kind)) {
                 let mut parts = Vec::new();
                 let key = resolve(key, known);
                 split(&key, &mut parts);
                 let parts = parts.into_iter().map(|p| p.filter(|p| p.exprs().iter().all(|e| from_frame(e, changed))).map(|p| p.rooted(Root::This, FRAME))).collect();
                 self.of[t.index()].push(parts);
             }
-            if let StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } | StmtKind::TableNext { table, .. } = &s.kind { self.outside[table.index()] = Some("it is also used without a key of the packet") }
+            if let StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } = &s.kind { self.outside[table.index()] = Some("it is also used without a key of the packet") }
             match &s.kind {
                 StmtKind::Set(l, e) => {
                     let value = resolve(e, known);
@@ -270,6 +279,16 @@ impl Uses<'_> {
 
 /// Whether parts of a table can be kept apart by parts of its keys.
 fn divided(t: &Table) -> bool { matches!(t.kind, TableKind::Exact | TableKind::Array | TableKind::Bloom | TableKind::CountMin) }
+/// Keys that walks give, and nothing else sets.
+fn walked(block: &Block) -> Vec<(TableId, LocalId)> {
+    let (mut found, mut set) = (Vec::new(), Vec::new());
+    walk::stmts(block, &mut |s| match &s.kind {
+        StmtKind::TableNext { table, key, .. } => found.push((*table, *key)),
+        other => set.extend(walk::defined(other).into_iter().flatten()),
+    });
+    found.retain(|(_, l)| !set.contains(l));
+    found
+}
 
 /// Whether a handler changes frames or makes new ones.
 fn changes(h: &Handler) -> bool {

@@ -418,6 +418,7 @@ impl Parser {
             "closed" => On::Closed(PortId(self.index()?)),
             "fault" => On::Fault,
             "start" => On::Start,
+            "end" => On::End,
             "every" => On::Every(self.num()?),
             "signal" => On::Signal(self.num()?),
             "test" => On::Test(self.num()?),

@@ -236,6 +236,7 @@ impl Printer<'_> {
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
             On::Fault => "fault".into(),
             On::Start => "start".into(),
+            On::End => "end".into(),
             On::Every(ns) => format!("every {ns}"),
             On::Signal(n) => format!("signal {n}"),
             On::Test(n) => format!("test {n}"),

@@ -133,7 +133,7 @@ impl Checker<'_> {
                     if !known || test as usize >= m.tests.len() { self.error(&path, "its test does not exist, or its unit describes no frame"); continue }
                     vec![Ty::Msg(unit)]
                 }
-                On::Start | On::Every(_) => Vec::new(),
+                On::Start | On::End | On::Every(_) => Vec::new(),
                 On::Signal(n) => {
                     let Some(s) = m.signals.get(n as usize) else { self.error(&path, "its signal does not exist"); continue };
                     self.need(self.is_bytes(s.ret), &path, "a signal's result is not bytes");

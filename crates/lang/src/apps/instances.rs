@@ -48,7 +48,7 @@ impl Compiler<'_> {
     fn own_handlers(&mut self, module: ModId, around: &mut Vec<(Rc<Instance>, Outlet)>, name: &str, i: &Rc<Instance>, span: Span) -> R<()> {
         if around.len() >= 16 { return Err(self.recursion(name, span)); }
         let element = i.element.clone();
-        let own = |m: &ast::Member| matches!(&m.kind, MemberKind::Handler(h) if matches!(h.on, On::Every(_) | On::Start));
+        let own = |m: &ast::Member| matches!(&m.kind, MemberKind::Handler(h) if matches!(h.on, On::Every(_) | On::Start | On::End));
         let queues = element.members.iter().any(|m| matches!(m.kind, MemberKind::Queue(_)));
         let inner: Vec<(String, Rc<Instance>, Span)> = element.members.iter().filter_map(|m| match &m.kind {
             MemberKind::Instance { name, .. } => match i.scope.get(&name.name) { Some(AppName::Instance(k)) => Some((name.name.clone(), k.clone(), name.span)), _ => None },
@@ -68,12 +68,13 @@ impl Compiler<'_> {
                     if period < 1_000_000 { return Err(self.error("E0304", e.span, "a timer's period is at least 1ms")); }
                     ir::On::Every(period)
                 }
+                On::End => ir::On::End,
                 _ => ir::On::Start,
             };
             let mut l = super::frames::begin(self, module, format!("element {path}"));
             for (k, o) in around.iter() { l.enter_instance(k, o.clone()); }
             let body = l.own_handler(name, i, h, span)?;
-            let word = if on == ir::On::Start { "start" } else { "every" };
+            let word = match on { ir::On::Start => "start", ir::On::End => "end", _ => "every" };
             self.add_handler(&format!("{path}.{word}"), on, m.span, body);
         }
         if queues { self.queue_handlers(module, around, name, &path, i, span)?; }

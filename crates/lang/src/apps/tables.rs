@@ -414,6 +414,39 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// `t.next(cursor)`: the cursor behind what was looked at, and the entry, if there was one; `t.forget()` removes the one that the last
+    /// `next` has given. Of a table that is split between cores each walks its part, so neither keeps it from being split.
+    fn walk_method(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
+        let (key_ty, value_ty) = (self.cx.tables[table.index()].key.clone(), self.cx.tables[table.index()].value.clone());
+        let wrong = |c: &mut Compiler, text: String| Err(c.report(Diagnostic::error("E0308", span, text).hint("`let (at, entry) = t.next(at)`, from 0 on; `t.forget()` behind it")));
+        match (name.name.as_str(), args) {
+            ("next", [from]) if from.name.is_none() => {
+                let from = self.expr_as(&from.value, &U64)?;
+                let (cursor, key, value, more) = (self.new_local("cursor", &U64), self.new_local("key", &key_ty), self.new_local("value", &value_ty), self.new_local("more", &Ty::Bool));
+                self.push(span, StmtKind::Set(cursor, from));
+                self.push(span, StmtKind::TableNext { table, cursor, key, value, more, masked: None });
+                self.walked.insert(table, key);
+                let entry = Ty::Tuple(vec![key_ty, value_ty]);
+                let some_ty = entry.clone().option();
+                let (entry_t, some_t) = (self.cx.lower_ty(&entry), self.cx.lower_ty(&some_ty));
+                let pair = X::new(entry_t, K::Make(vec![self.local_expr(key), self.local_expr(value)]));
+                let found = x::if_(some_t, self.local_expr(more), X::new(some_t, K::Some(pair)), X::new(some_t, K::None));
+                let whole = Ty::Tuple(vec![U64, some_ty]);
+                let t = self.cx.lower_ty(&whole);
+                Ok(Val::pure(whole, X::new(t, K::Make(vec![self.local_expr(cursor), found]))))
+            }
+            ("forget", []) => match self.walked.get(&table) {
+                Some(key) => {
+                    let key = self.local_expr(*key);
+                    self.push(span, StmtKind::TableRemove { table, key, dst: None });
+                    Ok(Val::unit())
+                }
+                None => wrong(self.cx, "`forget` stands behind a `next` of the same table, in the same handler".into()),
+            },
+            (other, _) => wrong(self.cx, format!("`{other}` takes {} arguments, found {}", usize::from(other == "next"), args.len())),
+        }
+    }
+
     /// `acl.insert(key, mask, priority, value)`, `routes.insert(prefix, value)`, and `delete`.
     pub fn table_method(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
         if self.pure_only() { return Err(self.involved(span)); }
@@ -421,10 +454,11 @@ impl Lower<'_, '_> {
         let kind = self.cx.m.tables[table.index()].kind;
         if kind == TableKind::Ring { return self.ring_method(table, name, args, span); }
         if kind == TableKind::HyperLogLog { return self.estimate_method(table, name, args, span); }
+        if kind == TableKind::Exact && matches!(name.name.as_str(), "next" | "forget") { return self.walk_method(table, name, args, span); }
         let insert = name.name == "insert";
         if !insert && name.name != "delete" || !matches!(kind, TableKind::Wildcard | TableKind::Lpm) {
             let d = Diagnostic::error("E0201", name.span, format!("this table has no method `{}`", name.name));
-            return Err(self.cx.report(d.hint("entries are read, set and removed by key: `table[key]`, `table[key] = value`, `remove table[key]`; wildcard and lpm tables have `insert` and `delete`")));
+            return Err(self.cx.report(d.hint("entries are read, set and removed by key: `table[key]`, `table[key] = value`, `remove table[key]`; they are walked by `table.next(cursor)`; wildcard and lpm tables have `insert` and `delete`")));
         }
         let (key_ty, value_ty) = (self.cx.tables[table.index()].key.clone(), self.cx.tables[table.index()].value.clone());
         let wanted = if kind == TableKind::Wildcard { 3 } else { 1 } + usize::from(insert);

@@ -153,7 +153,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     for (i, h) in desc.handlers.iter().enumerate() {
         let port = match h.on {
             HandlerOn::Message { port, .. } | HandlerOn::Frame { port } | HandlerOn::Opened { port } | HandlerOn::Closed { port } => port,
-            HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start | HandlerOn::Signal => 0,
+            HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start | HandlerOn::End | HandlerOn::Signal => 0,
         };
         if i as u32 >= t.handlers || (port as usize >= desc.ports.len() && port != 0) {
             return bad(format!("handler `{}` does not match the program", h.name));
@@ -211,6 +211,7 @@ pub struct AppCore {
     pub fault_handlers: Vec<u32>,
     pub every: Vec<(u32, u64)>,
     pub start: Vec<u32>,
+    pub end: Vec<u32>,
 }
 
 /// A head a program builds may grow to this.
@@ -255,6 +256,7 @@ impl AppCore {
             protos: app.desc.protocols.iter().map(|p| proto(&app, p)).collect(),
             fault_handlers: on(&|h| matches!(h, HandlerOn::Fault)),
             start: on(&|h| matches!(h, HandlerOn::Start)),
+            end: on(&|h| matches!(h, HandlerOn::End)),
             every: every.collect(),
             frame_words: (t.frame_size as usize).div_ceil(8),
             session_words: (t.session_size as usize).div_ceil(8),

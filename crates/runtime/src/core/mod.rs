@@ -217,6 +217,17 @@ impl Core {
         self.flush();
     }
 
+    /// All is done: runs the end handlers.
+    pub fn end(&mut self) {
+        for a in 0..self.apps.len() {
+            for h in self.apps[a].end.clone() {
+                self.run_event(a, h, Id::NIL, None);
+            }
+        }
+        self.run_fault_handlers();
+        self.flush();
+    }
+
     /// One batch: waits at most `max_wait` for events and works off all that follows from them.
     pub fn step(&mut self, max_wait: Option<Duration>) -> std::io::Result<()> {
         let wait = self.wait(max_wait);

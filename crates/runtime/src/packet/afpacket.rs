@@ -60,12 +60,21 @@ pub struct AfPacket {
     lost: u64,
 }
 
+/// An interface that is not there, and what was probably meant.
+fn missing(name: &str) -> String {
+    let list = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut there: Vec<String> = list.filter_map(|e| e.file_name().into_string().ok()).collect();
+    there.sort();
+    let hint = wireloom_ir::near::hint(name, there.iter().map(String::as_str));
+    format!("there is no interface `{name}`{hint}{} there are: {}", if hint.is_empty() { ";" } else { "" }, there.join(", "))
+}
+
 /// The index of an interface.
 pub fn index_of(name: &str) -> Result<u32, String> {
     let c = CString::new(name).map_err(|_| format!("`{name}` is no name of an interface"))?;
     // SAFETY: a C string.
     match unsafe { libc::if_nametoindex(c.as_ptr()) } {
-        0 => Err(format!("there is no interface `{name}`")),
+        0 => Err(missing(name)),
         i => Ok(i),
     }
 }
@@ -81,7 +90,7 @@ impl AfPacket {
     pub fn open(name: &str, receives: bool, group: Option<u16>) -> Result<AfPacket, String> {
         let index = index_of(name)?;
         let fail = |e: io::Error| match e.raw_os_error() {
-            Some(libc::EPERM) => format!("no permission for `{name}`: AF_PACKET needs CAP_NET_RAW"),
+            Some(libc::EPERM | libc::EACCES) => format!("no permission for `{name}`: AF_PACKET needs CAP_NET_RAW; run as root, or give the executable the right: `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep FILE`"),
             _ => format!("cannot open `{name}` by AF_PACKET: {e}"),
         };
         let sender = socket().map_err(fail)?;

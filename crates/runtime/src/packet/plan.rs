@@ -183,6 +183,8 @@ pub struct Plan {
     pub writes: bool,
     /// (port, what it is bound to), for the start-up line.
     pub shown: Vec<(String, String)>,
+    /// Ports that are read from captures, with these names, and have no way out.
+    pub deaf: Vec<(usize, String)>,
 }
 
 /// Opens all ports.
@@ -217,9 +219,11 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
             o.at(p, i, |o| o.open(p, i, &PortTargets { handler: None, ..port.clone() }, t))?;
         }
     }
+    let deaf = |p: &PortTargets| p.handler.is_some() && p.out.is_empty() && p.main.iter().all(|t| t.engine == Engine::Pcap);
+    let deaf = ports.iter().enumerate().filter(|(_, p)| deaf(p)).map(|(i, p)| (i, p.main.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", "))).collect();
     let shown = app.desc.ports.iter().zip(&ports).filter(|(d, _)| !is_inside(&d.kind)).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
     let endless = o.plans.iter().all(|p| p.inputs.iter().all(|i| i.looped));
-    Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, writes: o.writes, shown })
+    Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, writes: o.writes, shown, deaf })
 }
 
 /// Frames that a queue holds: its name.
@@ -254,7 +258,8 @@ fn port_targets(app: &App, p: usize, options: &Options) -> Result<PortTargets, S
         (Some(t), ..) => t,
         (None, Some(out), _) if handler.is_none() => out.clone(),
         (None, _, PortKind::Frames { engine, .. }) => {
-            let declared = |name: &String| Target { engine: engine_of(*engine), name: name.clone() };
+            // No name, as a parameter's default: there is no such port.
+            let declared = |name: &String| Target { engine: if name.is_empty() { Engine::Null } else { engine_of(*engine) }, name: name.clone() };
             app.settings.ports[p].names.iter().map(declared).collect()
         }
         _ => Vec::new(),

@@ -97,6 +97,13 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     wait(&signals, &options.stop, &wakers, &threads);
     let mut ended = join(threads);
     drop(doors);
+    for (port, file) in &plan.deaf {
+        let dropped: u64 = stats.iter().map(|c| c.apps[0].ports[*port].frames.dropped.get()).sum();
+        if dropped > 0 {
+            let name = &app.desc.ports[*port].name;
+            log::warn!("port `{name}` is read from {file}, so {dropped} frames sent to it went nowhere; `--out {name}=pcap:FILE` writes them. A capture that is to be written, not read, must not be there before");
+        }
+    }
     let clean = ended.len() == cores && !options.stop.ended();
     table::dump(&app.desc, &frames.dump, &mut ended)?;
     let errors: Vec<String> = ended.iter_mut().flat_map(|c| std::mem::take(&mut c.errors)).collect();
@@ -232,6 +239,7 @@ impl Run {
                 Phase::Handling
             }
             Phase::Handling if shared.polled.load(SeqCst) == self.cores && core.work_done() && core.all_run_out() => {
+                core.end();
                 shared.handled.fetch_add(1, SeqCst);
                 shared.wake_all();
                 Phase::Sending

@@ -290,6 +290,10 @@ impl Parser<'_> {
             self.bump();
             return Ok(On::Start);
         }
+        if self.at_word("end") && !self.sign_at(1, "(") && !self.sign_at(1, ".") {
+            self.bump();
+            return Ok(On::End);
+        }
         if self.at_word("fault") && self.sign_at(1, "(") {
             self.bump();
             return self.handler_param("the fault").map(On::Fault);

@@ -230,6 +230,16 @@ impl PacketCore {
         self.flush();
     }
 
+    /// All packets are handled: runs the end handlers.
+    pub fn end(&mut self) {
+        self.read_clock();
+        for h in self.app.end.clone() {
+            self.run_handler(h, None, &[]);
+        }
+        self.run_fault_handlers();
+        self.flush();
+    }
+
     fn enter(&mut self) -> *mut wl_core {
         let this: *mut PacketCore = self;
         self.app.wl.rt = this.cast();
