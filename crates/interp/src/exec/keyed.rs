@@ -135,7 +135,7 @@ fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(Loc
             }
             dst.map(|d| (d, Value::Bool(at.is_some()))).into_iter().collect()
         }
-        StmtKind::TableNext { cursor, key, value, more, .. } => {
+        StmtKind::TableNext { cursor, key, value, more, masked, .. } => {
             let at = here.locals[cursor.index()].as_int().unwrap_or(0);
             let found = match t.kind {
                 TableKind::Array if at < u128::from(t.capacity) => {
@@ -147,7 +147,11 @@ fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(Loc
                 TableKind::Wildcard | TableKind::Lpm => k.masked.get(at as usize).map(|e| (from_canonical(here.module, t.key, &mut e.key.as_slice()), e.value.clone())),
                 _ => None,
             };
-            let mut set = vec![(*cursor, Value::Int(at + 1)), (*more, Value::Bool(found.is_some()))];
+            let next = if found.is_some() { at + 1 } else { u64::MAX.into() };
+            let mut set = vec![(*cursor, Value::Int(next)), (*more, Value::Bool(found.is_some()))];
+            if let (Some((mask, priority)), Some(e)) = (masked, k.masked.get(at as usize)) {
+                set.extend([(*mask, from_canonical(here.module, t.key, &mut e.mask.as_slice())), (*priority, Value::Int(e.priority))]);
+            }
             if let Some((k, v)) = found {
                 set.extend([(*key, k), (*value, v)]);
             }
