@@ -409,3 +409,57 @@ fn explain_says_where_tables_are() {
     std::fs::write(folder.file("kinds.loom"), changed).unwrap();
     assert!(explain().contains("all on one core: they change `rules`"));
 }
+
+const TWO: &str = r#"
+app small {
+    port wire = nic("a"), low = nic("b")
+    table flows: flow5 -> u64 { capacity 1K }
+    on wire(p) where p.udp and p.ip4 {
+        flows[p.flow5] += 1
+        p.ip4.ttl -= 1
+        if p.len < 200 { p -> low }
+    }
+}
+
+app large {
+    port wire = nic("a"), high = nic("c")
+    table hosts: ip -> u64 { capacity 1K }
+    on wire(p) where p.ip {
+        hosts[p.ip.src] += 1
+        if p.len >= 200 { p -> high }
+    }
+}
+"#;
+
+#[test]
+fn two_apps_on_one_port_do_what_each_does_alone() {
+    let folder = Folder::new("two");
+    std::fs::write(folder.file("two.loom"), TWO).unwrap();
+    std::fs::write(folder.file("small.loom"), TWO.split("app large").next().unwrap()).unwrap();
+    std::fs::write(folder.file("large.loom"), format!("app large{}", TWO.split("app large").nth(1).unwrap())).unwrap();
+    let input = traffic(5, 900, &[1000, MS]);
+    write(&folder.file("in.pcap"), &input);
+    let args = |low: &str, high: &str| -> Vec<String> {
+        let mut all = vec!["--bind".to_string(), "wire=pcap:@/in.pcap".into()];
+        if !low.is_empty() { all.extend(["--bind".into(), format!("low=pcap:@/{low}"), "--dump".into(), format!("flows=@/flows-{low}.json")]) }
+        if !high.is_empty() { all.extend(["--bind".into(), format!("high=pcap:@/{high}"), "--dump".into(), format!("hosts=@/hosts-{high}.json")]) }
+        all
+    };
+    let run = |program: &str, args: Vec<String>| folder.run(program, &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let said = run("two.loom", args("low2", "high2"));
+    assert!(said.contains("1800 frames received, 900 sent"), "{said}");
+    run("small.loom", args("low1", ""));
+    run("large.loom", args("", "high1"));
+    for (a, b) in [("low1", "low2"), ("high1", "high2")] {
+        let (alone, together) = (read(&folder.file(a)), read(&folder.file(b)));
+        assert!(!alone.is_empty());
+        assert_eq!(alone, together);
+    }
+    assert_eq!(rows(&folder.file("hosts-high1.json")), rows(&folder.file("hosts-high2.json")));
+    let file = folder.file("two.loom").display().to_string();
+    let said = Wireloom::command(&["explain", &file]).out;
+    let clusters = said.split("Clusters of port wire").nth(1).unwrap_or_else(|| panic!("{said}"));
+    assert!(clusters.contains("small: steered by") && clusters.contains("large: steered by"), "{clusters}");
+    let both = Wireloom::command(&["run", &file, "--bind", "wire=pcap:/tmp/none", "--bind", "low=pcap:/tmp/x.pcap", "--bind", "high=pcap:/tmp/x.pcap"]);
+    assert!(both.code == Some(1) && both.text.contains("two apps cannot write one capture"), "{}", both.text);
+}

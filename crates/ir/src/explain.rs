@@ -109,6 +109,26 @@ fn params(m: &Module, out: &mut String) {
     entries(out, &rows);
 }
 
+/// Which apps read one frame port, and by what key each is steered: those of one key are a cluster.
+pub fn clusters(apps: &[Module]) -> String {
+    let mut out = String::new();
+    let reads = |m: &Module, port: &str| m.handlers.iter().any(|h| matches!(h.on, On::Frame { port: p, .. } if m.ports.get(p.index()).is_some_and(|p| p.name == port)));
+    let mut seen: Vec<&str> = Vec::new();
+    for port in apps.iter().flat_map(|m| &m.ports) {
+        let readers: Vec<&Module> = apps.iter().filter(|m| reads(m, &port.name)).collect();
+        if readers.len() < 2 || seen.contains(&port.name.as_str()) { continue }
+        seen.push(&port.name);
+        let _ = writeln!(out, "\nClusters of port {} (each has its traffic once)", port.name);
+        let mut by_key: Vec<(String, Vec<&str>)> = Vec::new();
+        for m in readers {
+            let key = passes::steer::plan(m).key();
+            match by_key.iter_mut().find(|(k, _)| *k == key) { Some((_, apps)) => apps.push(&m.app), None => by_key.push((key, vec![&m.app])) }
+        }
+        for (key, apps) in by_key { let _ = writeln!(out, "  {}: {key}", apps.join(", ")); }
+    }
+    out
+}
+
 fn names<'a>(list: impl Iterator<Item = &'a String>) -> String { list.cloned().collect::<Vec<_>>().join(" | ") }
 
 /// Entries of a name, what it is, and lines that say more below it.

@@ -24,6 +24,7 @@ mod signal;
 pub mod sim;
 pub mod stats;
 pub mod timer;
+mod together;
 
 #[cfg(test)]
 mod line;

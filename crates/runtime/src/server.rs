@@ -131,7 +131,11 @@ pub fn prepare(specs: Vec<AppSpec>) -> Result<Vec<Arc<App>>, Error> {
 pub fn serve(specs: Vec<AppSpec>, options: ServeOptions) -> Result<Summary, Error> {
     let frames = |s: &AppSpec| s.desc.ports.iter().any(|p| matches!(p.kind, wireloom_ir::desc::PortKind::Frames { .. }));
     if specs.iter().any(frames) {
-        return crate::packet::serve(specs, options);
+        if specs.len() == 1 {
+            return crate::packet::serve(specs, options);
+        }
+        let (packets, services) = specs.into_iter().partition(frames);
+        return crate::together::serve(packets, services, options);
     }
     let f = &options.frames;
     if !(f.bind.is_empty() && f.out.is_empty() && f.load.is_empty() && f.dump.is_empty()) {

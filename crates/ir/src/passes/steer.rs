@@ -163,6 +163,18 @@ pub fn plan(m: &Module) -> Plan {
     Plan { unit: uses.unit, parts, tables, one_core }
 }
 
+impl Plan {
+    /// The key in words, from what is said of a table that is divided by it.
+    pub fn key(&self) -> String {
+        let by = self.tables.iter().find_map(|(local, why)| why.strip_prefix("per core: frames are steered by ").filter(|_| *local));
+        match (self.one_core, by) {
+            (Some(_), _) => "all packets on one core".into(),
+            (None, Some(key)) => format!("steered by {key}"),
+            (None, None) => "no key of its own: steered by flow".into(),
+        }
+    }
+}
+
 /// What a shared table costs at each use.
 fn cost(t: &Table) -> &'static str {
     match t.kind {

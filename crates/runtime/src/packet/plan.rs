@@ -403,7 +403,10 @@ impl Opening<'_> {
         let cores = self.plans.len();
         let receives = port.handler.is_some();
         // Sockets of one group share the interface's frames.
-        let group = (cores > 1).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add((p << 8 | i) as u16));
+        // Another app of this process that opens the interface is another group.
+        static OPENED: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
+        let number = OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let group = (cores > 1).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add(number));
         self.each(p, i, port, false, |_| Ok(Box::new(AfPacket::open(name, receives, group)?)))
     }
 

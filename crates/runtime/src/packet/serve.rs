@@ -23,7 +23,7 @@ use wireloom_ir::desc::Desc;
 /// Serves until all inputs have ended or it is told to stop.
 pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, Error> {
     let Ok([mut spec]) = <[AppSpec; 1]>::try_from(specs) else {
-        return Err(Error::Unsupported("an app with frame ports runs alone in its process for now".into()));
+        return Err(Error::Unsupported("an app with frame ports is served by itself".into()));
     };
     let frames = std::mem::take(&mut options.frames);
     check_bindings(&mut spec.desc, &frames)?;
