@@ -69,6 +69,9 @@ impl AppScope {
     /// The names of another scope beside its own.
     pub fn take_in(&mut self, other: &AppScope) {
         for (n, what) in &other.names { self.names.entry(n.clone()).or_insert_with(|| what.clone()); }
+        self.single.extend(&other.single);
+        self.instances.extend(&other.instances);
+        self.frames.extend(&other.frames);
     }
     pub fn is_single(&self, p: ir::PortId) -> bool { self.single.contains(&p) }
     pub fn instances(&self, p: ir::PortId) -> u64 { self.instances.get(&p).copied().unwrap_or(1) }
