@@ -14,7 +14,8 @@ const MESSAGES: &[&str] = &[
 fn every_message_sanitized() {
     let seconds = std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "5".into());
     for message in MESSAGES {
-        let out = Wireloom::command(&["fuzz", message, "--seconds", &seconds, "--sanitize"]);
+        let time = Duration::from_secs(120 + seconds.parse().unwrap_or(1));
+        let out = Wireloom::command_within(&["fuzz", message, "--seconds", &seconds, "--sanitize"], time);
         assert_eq!(out.code, Some(0), "{message}: {}", out.text);
         assert!(out.out.contains("no difference"), "{message}: {}", out.text);
         eprintln!("{message}: {}", out.out.trim());
