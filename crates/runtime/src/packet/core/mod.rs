@@ -573,6 +573,10 @@ impl PacketCore {
             }
             _ => {}
         }
+        if let Some(end) = self.only_way(batch) {
+            self.drop_gone(batch);
+            return self.transmit_through(end, batch);
+        }
         for k in 0..batch.len() {
             match batch.frames[k].out {
                 WL_GONE => self.pool.put(batch.bufs[k]),
@@ -582,6 +586,37 @@ impl PacketCore {
         }
         batch.clear();
         self.flush();
+    }
+
+    /// The end that all frames leave through that are not dropped, as in filters, if there is no more to it.
+    #[inline]
+    fn only_way(&self, batch: &Batch) -> Option<usize> {
+        if self.staged > 0 || !self.touched.is_empty() || self.writes || self.popped.serving {
+            return None;
+        }
+        let out = batch.frames.iter().fold(WL_GONE, |out, f| if f.out == WL_GONE { out } else { f.out });
+        let only = batch.frames.iter().fold(true, |all, f| all & (f.out == out || f.out == WL_GONE));
+        match only.then(|| self.way(out)).flatten() {
+            Some(Route::Here(end)) if !self.ends[end].queue => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Gives back the buffers of dropped frames; the others move up.
+    #[inline]
+    fn drop_gone(&mut self, batch: &mut Batch) {
+        let mut kept = 0;
+        for k in 0..batch.len() {
+            let (frame, buf) = (batch.frames[k], batch.bufs[k]);
+            if frame.out == WL_GONE {
+                self.pool.put(buf);
+            } else {
+                (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
+                kept += 1;
+            }
+        }
+        batch.frames.truncate(kept);
+        batch.bufs.truncate(kept);
     }
 
     /// `None`: the frame is dropped on purpose.
