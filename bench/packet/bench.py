@@ -157,7 +157,8 @@ def ipsec(job, rounds, seconds, note):
     with open(path(f"policy-{suite}.json"), "w") as f:
         json.dump([policy], f)
     ours, reference, extra = [], [], {}
-    load = ["--load", f"policies={path(f'policy-{suite}.json')}", "--bind", f"plain={path(job.trace)}.pcap", "--frames", frames(job, seconds), "--json", "--repeat", "1"]
+    # Larger than any packet: what does not fit would be answered, not encrypted.
+    load = ["--set", "mtu=9000", "--load", f"policies={path(f'policy-{suite}.json')}", "--bind", f"plain={path(job.trace)}.pcap", "--frames", frames(job, seconds), "--json", "--repeat", "1"]
     for _ in range(rounds):
         out, _, _ = run([path("espb"), suite, size, frames(job, seconds)], {0})
         reference.append(json.loads(out)["ns"])
