@@ -239,9 +239,10 @@ fn hostile_peers_get_errors() {
     while endless.send(&chunk).is_ok() {}
     assert!(app.connect().ask("{\"do\":\"hello\"}")["ok"] == true);
     // More connections than are served; those that go make room.
-    let many: Vec<_> = (0..40).map(|_| app.connect()).collect();
-    let served = many.into_iter().map(|mut c| c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.next().is_some_and(|a| a["ok"] == true)).filter(|ok| *ok).count();
+    let mut many: Vec<_> = (0..40).map(|_| app.connect()).collect();
+    let served = many.iter_mut().map(|c| c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.next().is_some_and(|a| a["ok"] == true)).filter(|ok| *ok).count();
     assert!((1..=16).contains(&served), "{served}");
+    drop(many);
     let again = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
         let mut c = app.connect();

@@ -22,9 +22,8 @@ fn every_message_sanitized() {
     }
 }
 
-/// Apps with frame ports, and what they need to be told.
+/// Apps with frame ports, and what they need to be told. Those that send random bytes (aes_gateway, ipsec_gateway) cannot be compared.
 const APPS: &[(&str, &[&str])] = &[
-    ("aes_gateway", &["key=000102030405060708090a0b0c0d0e0f"]),
     ("dns_tap", &[]),
     ("dpi_balancer", &[]),
     ("flow_classifier", &[]),
