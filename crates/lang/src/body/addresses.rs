@@ -48,7 +48,7 @@ impl Lower<'_, '_> {
         };
         let from = v.ty.clone();
         let e = self.coerce(v, &from, address.span)?;
-        let ip = self.address_as(e, &from, &Ty::Ip, address.span)?;
+        let ip = if from == Ty::Ip { e } else { self.address_as(e, &from, &Ty::Ip, address.span)? };
         let wide = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
         let bits = self.expr_as(bits, &crate::ty::U32)?;
         let value = X::new(wide, K::Cast(ip));
