@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fills the Results section of bench/README.md from the JSON files in bench/results/.
+"""Fills the Results sections of bench/README.md from the JSON files in bench/results/ and bench/results/packet/.
 
 For each job the newest file in which Wireloom was measured is used (or, while there is none, the newest with the
 job at all), and only that file: ours and the peers come from the same interleaved run. A ratio is the median of the
@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from typing import Optional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "l7"))
+sys.path[:0] = [os.path.join(HERE, "l7"), os.path.join(HERE, "packet")]
+import packet_report  # noqa: E402
 from harness import tables  # noqa: E402
 
 README = os.path.join(HERE, "README.md")
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+PACKETS_BEGIN, PACKETS_END = "<!-- packets:begin -->", "<!-- packets:end -->"
 
 
 @dataclass
@@ -212,16 +214,19 @@ def main():
     options.add_argument("--results", default=os.path.join(HERE, "results"), help="the folder of result files")
     args = options.parse_args()
     text, good = report(sessions(args.results))
+    packets, packets_good = packet_report.report(args.results)
     if args.print:
-        print(text)
+        print(text, packets, sep="\n\n")
     else:
         with open(README) as f:
-            before, rest = f.read().split(BEGIN)
-            after = rest.split(END)[1]
+            readme = f.read()
+        for part, begin, end in ((text, BEGIN, END), (packets, PACKETS_BEGIN, PACKETS_END)):
+            before, rest = readme.split(begin)
+            readme = f"{before}{begin}\n{part}\n{end}{rest.split(end)[1]}"
         with open(README, "w") as f:
-            f.write(f"{before}{BEGIN}\n{text}\n{END}{after}")
+            f.write(readme)
         print("refreshed", os.path.relpath(README))
-    return 1 if args.check and not good else 0
+    return 1 if args.check and not (good and packets_good) else 0
 
 
 if __name__ == "__main__":

@@ -22,6 +22,13 @@ if [ "${1:-demo}" = test ]; then
     need python3 python3
     # The tests take whichever python3 has it; Debian's package belongs to /usr/bin/python3.
     need tshark tshark
+    need ip iproute2
+    need ping iputils-ping
+    need traceroute traceroute
+    need ethtool ethtool
+    need iperf3 iperf3
+    need nfcapd nfdump
+    /usr/bin/python3 -c 'import cryptography' 2>/dev/null || python3 -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
     /usr/bin/python3 -c 'import scapy' 2>/dev/null || python3 -c 'import scapy' 2>/dev/null || missing+=(python3-scapy)
     python3 -c 'import pymemcache' 2>/dev/null || /usr/bin/python3 -c 'import pymemcache' 2>/dev/null || missing+=(python3-pymemcache)
 fi

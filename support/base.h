@@ -46,6 +46,22 @@ static inline uint8_t *wl_tmp(wl_fx *x, uint32_t n) {
 static inline wl_bytes wl_b(const void *p, uint32_t n) { return (wl_bytes){(const uint8_t *)p, n, 0}; }
 static inline wl_bytes wl_at(const uint8_t *base, wl_ext e) { return (wl_bytes){base + e.o, e.n, 0}; }
 static inline void wl_copy(void *d, const void *s, size_t n) { if (n) memcpy(d, s, n); }
+/* The same, quick for a few bytes of a number that is not known. */
+static inline void wl_copy_few(uint8_t *d, const uint8_t *s, size_t n) {
+    if (n > 16) { memcpy(d, s, n); return; }
+    if (n >= 8) {
+        uint64_t a, b;
+        memcpy(&a, s, 8); memcpy(&b, s + n - 8, 8);
+        memcpy(d, &a, 8); memcpy(d + n - 8, &b, 8);
+    } else if (n >= 4) {
+        uint32_t a, b;
+        memcpy(&a, s, 4); memcpy(&b, s + n - 4, 4);
+        memcpy(d, &a, 4); memcpy(d + n - 4, &b, 4);
+    } else if (n) {
+        uint8_t a = s[0], b = s[n / 2], c = s[n - 1];
+        d[0] = a; d[n / 2] = b; d[n - 1] = c;
+    }
+}
 static inline bool wl_eq(wl_bytes a, wl_bytes b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
 static inline int wl_cmp(wl_bytes a, wl_bytes b) {
     uint32_t n = a.n < b.n ? a.n : b.n;
@@ -241,6 +257,13 @@ static inline void wl_put_uint(wl_fx *x, unsigned __int128 v, unsigned n, bool b
     uint8_t *d = wl_room(x, n);
     if (WL_UNLIKELY(!d)) return;
     for (unsigned i = 0; i < n; i++) d[big ? n - 1 - i : i] = (uint8_t)(v >> (8 * i));
+}
+/* Where there is room. */
+static inline __attribute__((always_inline)) void wl_put_at(uint8_t *d, unsigned __int128 v, const unsigned n, const bool big) {
+    if (n == 2) { uint16_t w = big ? __builtin_bswap16((uint16_t)v) : (uint16_t)v; memcpy(d, &w, 2); }
+    else if (n == 4) { uint32_t w = big ? __builtin_bswap32((uint32_t)v) : (uint32_t)v; memcpy(d, &w, 4); }
+    else if (n == 8) { uint64_t w = big ? __builtin_bswap64((uint64_t)v) : (uint64_t)v; memcpy(d, &w, 8); }
+    else for (unsigned i = 0; i < n; i++) d[big ? n - 1 - i : i] = (uint8_t)(v >> (8 * i));
 }
 static inline void wl_put_number(wl_fx *x, uint64_t v, unsigned radix, unsigned width) {
     uint8_t b[64];

@@ -127,7 +127,7 @@ static inline wl_bytes wl_concat(wl_fx *x, unsigned k, const wl_bytes *s) {
     for (unsigned i = 0; i < k; i++) n += s[i].n;
     uint8_t *d = n > UINT32_MAX ? wl_tmp(x, UINT32_MAX) : wl_tmp(x, (uint32_t)n), *at = d;
     if (!d) return wl_b(NULL, 0);
-    for (unsigned i = 0; i < k; i++) { wl_copy(at, s[i].p, s[i].n); at += s[i].n; }
+    for (unsigned i = 0; i < k; i++) { wl_copy_few(at, s[i].p, s[i].n); at += s[i].n; }
     return wl_b(d, (uint32_t)n);
 }
 static inline wl_bytes wl_keep(wl_fx *x, wl_bytes b) { return wl_concat(x, 1, &b); }
@@ -154,10 +154,7 @@ static inline wl_bytes wl_text_i64(wl_fx *x, int64_t v) {
     b[63 - n] = '-';
     return wl_keep(x, wl_b(b + 63 - n, n + 1));
 }
-static inline bool wl_is_v4(wl_ip a) {
-    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255};
-    return memcmp(a.b, mapped, 12) == 0;
-}
+static inline bool wl_is_v4(wl_ip a) { return wl_le64(a.b) == 0 && wl_le32(a.b + 8) == 0xffff0000u; }
 /* Dotted for IPv4 (mapped), RFC 5952 otherwise. */
 static inline wl_bytes wl_text_ip(wl_fx *x, wl_ip a) {
     uint8_t out[48], num[64];
@@ -203,17 +200,71 @@ static inline uint32_t wl_from_be32(wl_bytes b) {
     for (uint32_t i = 0; i < 4; i++) v = v << 8 | (i < b.n ? b.p[i] : 0u);
     return v;
 }
+/* Pairs of hexadecimal digits, large or small. */
+static inline wl_opt_wl_bytes wl_from_hex(wl_fx *x, wl_bytes b) {
+    if (b.n % 2) return (wl_opt_wl_bytes){0};
+    uint8_t *d = wl_tmp(x, b.n / 2);
+    if (!d) return (wl_opt_wl_bytes){0};
+    for (uint32_t i = 0; i < b.n; i += 2) {
+        int hi = wl_hex1(b.p[i]), lo = wl_hex1(b.p[i + 1]);
+        if (hi < 0 || lo < 0) return (wl_opt_wl_bytes){0};
+        d[i / 2] = (uint8_t)(hi << 4 | lo);
+    }
+    return (wl_opt_wl_bytes){true, wl_b(d, b.n / 2)};
+}
+
+/* ---- ciphers and digests, by the runtime's library ---- */
+
+/* Bytes that come out of an operation at most; the data of a cipher is the last argument. */
+static inline uint32_t wl_crypto_room(uint32_t op, uint32_t data) {
+    switch (op) {
+    case WL_X_HMAC_SHA1: case WL_X_SHA1: return 20;
+    case WL_X_HMAC_SHA256: case WL_X_SHA256: return 32;
+    case WL_X_AES_GCM_SEAL: return data > UINT32_MAX - 16 ? UINT32_MAX : data + 16;
+    default: return data;
+    }
+}
+/* The result is in scratch. Sizes are guarded; a wrong one is a fault all the same. */
+static inline wl_bytes wl_crypto(wl_fx *x, uint32_t op, uint32_t args, const wl_bytes *a) {
+    if (WL_UNLIKELY(x->fault)) return wl_b(NULL, 0);
+    uint8_t *d = wl_tmp(x, wl_crypto_room(op, a[args - 1].n));
+    if (!d) return wl_b(NULL, 0);
+    int32_t n = x->core->host->crypto(op, a, args, d);
+    if (WL_UNLIKELY(n < 0)) { wl_fail(x, WL_F_CONSTRAINT, 0); return wl_b(NULL, 0); }
+    return wl_b(d, (uint32_t)n);
+}
+static inline wl_opt_wl_bytes wl_crypto_open(wl_fx *x, const wl_bytes *a) {
+    if (WL_UNLIKELY(x->fault)) return (wl_opt_wl_bytes){0};
+    if (a[3].n < 16) return (wl_opt_wl_bytes){0};
+    uint8_t *d = wl_tmp(x, a[3].n - 16);
+    if (!d) return (wl_opt_wl_bytes){0};
+    int32_t n = x->core->host->crypto(WL_X_AES_GCM_OPEN, a, 4, d);
+    return n < 0 ? (wl_opt_wl_bytes){0} : (wl_opt_wl_bytes){true, wl_b(d, (uint32_t)n)};
+}
+/* In a time that depends on the lengths alone: every byte is looked at, and the compiler does not know what has been found so far. */
+static inline bool wl_same_secret(wl_bytes a, wl_bytes b) {
+    if (a.n != b.n) return false;
+    uint32_t differ = 0;
+    for (uint32_t i = 0; i < a.n; i++) {
+        differ |= (uint32_t)(a.p[i] ^ b.p[i]);
+        __asm__ volatile("" : "+r"(differ));
+    }
+    return differ == 0;
+}
 static inline wl_ip wl_ip_of(wl_endpoint e) { wl_ip a; memcpy(a.b, e.ip, 16); return a; }
 static inline bool wl_ep_eq(wl_endpoint a, wl_endpoint b) { return a.port == b.port && memcmp(a.ip, b.ip, 16) == 0; }
 /* An address as a number, the first byte the highest. */
-static inline unsigned __int128 wl_ip_u128(wl_ip a) {
-    unsigned __int128 n = 0;
-    for (int i = 0; i < 16; i++) n = n << 8 | a.b[i];
-    return n;
-}
+static inline unsigned __int128 wl_ip_u128(wl_ip a) { return (unsigned __int128)wl_be64(a.b) << 64 | wl_be64(a.b + 8); }
 static inline wl_ip wl_u128_ip(unsigned __int128 n) {
+    uint64_t words[2] = {__builtin_bswap64((uint64_t)(n >> 64)), __builtin_bswap64((uint64_t)n)};
     wl_ip a;
-    for (int i = 15; i >= 0; i--) { a.b[i] = (uint8_t)n; n >>= 8; }
+    memcpy(a.b, words, 16);
+    return a;
+}
+static inline wl_ip wl_v4_ip(uint32_t n) {
+    uint64_t words[2] = {0, 0xffff0000u | (uint64_t)__builtin_bswap32(n) << 32};
+    wl_ip a;
+    memcpy(a.b, words, 16);
     return a;
 }
 static inline wl_endpoint wl_ep_of(wl_ip a, uint16_t port) {

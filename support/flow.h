@@ -1,164 +1,300 @@
 /* flow.h: exact-match tables of one core, for frames: keys and values of fixed size, no locks.
  *
- * Open addressing with linear probing over slots of one size; a quarter more slots than the capacity. A slot: when it was last
- * used (0: it is empty), the low half of its key's hash, the key in whole words, the value. Keys are compared by words, so one
- * cache line is touched where the table is not crowded, and it can be fetched ahead for a whole batch (wl_flow_prefetch).
+ * Open addressing with linear probing over slots of one size. A slot is the key in whole words, the time of its last use (the
+ * stamp, 24 bits, in the last word of the key if it leaves room; 0: the slot is empty) and the value; most fit in one cache line,
+ * which can be fetched ahead for a whole batch (wl_flow_prefetch).
  *
- * Expiry costs nothing per frame: what has expired is absent when it is looked up, is taken by the next insertion that passes, and a few
- * slots are swept per batch. `evict lru` in a full table evicts the oldest of the 16 slots from the key's own place on. All sizes are
- * compile-time constants at every call, so the loops over words unroll. */
+ * A table whose keys hold addresses of either family has two such arrays: a short form of the key for IPv4, the whole one for all
+ * else. Its capacity counts both. Pages of the one that is not used are never touched.
+ *
+ * Expiry costs nothing per frame: what has expired is absent when it is looked up, and is taken by the next insertion that passes;
+ * the whole table is swept bit by bit as time goes on (wl_flow_tend), before stamps come round again. `evict lru` in a full
+ * table evicts the oldest of the 16 slots from the key's own place on. Shapes are compile-time constants at every call that counts, so
+ * loops over words unroll. */
 #ifndef WL_FLOW_H
 #define WL_FLOW_H
 #include "table.h"
 #include "frame.h"
 
+/* How slots of one kind lie: bytes and words of the key; offsets of stamp and value; bytes of a slot; slots. */
+typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots; } wl_shape;
+
+#define WL_UP(n, to) (((n) + (to) - 1) / (to) * (to))
+#define WL_STAMP_INSIDE(key) ((key) % 8 >= 1 && (key) % 8 <= 5)
+#define WL_STAMP_AT(key) (WL_STAMP_INSIDE(key) ? (key) : WL_UP(key, 4))
+#define WL_VALUE_AT(key, type) WL_UP(WL_STAMP_AT(key) + (WL_STAMP_INSIDE(key) ? 3 : 4), (uint32_t)_Alignof(type))
+/* A multiple of 8; no slot crosses a cache line if a third more makes that so. */
+#define WL_SLOT_LEAST(key, type) WL_UP(WL_VALUE_AT(key, type) + (uint32_t)sizeof(type), _Alignof(type) > 8 ? (uint32_t)_Alignof(type) : 8)
+#define WL_SLOT_SIZE(key, type) (WL_SLOT_LEAST(key, type) == 24 ? 32 : WL_SLOT_LEAST(key, type) >= 48 && WL_SLOT_LEAST(key, type) <= 64 ? 64 : WL_SLOT_LEAST(key, type))
+/* Slots for so many entries, in whole cache lines: four per entry, so that a search seldom goes beyond the first line, but two in large tables. */
+#define WL_SLOTS_OF(capacity, key, type) (((uint64_t)(capacity) * ((uint64_t)(capacity) * WL_SLOT_SIZE(key, type) <= (32u << 20) ? 4 : 2) + 16 + 7) / 8 * 8)
+#define WL_SHAPE(capacity, key, type) {key, ((key) + 7) / 8, WL_STAMP_AT(key), WL_VALUE_AT(key, type), WL_SLOT_SIZE(key, type), (uint32_t)WL_SLOTS_OF(capacity, key, type)}
+#define WL_SHAPE_NONE {0, 0, 0, 0, 0, 0}
+/* A stamp: 23 bits of time below one that says that the slot is taken. */
+#define WL_STAMPS 0x7fffffu
+#define WL_TAKEN 0x800000u
+
 typedef struct wl_flows {
-    uint8_t *slot;
+    uint8_t *slot[2];            /* short keys (or all), whole keys */
     wl_table_stats stats;        /* since the last flush */
-    uint64_t seed;
-    uint32_t slots, capacity, used, sweep;
+    uint64_t seed[2];
+    uint64_t tended;             /* ticks, uncut */
+    uint32_t used[2], sweep[2], capacity;
     uint32_t idle;               /* ticks, 0: never */
     bool lru;
+    uint64_t walk, walked;       /* the cursor last given out, and the hash of the key before it */
 } wl_flows;
 
-typedef struct wl_slot { uint32_t seen, hash; } wl_slot;   /* then key words, then the value */
-
-/* A tick is 2^20 ns, about a millisecond. Never 0. */
-static inline uint32_t wl_tick(const wl_core *c) { uint32_t t = (uint32_t)(c->now >> 20); return t ? t : 1; }
+/* The time in ticks of 2^shift ns, as a stamp. */
+WL_INLINE uint32_t wl_tick(const wl_core *c, const unsigned shift) { return ((uint32_t)(c->now >> shift) & WL_STAMPS) | WL_TAKEN; }
 
 WL_INLINE uint64_t wl_mix(uint64_t a, uint64_t b) { unsigned __int128 m = (unsigned __int128)a * b; return (uint64_t)m ^ (uint64_t)(m >> 64); }
+/* Both factors are secret: keys that collide cannot be chosen. */
 WL_INLINE uint64_t wl_flow_hash(const wl_flows *t, const uint64_t *k, const unsigned words) {
-    uint64_t h = t->seed;
-    unsigned i = 0;
-    for (; i + 1 < words; i += 2) h = wl_mix(k[i] ^ h, k[i + 1] ^ UINT64_C(0x9e3779b97f4a7c15));
-    if (i < words) h = wl_mix(k[i] ^ h, UINT64_C(0xd6e8feb86659fd93));
+    uint64_t h = t->seed[0];
+    for (unsigned i = 0; i < words; i += 2) h = wl_mix(k[i] ^ h, (i + 1 < words ? k[i + 1] : 0) ^ t->seed[1]);
     return h;
 }
-WL_INLINE wl_slot *wl_flow_slot(const wl_flows *t, uint32_t i, const unsigned size) { return (wl_slot *)(void *)(t->slot + (size_t)i * size); }
-WL_INLINE uint32_t wl_flow_home(const wl_flows *t, uint32_t hash) { return (uint32_t)((uint64_t)hash * t->slots >> 32); }
-WL_INLINE uint64_t *wl_slot_key(wl_slot *s) { return (uint64_t *)(void *)(s + 1); }
-WL_INLINE void wl_flow_prefetch(const wl_flows *t, uint64_t h, const unsigned size) {
-    const uint8_t *p = t->slot + (size_t)wl_flow_home(t, (uint32_t)h) * size;
-    __builtin_prefetch(p, 1);
-    if (size > 64 || ((uintptr_t)p & 63) + size > 64) __builtin_prefetch(p + size - 1, 1);
+
+/* ---- a slot ---- */
+
+WL_INLINE uint64_t wl_slot_word(const uint8_t *s, unsigned i) { uint64_t w; memcpy(&w, s + 8 * i, 8); return w; }
+WL_INLINE uint64_t wl_key_mask(const wl_shape g) { return g.key % 8 ? (UINT64_C(1) << g.key % 8 * 8) - 1 : UINT64_MAX; }
+WL_INLINE uint32_t wl_slot_stamp(const uint8_t *s, const wl_shape g) {
+    if (WL_STAMP_INSIDE(g.key)) return (uint32_t)(wl_slot_word(s, g.words - 1) >> g.key % 8 * 8) & (WL_TAKEN | WL_STAMPS);
+    return wl_le32(s + g.stamp);
 }
-static inline bool wl_slot_expired(const wl_flows *t, const wl_slot *s, uint32_t tick) { return t->idle && (uint32_t)(tick - s->seen) > t->idle && (int32_t)(tick - s->seen) > 0; }
+WL_INLINE void wl_slot_touch(uint8_t *s, const wl_shape g, uint32_t tick) {
+    if (WL_STAMP_INSIDE(g.key)) {
+        /* The word as a whole, so that a load of it right behind need not wait. */
+        uint64_t w = wl_slot_word(s, g.words - 1);
+        w = (w & ~((uint64_t)(WL_TAKEN | WL_STAMPS) << g.key % 8 * 8)) | (uint64_t)tick << g.key % 8 * 8;
+        memcpy(s + 8 * (g.words - 1), &w, 8);
+    } else {
+        memcpy(s + g.stamp, &tick, 4);
+    }
+}
+/* Whether the slot is taken and has the key. */
+WL_INLINE bool wl_slot_has(const uint8_t *s, const wl_shape g, const uint64_t *k) {
+    uint64_t taken = WL_STAMP_INSIDE(g.key) ? (uint64_t)WL_TAKEN << g.key % 8 * 8 : 0;
+    uint64_t d = (wl_slot_word(s, g.words - 1) ^ (k[g.words - 1] | taken)) & (wl_key_mask(g) | taken);
+    for (unsigned i = 0; i + 1 < g.words; i++) d |= wl_slot_word(s, i) ^ k[i];
+    if (!WL_STAMP_INSIDE(g.key)) d |= !wl_le32(s + g.stamp);
+    return d == 0;
+}
+/* The key's words, at most 64 of them. */
+static inline void wl_slot_key(const uint8_t *s, const wl_shape g, uint64_t *k) {
+    memcpy(k, s, 8 * g.words);
+    k[g.words - 1] &= wl_key_mask(g);
+}
+WL_INLINE bool wl_slot_expired(const wl_flows *t, uint32_t stamp, uint32_t tick) { return t->idle && ((tick - stamp) & WL_STAMPS) > t->idle; }
+
+/* ---- one array ---- */
+
+WL_INLINE uint8_t *wl_slot_at(const wl_flows *t, const unsigned part, const wl_shape g, uint32_t i) { return t->slot[part] + (size_t)i * g.size; }
+/* Slots that fill a cache line. A search begins at the first of them, and looks at all of them at once. */
+WL_INLINE unsigned wl_flow_bucket(const wl_shape g) { return 64 % g.size ? 1 : 64 / g.size; }
+WL_INLINE uint32_t wl_flow_home(const wl_shape g, uint64_t h) { return (uint32_t)((uint64_t)(uint32_t)h * (g.slots / wl_flow_bucket(g)) >> 32) * wl_flow_bucket(g); }
 
 /* Empties slot i; entries behind it move up, so that no search is cut. */
-static inline void wl_flow_free(wl_flows *t, uint32_t i, const unsigned size) {
+static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, const wl_shape g, uint32_t i) {
     uint32_t hole = i, j = i;
     for (;;) {
-        if (++j == t->slots) j = 0;
-        wl_slot *s = wl_flow_slot(t, j, size);
-        if (!s->seen) break;
-        uint32_t home = wl_flow_home(t, s->hash);
+        if (++j == g.slots) j = 0;
+        const uint8_t *s = wl_slot_at(t, part, g, j);
+        if (!wl_slot_stamp(s, g)) break;
+        uint64_t k[64];
+        wl_slot_key(s, g, k);
+        uint32_t home = wl_flow_home(g, wl_flow_hash(t, k, g.words));
         /* It may fill the hole if its home is not between the hole (not included) and itself. */
         bool between = hole < j ? home > hole && home <= j : home > hole || home <= j;
         if (between) continue;
-        memcpy(wl_flow_slot(t, hole, size), s, size);
+        memcpy(wl_slot_at(t, part, g, hole), s, g.size);
         hole = j;
     }
-    wl_flow_slot(t, hole, size)->seen = 0;
-    t->used--;
+    wl_slot_touch(wl_slot_at(t, part, g, hole), g, 0);
+    t->used[part]--;
     t->stats.entries--;
 }
-WL_INLINE bool wl_key_eq(const uint64_t *a, const uint64_t *b, const unsigned words) {
-    uint64_t d = 0;
-    for (unsigned i = 0; i < words; i++) d |= a[i] ^ b[i];
-    return d == 0;
-}
 /* The key's slot, or NULL. */
-WL_INLINE wl_slot *wl_flow_seek(wl_flows *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
-    for (uint32_t i = wl_flow_home(t, (uint32_t)h);;) {
-        wl_slot *s = wl_flow_slot(t, i, size);
-        if (WL_UNLIKELY(!s->seen)) return NULL;
-        if (WL_LIKELY(s->hash == (uint32_t)h && wl_key_eq(wl_slot_key(s), k, words))) {
-            if (WL_UNLIKELY(wl_slot_expired(t, s, tick))) { wl_flow_free(t, i, size); t->stats.expired++; return NULL; }
-            return s;
+WL_INLINE uint8_t *wl_flow_seek_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    const unsigned bucket = wl_flow_bucket(g);
+    for (uint32_t i = wl_flow_home(g, h);;) {
+        uint8_t *s = wl_slot_at(t, part, g, i);
+        /* Without branches: which of them it is cannot be foretold. */
+        unsigned here = 0;
+        for (unsigned j = 0; j < bucket; j++) here |= (unsigned)wl_slot_has(s + j * g.size, g, k) << j;
+        if (WL_LIKELY(here)) {
+            const unsigned j = bucket > 1 ? (unsigned)__builtin_ctz(here) : 0;
+            if (WL_LIKELY(!wl_slot_expired(t, wl_slot_stamp(s + j * g.size, g), tick))) return s + j * g.size;
+            wl_flow_free(t, part, g, i + j);
+            t->stats.expired++;
+            return NULL;
         }
-        if (WL_UNLIKELY(++i == t->slots)) i = 0;
+        for (unsigned j = 0; j < bucket; j++) if (!wl_slot_stamp(s + j * g.size, g)) return NULL;
+        i += bucket;
+        if (WL_UNLIKELY(i == g.slots)) i = 0;
     }
 }
-WL_INLINE wl_slot *wl_flow_find(wl_flows *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
-    wl_slot *s = wl_flow_seek(t, k, h, words, size, tick);
-    if (s) { s->seen = tick; t->stats.hits++; } else t->stats.misses++;
-    return s;
-}
-static inline uint32_t wl_flow_expire(wl_flows *t, uint32_t from, uint32_t n, const unsigned size, uint32_t tick) {
+/* Looks at n slots from `from` on; how many had expired. */
+static __attribute__((noinline)) uint32_t wl_flow_expire(wl_flows *t, unsigned part, const wl_shape g, uint32_t from, uint32_t n, uint32_t tick) {
     uint32_t gone = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t i = (uint32_t)(((uint64_t)from + k) % t->slots);
-        wl_slot *s = wl_flow_slot(t, i, size);
+    for (uint32_t i = from; n-- > 0; i = i + 1 == g.slots ? 0 : i + 1)
         /* What moves up into the slot is looked at, too. */
-        while (s->seen && wl_slot_expired(t, s, tick)) { wl_flow_free(t, i, size); t->stats.expired++; gone++; }
-    }
+        for (uint32_t stamp; (stamp = wl_slot_stamp(wl_slot_at(t, part, g, i), g)) && wl_slot_expired(t, stamp, tick); gone++) {
+            wl_flow_free(t, part, g, i);
+            t->stats.expired++;
+        }
     return gone;
 }
-/* A few slots per batch. */
-static inline void wl_flow_sweep(wl_flows *t, const unsigned size, uint32_t tick) {
-    if (!t->idle || !t->used) return;
-    wl_flow_expire(t, t->sweep, 8, size, tick);
-    t->sweep = (uint32_t)(((uint64_t)t->sweep + 8) % t->slots);
+/* Evicts the oldest entry of at least `least` slots from i on, going on to one that is taken if `on`. */
+static inline bool wl_flow_evict(wl_flows *t, unsigned part, const wl_shape g, uint32_t i, uint32_t least, bool on, uint32_t tick) {
+    uint32_t oldest = UINT32_MAX, age = 0;
+    for (uint32_t k = 0; k < g.slots && (k < least || (on && oldest == UINT32_MAX)); k++, i = i + 1 == g.slots ? 0 : i + 1) {
+        uint32_t stamp = wl_slot_stamp(wl_slot_at(t, part, g, i), g), old = (tick - stamp) & WL_STAMPS;
+        if (stamp && (oldest == UINT32_MAX || old > age)) { oldest = i; age = old; }
+    }
+    if (oldest == UINT32_MAX) return false;
+    wl_flow_free(t, part, g, oldest);
+    t->stats.evictions++;
+    return true;
+}
+
+/* ---- a table: g[0] is the shape of short keys (or all), g[1] that of whole ones (or none) ---- */
+
+WL_INLINE uint64_t wl_flow_hash_of(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k) {
+    return g[1].slots && part ? wl_flow_hash(t, k, g[1].words) : wl_flow_hash(t, k, g[0].words);
+}
+WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned part, uint64_t h) {
+    if (WL_UNLIKELY(!(t->used[0] + t->used[1]))) return;
+    if (g[1].slots && WL_UNLIKELY(part)) {
+        const uint8_t *p = wl_slot_at(t, 1, g[1], wl_flow_home(g[1], h));
+        __builtin_prefetch(p, 1);
+        if (g[1].size > 64) __builtin_prefetch(p + 64, 1);
+        return;
+    }
+    const uint8_t *p = wl_slot_at(t, 0, g[0], wl_flow_home(g[0], h));
+    __builtin_prefetch(p, 1);
+    if (64 % g[0].size) __builtin_prefetch(p + g[0].size - 1, 1);
+}
+/* The key's value, or NULL. */
+WL_INLINE void *wl_flow_seek(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    uint8_t *s;
+    if (g[1].slots && WL_UNLIKELY(part)) {
+        s = wl_flow_seek_in(t, 1, g[1], k, h, tick);
+        if (s) { wl_slot_touch(s, g[1], tick); s += g[1].value; }
+    } else {
+        s = wl_flow_seek_in(t, 0, g[0], k, h, tick);
+        if (s) { wl_slot_touch(s, g[0], tick); s += g[0].value; }
+    }
+    return s;
+}
+WL_INLINE void *wl_flow_find(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    /* Nothing is fetched from a table that has nothing. */
+    void *v = WL_UNLIKELY(!(t->used[0] + t->used[1])) ? NULL : wl_flow_seek(t, g, part, k, h, tick);
+    if (WL_LIKELY(v)) t->stats.hits++; else t->stats.misses++;
+    return v;
 }
 /* Makes room for one more entry. */
-static inline __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flows *t, uint64_t h, const unsigned size, uint32_t tick) {
-    uint32_t home = wl_flow_home(t, (uint32_t)h);
-    if (t->idle && wl_flow_expire(t, home, 16, size, tick)) return true;
+static inline __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flows *t, const wl_shape *g, unsigned part, uint64_t h, uint32_t tick) {
+    uint32_t home = wl_flow_home(g[part], h);
+    if (t->idle && wl_flow_expire(t, part, g[part], home, 16, tick)) return true;
     if (t->lru) {
-        uint32_t oldest = UINT32_MAX, age = 0;
-        for (uint32_t k = 0; k < t->slots; k++) {
-            /* At least 16 slots, and on to one that is taken. */
-            if (k >= 16 && oldest != UINT32_MAX) break;
-            uint32_t i = (uint32_t)(((uint64_t)home + k) % t->slots);
-            wl_slot *s = wl_flow_slot(t, i, size);
-            if (s->seen && (oldest == UINT32_MAX || (uint32_t)(tick - s->seen) > age)) { oldest = i; age = (uint32_t)(tick - s->seen); }
-        }
-        if (oldest == UINT32_MAX) return false;
-        wl_flow_free(t, oldest, size);
-        t->stats.evictions++;
-        return true;
+        if (wl_flow_evict(t, part, g[part], home, 16, false, tick)) return true;
+        unsigned full = t->used[1] > t->used[0];
+        return wl_flow_evict(t, full, g[full], wl_flow_home(g[full], h), 16, true, tick);
     }
-    /* The whole table, a piece at a time: a full table of live entries stays full. */
-    for (uint32_t tries = 0; t->idle && tries < 64; tries++) {
-        uint32_t gone = wl_flow_expire(t, t->sweep, 64, size, tick);
-        t->sweep = (uint32_t)(((uint64_t)t->sweep + 64) % t->slots);
+    /* A piece of each array: a full table of live entries stays full. */
+    for (unsigned p = 0; t->idle && p < 2; p++) {
+        if (!t->used[p]) continue;
+        uint32_t n = g[p].slots < 512 ? g[p].slots : 512, gone = wl_flow_expire(t, p, g[p], t->sweep[p], n, tick);
+        t->sweep[p] = (uint32_t)(((uint64_t)t->sweep[p] + n) % g[p].slots);
         if (gone) return true;
     }
     return false;
 }
-/* A new slot for a key that is not there; NULL: the table is full. */
-WL_INLINE wl_slot *wl_flow_add(wl_flows *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
-    if (WL_UNLIKELY(t->used >= t->capacity) && !wl_flow_reclaim(t, h, size, tick)) { t->stats.rejected++; return NULL; }
-    uint32_t i = wl_flow_home(t, (uint32_t)h);
-    while (wl_flow_slot(t, i, size)->seen) if (++i == t->slots) i = 0;
-    wl_slot *s = wl_flow_slot(t, i, size);
-    s->seen = tick;
-    s->hash = (uint32_t)h;
-    for (unsigned w = 0; w < words; w++) wl_slot_key(s)[w] = k[w];
-    t->used++;
+WL_INLINE void *wl_flow_add_to(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    uint32_t i = wl_flow_home(g, h);
+    while (wl_slot_stamp(wl_slot_at(t, part, g, i), g)) if (++i == g.slots) i = 0;
+    uint8_t *s = wl_slot_at(t, part, g, i);
+    for (unsigned w = 0; w < g.words; w++) memcpy(s + 8 * w, &k[w], 8);
+    wl_slot_touch(s, g, tick);
+    t->used[part]++;
+    return s + g.value;
+}
+/* Room for the value of a key that is not there; NULL: the table is full. */
+WL_INLINE void *wl_flow_add(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (WL_UNLIKELY(t->used[0] + t->used[1] >= t->capacity) && !wl_flow_reclaim(t, g, part, h, tick)) { t->stats.rejected++; return NULL; }
     t->stats.entries++;
     t->stats.inserts++;
-    return s;
+    return g[1].slots && WL_UNLIKELY(part) ? wl_flow_add_to(t, 1, g[1], k, h, tick) : wl_flow_add_to(t, 0, g[0], k, h, tick);
 }
-WL_INLINE bool wl_flow_remove(wl_flows *t, const uint64_t *k, uint64_t h, const unsigned words, const unsigned size, uint32_t tick) {
-    wl_slot *s = wl_flow_seek(t, k, h, words, size, tick);
-    if (s) wl_flow_free(t, (uint32_t)(((uint8_t *)s - t->slot) / size), size);
+WL_INLINE bool wl_flow_remove(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    if (!g[1].slots) part = 0;
+    uint8_t *s = wl_flow_seek_in(t, part, g[part], k, h, tick);
+    if (s) wl_flow_free(t, part, g[part], (uint32_t)((size_t)(s - t->slot[part]) / g[part].size));
     return s != NULL;
 }
-static inline uint64_t wl_flow_len(wl_flows *t, const unsigned size, uint32_t tick) {
-    if (t->idle) wl_flow_expire(t, 0, t->slots, size, tick);
-    return t->used;
+static inline uint64_t wl_flow_len(wl_flows *t, const wl_shape *g, uint32_t tick) {
+    for (unsigned p = 0; t->idle && p < 2; p++) if (t->used[p]) wl_flow_expire(t, p, g[p], 0, g[p].slots, tick);
+    return (uint64_t)t->used[0] + t->used[1];
 }
-/* Bits that are set: the length of a prefix's mask. */
-static inline uint32_t wl_ones(const uint64_t *w, unsigned n) { uint32_t k = 0; for (unsigned i = 0; i < n; i++) k += (uint32_t)__builtin_popcountll(w[i]); return k; }
-/* The next taken slot from *cursor on, which moves behind it; NULL: that was all. */
-static inline wl_slot *wl_flow_next(wl_flows *t, uint64_t *cursor, const unsigned size, uint32_t tick) {
-    while (*cursor < t->slots) {
-        wl_slot *s = wl_flow_slot(t, (uint32_t)(*cursor)++, size);
-        if (s->seen && !wl_slot_expired(t, s, tick)) return s;
+static inline uint64_t wl_slot_hash(const wl_flows *t, const uint8_t *s, const wl_shape g) {
+    uint64_t k[64];
+    wl_slot_key(s, g, k);
+    return wl_flow_hash(t, k, g.words);
+}
+/* The next taken slot from *cursor on, which moves behind it, and which array it is of; NULL: none near, and if the cursor is all ones,
+ * that was all. If the one before it has been removed and another has moved up there, that is the next one. */
+static inline const uint8_t *wl_flow_next(wl_flows *t, const wl_shape *g, uint64_t *cursor, unsigned *part, uint32_t tick) {
+    const uint64_t all = (uint64_t)g[0].slots + g[1].slots;
+    bool back = *cursor && *cursor == t->walk;
+    for (unsigned near = 0; near < WL_WALK; near++, back = false) {
+        if (*cursor >= all && !back) { *cursor = UINT64_MAX; break; }
+        uint64_t at = *cursor - back;
+        unsigned p = *part = at >= g[0].slots;
+        if (!t->used[p]) { *cursor = p ? all : g[0].slots; continue; }
+        const uint8_t *s = wl_slot_at(t, p, g[p], (uint32_t)(at - (p ? g[0].slots : 0)));
+        uint32_t stamp = wl_slot_stamp(s, g[p]);
+        *cursor = at + 1;
+        if (!stamp || wl_slot_expired(t, stamp, tick)) continue;
+        uint64_t hash = wl_slot_hash(t, s, g[p]);
+        if (back && hash == t->walked) continue;
+        t->walk = *cursor;
+        t->walked = hash;
+        return s;
     }
     return NULL;
 }
+
+/* Time has come to `ticks`: sweeps as much as is due. All slots are seen in less than half the time after which stamps come round. */
+static __attribute__((noinline)) void wl_flow_sweep(wl_flows *t, const wl_shape *g, uint64_t ticks, uint32_t tick) {
+    uint64_t gone = ticks > t->tended ? ticks - t->tended : 0;
+    t->tended = ticks;
+    for (unsigned p = 0; p < 2; p++) {
+        if (!t->used[p] || !gone) continue;
+        if (gone >> 21) {
+            /* A jump: nothing is as young as that. */
+            for (uint32_t i = 0; i < g[p].slots; i++) wl_slot_touch(wl_slot_at(t, p, g[p], i), g[p], 0);
+            t->stats.expired += t->used[p];
+            t->stats.entries -= t->used[p];
+            t->used[p] = 0;
+            continue;
+        }
+        uint64_t wish = g[p].slots * gone / t->idle, must = (g[p].slots * gone >> 20) + 1, n = wish < 64 ? wish : 64;
+        if (n < must) n = must;
+        if (n > g[p].slots) n = g[p].slots;
+        wl_flow_expire(t, p, g[p], t->sweep[p], (uint32_t)n, tick);
+        t->sweep[p] = (uint32_t)((t->sweep[p] + n) % g[p].slots);
+    }
+}
+/* To be called before a table that expires is used at a new time. */
+WL_INLINE void wl_flow_tend(wl_flows *t, const wl_shape *g, const wl_core *c, const unsigned shift) {
+    if (WL_UNLIKELY(c->now >> shift != t->tended)) wl_flow_sweep(t, g, c->now >> shift, wl_tick(c, shift));
+}
+
+/* Bits that are set: the length of a prefix's mask. */
+static inline uint32_t wl_ones(const uint64_t *w, unsigned n) { uint32_t k = 0; for (unsigned i = 0; i < n; i++) k += (uint32_t)__builtin_popcountll(w[i]); return k; }
 /* Adds a batch's counts to the statistics that all cores share. */
 static inline void wl_stats_flush(wl_table_stats *since, wl_table_stats *to) {
     uint64_t *from = (uint64_t *)(void *)since, *all = (uint64_t *)(void *)to;

@@ -7,6 +7,8 @@
 #define WL_FRAME_H
 #include "base.h"
 
+#define WL_INLINE static inline __attribute__((always_inline))
+
 typedef struct wl_view {
     wl_frame *f;
     uint8_t *p;                  /* first byte */
@@ -28,14 +30,25 @@ typedef struct wl_header {
     uint8_t address_bytes, over, protocol, optional, covers_bytes, covers_own;
 } wl_header;
 
+/* A view of a frame that has been opened before. */
+static inline __attribute__((always_inline)) void wl_view_again(wl_view *v, wl_frame *f, uint64_t has) {
+    v->f = f;
+    v->p = f->p;
+    v->n = f->n;
+    v->end = f->n > 65535 ? 65535 : f->n;
+    v->top = 0;
+    v->has = has;
+}
+/* The headers that are there, i being the layer, first to last. */
+#define WL_EACH(v, i) for (uint64_t has_ = (v)->has, i; has_ && (i = (uint64_t)__builtin_ctzll(has_), 1); has_ &= has_ - 1)
+
 #define WL_HAS(v, layer) (((v)->has >> (layer) & 1) != 0)
-#define WL_INLINE static inline __attribute__((always_inline))
 
 /* ---- Internet checksum (RFC 1071, 1624) ---- */
 
 /* Adds the 16-bit words of n bytes to a sum; an odd last byte is the high half of a word. Byte order does not matter as long as
  * sums are compared with words loaded the same way. */
-static inline uint64_t wl_sum(const uint8_t *p, uint32_t n, uint64_t s) {
+WL_INLINE uint64_t wl_sum(const uint8_t *p, uint32_t n, uint64_t s) {
     uint64_t a = 0;
     for (; n >= 16; p += 16, n -= 16) { s += (uint64_t)wl_le32(p) + wl_le32(p + 4); a += (uint64_t)wl_le32(p + 8) + wl_le32(p + 12); }
     s += a;
@@ -44,7 +57,7 @@ static inline uint64_t wl_sum(const uint8_t *p, uint32_t n, uint64_t s) {
     if (n) s += *p;
     return s;
 }
-static inline uint16_t wl_fold(uint64_t s) {
+WL_INLINE uint16_t wl_fold(uint64_t s) {
     s = (s & 0xffffffff) + (s >> 32);
     s = (s & 0xffffffff) + (s >> 32);
     s = (s & 0xffff) + (s >> 16);
@@ -60,19 +73,19 @@ static inline void wl_sum_fix(uint8_t *at, uint64_t was, uint64_t now, bool opti
     memcpy(at, &fresh, 2);
 }
 /* The pseudo header's sum: addresses, protocol, length of header and payload. */
-static inline uint64_t wl_pseudo(const uint8_t *net, const wl_header *h, uint8_t protocol, uint32_t len) {
+WL_INLINE uint64_t wl_pseudo(const uint8_t *net, const wl_header *h, uint8_t protocol, uint32_t len) {
     uint64_t s = wl_sum(net + h->src, h->address_bytes, 0);
     s = wl_sum(net + h->dst, h->address_bytes, s);
     uint32_t words[2] = {__builtin_bswap32(len), (uint32_t)protocol << 24};
     return s + words[0] + words[1];
 }
 /* Sum over what a checksum of the header at p covers, the checksum field as it lies there. */
-static inline uint64_t wl_covered(const wl_header *h, const uint8_t *p, uint32_t size, uint32_t to_end, const uint8_t *net, const wl_header *nh) {
+WL_INLINE uint64_t wl_covered(const wl_header *h, const uint8_t *p, uint32_t size, uint32_t to_end, const uint8_t *net, const wl_header *nh) {
     if (h->over == WL_OVER_HEADER) return wl_sum(p, size, 0);
     uint64_t s = h->over == WL_OVER_TRANSPORT && nh && nh->src >= 0 ? wl_pseudo(net, nh, h->protocol, to_end) : 0;
     return wl_sum(p, to_end, s);
 }
-static inline void wl_sum_set(const wl_header *h, uint8_t *p, uint32_t size, uint32_t to_end, const uint8_t *net, const wl_header *nh) {
+WL_INLINE void wl_sum_set(const wl_header *h, uint8_t *p, uint32_t size, uint32_t to_end, const uint8_t *net, const wl_header *nh) {
     p[h->sum] = p[h->sum + 1] = 0;
     uint16_t c = (uint16_t)~wl_fold(wl_covered(h, p, size, to_end, net, nh));
     if (!c && h->over == WL_OVER_TRANSPORT) c = 0xffff;
@@ -96,8 +109,11 @@ static inline void wl_view_sum(wl_view *v, const wl_header *h, unsigned layer) {
 }
 /* After a change inside the payload of `layer`s around it: those whose checksum covers the byte at `pos`. */
 static inline void wl_view_resum(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos) {
-    for (unsigned i = layers; i-- > 0;) {
-        if (!WL_HAS(v, i) || h[i].over < WL_OVER_MESSAGE || pos < v->at[i] || pos > v->lim[i]) continue;
+    (void)layers;
+    for (uint64_t left = v->has; left;) {
+        const unsigned i = 63u - (unsigned)__builtin_clzll(left);
+        left ^= UINT64_C(1) << i;
+        if (h[i].over < WL_OVER_MESSAGE || pos < v->at[i] || pos > v->lim[i]) continue;
         const uint8_t *p = v->p + v->at[i];
         if (h[i].optional && p[h[i].sum] == 0 && p[h[i].sum + 1] == 0) continue;
         wl_view_sum(v, h, i);
@@ -107,7 +123,7 @@ static inline void wl_view_resum(wl_view *v, const wl_header *h, unsigned layers
 /* ---- lengths ---- */
 
 static inline uint64_t wl_get_be(const uint8_t *p, unsigned n) { uint64_t v = 0; for (unsigned i = 0; i < n; i++) v = v << 8 | p[i]; return v; }
-static inline void wl_set_be(uint8_t *p, unsigned n, uint64_t v) { for (unsigned i = n; i-- > 0; v >>= 8) p[i] = (uint8_t)v; }
+WL_INLINE void wl_set_be(uint8_t *p, unsigned n, uint64_t v) { for (unsigned i = n; i-- > 0; v >>= 8) p[i] = (uint8_t)v; }
 
 /* Sets a header's length to what lies from it, or from behind it, to `to_end` bytes from its first one; its own checksum follows. */
 static inline void wl_covers_set(const wl_header *h, uint8_t *p, uint32_t size, uint32_t to_end) {
@@ -118,14 +134,24 @@ static inline void wl_covers_set(const wl_header *h, uint8_t *p, uint32_t size, 
 
 /* The payload or headers from `pos` on grew by `delta` bytes: lengths around it follow, then checksums, inner ones first. */
 static inline void wl_view_grown(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos) {
-    for (unsigned i = 0; i < layers; i++)
-        if (WL_HAS(v, i) && h[i].covers >= 0 && v->at[i] < pos && pos <= v->lim[i])
+    WL_EACH(v, i)
+        if (h[i].covers >= 0 && v->at[i] < pos && pos <= v->lim[i])
             wl_covers_set(&h[i], v->p + v->at[i], (uint32_t)(v->to[i] - v->at[i]), (uint32_t)(v->lim[i] - v->at[i]));
     wl_view_resum(v, h, layers, pos ? pos - 1 : 0);
 }
 
 /* ---- room ---- */
 
+/* Moves the bytes of some headers, mostly those of Ethernet. */
+WL_INLINE void wl_move_head(uint8_t *to, const uint8_t *from, uint32_t n) {
+    if (WL_LIKELY(n == 14)) {
+        uint64_t a, b;
+        memcpy(&a, from, 8); memcpy(&b, from + 6, 8);
+        memcpy(to, &a, 8); memcpy(to + 6, &b, 8);
+    } else {
+        memmove(to, from, n);
+    }
+}
 static inline void wl_view_commit(wl_view *v) {
     wl_frame *f = v->f;
     /* tail counts from the old end. */
@@ -136,8 +162,8 @@ static inline void wl_view_commit(wl_view *v) {
     f->tail = (uint32_t)(limit - (v->p + v->n));
 }
 static inline void wl_view_shift(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, int32_t by) {
-    for (unsigned i = 0; i < layers; i++) {
-        if (!WL_HAS(v, i)) continue;
+    (void)layers;
+    WL_EACH(v, i) {
         if (v->at[i] >= pos) { v->at[i] = (uint16_t)(v->at[i] + by); v->to[i] = (uint16_t)(v->to[i] + by); }
         if (v->lim[i] >= pos) v->lim[i] = (uint16_t)(v->lim[i] + by);
     }
@@ -153,9 +179,16 @@ static inline bool wl_view_open(wl_view *v, unsigned layers, const uint8_t *slot
     if (v->n + n > 65535) return false;
     if (v->f->head >= n) {
         v->p -= n;
-        memmove(v->p, v->p + n, pos);
+        /* Most often an Ethernet header moves, and what lies behind it in 16 bytes is in the gap. */
+        if (WL_LIKELY(pos <= 16 && pos + n >= 16 && v->n >= 16)) { uint64_t w[2]; memcpy(w, v->p + n, 16); memcpy(v->p, w, 16); }
+        else memmove(v->p, v->p + n, pos);
     } else if (v->f->tail >= n) {
         memmove(v->p + pos + n, v->p + pos, v->n - pos);
+    } else if ((uint64_t)v->f->head + v->f->tail >= n) {
+        uint32_t front = v->f->head;
+        memmove(v->p + pos + n - front, v->p + pos, v->n - pos);
+        v->p -= front;
+        memmove(v->p, v->p + front, pos);
     } else {
         return false;
     }
@@ -177,7 +210,7 @@ typedef struct wl_piece { uint32_t at; const wl_header *h; } wl_piece;
 
 /* Fills in lengths and checksums of parts that lie at base + part[i].at, each ending where the next begins (the last at `last`), the
  * payload of all ending at `end`. `net`: the network header before them, if any. */
-static inline void wl_parts_done(uint8_t *base, const wl_piece *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
+WL_INLINE void wl_parts_done(uint8_t *base, const wl_piece *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
     for (unsigned i = 0; i < n; i++) {
         uint32_t next = i + 1 < n ? part[i + 1].at : last;
         const wl_header *h = part[i].h;
@@ -199,25 +232,80 @@ static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layer
     memcpy(v->p + pos, built.p, built.n);
     const uint8_t *net = NULL;
     const wl_header *nh = NULL;
-    for (unsigned i = 0; i < layers; i++) if (WL_HAS(v, i) && h[i].src >= 0 && v->to[i] <= pos) { net = v->p + v->at[i]; nh = &h[i]; }
+    WL_EACH(v, i) if (h[i].src >= 0 && v->to[i] <= pos) { net = v->p + v->at[i]; nh = &h[i]; }
     wl_parts_done(v->p + pos, part, parts, built.n, around + built.n - pos, net, nh);
     wl_view_grown(v, h, layers, pos);
     return true;
 }
-/* Replaces the payload behind `pos`, which ends at `end`, by other bytes. */
-static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes to) {
-    wl_view_commit(v);
-    int64_t by = (int64_t)to.n - (int64_t)(end - pos);
-    if (by > (int64_t)v->f->tail || (int64_t)v->n + by > 65535) return false;
-    memmove(v->p + pos + to.n, v->p + end, v->n - end);
-    if (to.n) memmove(v->p + pos, to.p, to.n);
-    for (unsigned i = 0; i < layers; i++) if (WL_HAS(v, i) && v->lim[i] >= end) v->lim[i] = (uint16_t)(v->lim[i] + by);
-    v->end = (uint32_t)((int64_t)v->end + by);
-    v->n = (uint32_t)((int64_t)v->n + by);
-    wl_view_commit(v);
-    for (unsigned i = 0; i < layers; i++) if (WL_HAS(v, i) && v->at[i] >= pos) v->has &= ~(UINT64_C(1) << i);
+/* The same for headers of fixed size that are complete but for their lengths and checksums, which cover no more than themselves. All but
+ * the frame's own sizes is known where it is inlined. */
+WL_INLINE bool wl_view_put(wl_view *v, const wl_header *h, const unsigned layers, const uint8_t *slot_layer, const unsigned slots, uint32_t pos, uint32_t around, uint8_t *built, const uint32_t n, const wl_piece *part, const unsigned parts) {
+    wl_parts_done(built, part, parts, n, around + n - pos, NULL, NULL);
+    if (!wl_view_open(v, layers, slot_layer, slots, pos, n)) return false;
+    memcpy(v->p + pos, built, n);
     wl_view_grown(v, h, layers, pos);
     return true;
+}
+/* ---- payloads ---- */
+
+/* Whether bytes lie in the payload from `pos` to `end`; whether they touch no part of the frame and its rooms. */
+WL_INLINE bool wl_view_holds(const wl_view *v, uint32_t pos, uint32_t end, wl_bytes b) {
+    uintptr_t at = (uintptr_t)b.p, from = (uintptr_t)(v->p + pos);
+    return b.n && at >= from && at - from <= end - pos && b.n <= end - pos - (at - from);
+}
+WL_INLINE bool wl_view_free(const wl_view *v, wl_bytes b) {
+    const wl_frame *f = v->f;
+    uintptr_t at = (uintptr_t)b.p, from = (uintptr_t)(f->p - f->head), to = (uintptr_t)(f->p + f->n + f->tail);
+    return !b.n || at >= to || at + b.n <= from;
+}
+/* Lays out a new payload behind `pos`, where the old one ends at `end`: `before` bytes, the core, `after` bytes. The core lies in the
+ * old payload and stays where it is if there is room, the headers move up to it. Answers where the core is now; NULL: no room. */
+static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, uint32_t end, const uint8_t *core, uint32_t core_n, uint32_t before, uint32_t after) {
+    wl_view_commit(v);
+    const wl_frame *f = v->f;
+    const int64_t size = (int64_t)before + core_n + after, by = size - (int64_t)(end - pos), n = (int64_t)v->n + by;
+    if (by > (int64_t)f->head + f->tail || n > 65535) return NULL;
+    uint8_t *first = f->p - f->head;
+    const uint8_t *head = v->p, *rest = v->p + end;
+    const uint32_t behind = v->n - end;
+    const int64_t room = (int64_t)f->head + f->n + f->tail, lead = (int64_t)pos + before;
+    int64_t start = (core - first) - lead;
+    if (start > room - n) start = room - n;
+    if (start < 0) start = 0;
+    uint8_t *p = first + start, *at = p + lead;
+    if (at <= core) {
+        if (p != head) wl_move_head(p, head, pos);
+        if (at != core) memmove(at, core, core_n);
+        if (behind) memmove(p + n - behind, rest, behind);
+    } else {
+        if (behind) memmove(p + n - behind, rest, behind);
+        memmove(at, core, core_n);
+        memmove(p, head, pos);
+    }
+    v->p = p;
+    v->n = (uint32_t)n;
+    for (unsigned i = 0; i < layers; i++) {
+        if (v->lim[i] >= end) v->lim[i] = (uint16_t)(v->lim[i] + by);
+        if (v->at[i] >= pos) v->has &= ~(UINT64_C(1) << i);
+    }
+    v->end = (uint32_t)(pos + size);
+    if (v->top > pos) v->top = pos;
+    wl_view_commit(v);
+    return at;
+}
+/* Replaces the payload behind `pos`, which ends at `end`, by bytes from elsewhere, one behind the other. */
+static inline bool wl_view_fill(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes a, wl_bytes b, wl_bytes c) {
+    if ((uint64_t)a.n + b.n + c.n > 65535) return false;
+    uint8_t *at = wl_view_lay(v, layers, pos, end, v->p + pos, 0, 0, a.n + b.n + c.n);
+    if (!at) return false;
+    wl_copy_few(at, a.p, a.n);
+    wl_copy_few(at + a.n, b.p, b.n);
+    wl_copy_few(at + a.n + b.n, c.p, c.n);
+    wl_view_grown(v, h, layers, pos);
+    return true;
+}
+static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos, uint32_t end, wl_bytes to) {
+    return wl_view_fill(v, h, layers, pos, end, wl_b(NULL, 0), to, wl_b(NULL, 0));
 }
 
 /* ---- leaving ---- */

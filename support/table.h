@@ -36,6 +36,9 @@ typedef struct wl_table {
     bool lru;
 } wl_table;
 
+/* Places that one step of a walk looks at, at most. */
+#define WL_WALK 4096u
+
 /* A place in an entry's bytes, or in a flat buffer. */
 typedef struct wl_cursor { wl_table *t; uint8_t *p; uint32_t room, next; } wl_cursor;
 
@@ -332,9 +335,11 @@ static inline bool wl_table_remove(wl_table *t, const uint8_t *k, uint32_t kn, u
     wl_table_unlock(s);
     return i != 0;
 }
-/* The next entry from *cursor on (bucket << 16 | place in its chain), which moves behind it; its stripe is locked. NULL: that was all. */
+/* The next entry from *cursor on (bucket << 16 | place in its chain), which moves behind it; its stripe is locked. NULL:
+ * none near, and if the cursor is all ones, that was all. */
 static inline wl_entry *wl_table_next(wl_table *t, uint64_t *cursor, uint64_t now, wl_stripe **s) {
-    for (; *cursor >> 16 < t->buckets; *cursor = ((*cursor >> 16) + 1) << 16) {
+    for (unsigned near = 0; *cursor >> 16 < t->buckets; *cursor = ((*cursor >> 16) + 1) << 16) {
+        if (near++ == WL_WALK) return NULL;
         uint32_t b = (uint32_t)(*cursor >> 16), i = t->bucket[b];
         if (!i) continue;
         *s = &t->stripe[b & (t->stripes - 1)];
@@ -347,6 +352,7 @@ static inline wl_entry *wl_table_next(wl_table *t, uint64_t *cursor, uint64_t no
         }
         wl_table_unlock(*s);
     }
+    *cursor = UINT64_MAX;
     return NULL;
 }
 /* Entries that have not expired. */

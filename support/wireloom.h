@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 1u
+#define WL_ABI 2u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -138,6 +138,15 @@ enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contigu
        WL_C_HOLD_REQ = 2,       /* task->req is read after this suspension: keep its head (and view)         */
        WL_C_PIPELINE = 4 };     /* by its protocol (`pipeline when`) the request may be sent while answers to others are still due
                                  * on the connection, and sent again if that connection is lost                */
+/* What crypto() computes. AES keys have 16 or 32 bytes; blocks, vectors and tags 16; nonces 12. */
+enum { WL_X_AES_CTR = 0,          /* key, counter block, data                                                        */
+       WL_X_AES_CBC_ENCRYPT = 1,  /* key, vector, whole blocks                                                       */
+       WL_X_AES_CBC_DECRYPT = 2,
+       WL_X_AES_GCM_SEAL = 3,     /* key, nonce, associated data, data: 16 bytes more come out                       */
+       WL_X_AES_GCM_OPEN = 4,     /* the same, data and tag: 16 bytes less come out, or -1                           */
+       WL_X_HMAC_SHA1 = 5, WL_X_HMAC_SHA256 = 6,   /* key, parts: 20, 32 bytes                                       */
+       WL_X_SHA1 = 7, WL_X_SHA256 = 8,             /* parts                                                          */
+       WL_X_RANDOM = 9 };         /* as many random bytes as the argument is long                                    */
 /* Flags of reply() and of fault_reply(). */
 enum { WL_R_CLOSE = 1,          /* close the connection when this is sent */
        WL_R_NOTHING = 2 };      /* no bytes: the request is answered by silence */
@@ -158,6 +167,10 @@ typedef struct wl_host {
     void (*close)(struct wl_task *);                      /* close the task's connection when its output is sent */
     void (*log)(struct wl_core *, uint32_t level, wl_bytes text);
     void (*fault)(struct wl_core *, uint32_t kind, uint32_t place);  /* count a fault that was caught in the program */
+    /* Ciphers, MACs, digests: what WL_X_* says, over byte strings into `out`. Answers the bytes written, or -1: not authentic, or an
+     * argument of a wrong size. The data of a cipher is the last argument; `out` is where it lies (in place), or overlaps no argument.
+     * Schedules of keys are kept per core and found by the key's bytes. */
+    int32_t (*crypto)(uint32_t op, const wl_bytes *arg, uint32_t args, uint8_t *out);
 } wl_host;
 
 /* A connect port as handlers see it. */
@@ -249,7 +262,17 @@ typedef struct wl_packets {
     uint32_t (*steer)(void *self, uint32_t port, const uint8_t *p, uint32_t n);
     /* Set by the runtime, called by batch(): a copy of a frame, or one that the program built, leaves. The bytes are copied. */
     void (*transmit)(wl_core *, uint32_t port, uint32_t instance, const uint8_t *p, uint32_t n);
+    /* Set by the runtime. About an instance of a queue port, which keeps the frames that are sent to it: see WL_Q_*. */
+    uint32_t (*queue)(wl_core *, uint32_t port, uint32_t instance, uint32_t act);
+    /* Set by the runtime; a program with queues calls it from batch() after each frame. Runs the queue's handler for every frame
+     * that was popped. batch() is then called from within batch(); no handler is under way. */
+    void (*serve)(wl_core *);
 } wl_packets;
+
+enum { WL_Q_POP = 0,    /* the oldest frame is the queue's handler's; whether there was one */
+       WL_Q_DROP = 1,   /* the oldest frame is gone; whether there was one                  */
+       WL_Q_LEN = 2,    /* frames that wait                                                 */
+       WL_Q_FIRST = 3   /* bytes of the oldest frame, 0 if there is none                    */ };
 
 /* Exported beside wireloom_program by programs that have frame ports. */
 wl_packets *wireloom_packets(void);

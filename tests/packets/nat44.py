@@ -40,8 +40,10 @@ def make(folder):
         f = ip_frame(mac(e[0]), ROUTER, e[0], d, e[2], payload, **kw)
         frames.append((t, f))
         meta.append([e[0], e[1], e[2], d, dp, n, checksum])
-    extra = [bytes(Ether(src=mac(INSIDE[0]), dst=b"\xff" * 6) / ARP(psrc=INSIDE[0], pdst="192.168.1.1")),
-             mac(INSIDE[0]) + ROUTER + b"\x86\xdd" + ip6("2001:db8::1", "2001:db8::2", 17, udp("2001:db8::1", "2001:db8::2", 1, 2, b""))]
+    arp = bytes(Ether(src=mac(INSIDE[0]), dst=b"\xff" * 6) / ARP(psrc=INSIDE[0], pdst="192.168.1.1"))
+    frames.append((t + 10, arp))  # passes as it is
+    meta.append(arp.hex())
+    extra = [mac(INSIDE[0]) + ROUTER + b"\x86\xdd" + ip6("2001:db8::1", "2001:db8::2", 17, udp("2001:db8::1", "2001:db8::2", 1, 2, b""))]
     for f in extra:  # not to be seen outside
         t += 1000
         frames.append((t, f))
@@ -67,6 +69,9 @@ def check_out(folder):
         need(n < len(got), "frames are missing: there are", len(got))
         gt, g = got[n]
         n += 1
+        if isinstance(m, str):
+            need(g.hex() == m and gt == t, "ARP is not as it was:", g.hex())
+            continue
         port = struct.unpack("!H", g[38:40] if m[2] == 1 else g[34:36])[0]
         key = f"{m[0]}|{m[1]}|{m[2]}"
         need(mapping.setdefault(key, port) == port, key, "has the ports", mapping[key], "and", port)
@@ -88,7 +93,7 @@ def second(folder, mapping):
     meta = load(folder, "meta.json")
     lan_out, wan_out = [], read(f"{folder}/out.pcap")
     t = lan[-1][0]
-    sample = [m for m in meta if m][::5]
+    sample = [m for m in meta if m and not isinstance(m, str)][::5]
     for n, m in enumerate(sample):
         host, own, proto, d, dp, seq, _ = m
         port = mapping[f"{host}|{own}|{proto}"]
@@ -130,12 +135,69 @@ def second(folder, mapping):
         else:
             both(lambda addr, p, src, dst: ip_frame(src, dst, d, addr, proto, transport(proto, d, addr, dp if proto != 1 else 0, p, data), **kw) if proto != 1
                  else ip_frame(src, dst, d, addr, 1, icmp(0, 0, struct.pack("!HH", p, 7), data), **kw))
+    in_fragments(sample, mapping, t, lan, wan, lan_out, wan_out)
+    asks(t + 1_000_000_000, wan, wan_out, lan_out)
     write(f"{folder}/lan2.pcap", lan)
     write(f"{folder}/wan2.pcap", wan)
     write(f"{folder}/lan_want.pcap", lan_out)
     write(f"{folder}/wan_want.pcap", sorted(wan_out))
     for f in ("lan_want", "wan_want"):
         sound(f"{folder}/{f}.pcap")  # the model's own frames are right
+
+
+def fragments(src, dst, s, d, proto, payload, ident, size):
+    """A packet in fragments with `size` bytes each."""
+    for at in range(0, len(payload), size):
+        more = at + size < len(payload)
+        yield ip_frame(src, dst, s, d, proto, payload[at:at + size], ident=ident, ttl=50, frag=(0x2000 if more else 0) | at // 8)
+
+
+def in_fragments(sample, mapping, t, lan, wan, lan_out, wan_out):
+    """Packets in fragments, in both directions; of some a later fragment comes first, and goes nowhere; one round the inside."""
+    ids = 0
+    for n, m in enumerate(sample[:60]):
+        host, own, proto, d, dp = m[:5]
+        port = mapping[f"{host}|{own}|{proto}"]
+        data, size = bytes([n]) * (100 + 40 * n), 8 * (8 + n)
+        checksum = n % 4 != 0
+        there = [transport(proto, a, d, p, dp, data, checksum=checksum) for a, p in ((host, own), (PUBLIC, port))]
+        back = [transport(proto, d, a, dp if proto != 1 else 0, p, data) for a, p in ((PUBLIC, port), (host, own))]
+        ids += len(there[0]) > size
+        ident = ids if len(there[0]) > size else 7
+        out = zip(fragments(mac(host), ROUTER, host, d, proto, there[0], 7, size), fragments(mac(host), ROUTER, PUBLIC, d, proto, there[1], ident, size))
+        for a, b in out:
+            t += 10
+            lan.append((t, a))
+            wan_out.append((t, b))
+        home = list(zip(fragments(ROUTER, b"\x02\x66\0\0\0\1", d, PUBLIC, proto, back[0], 300 + n, size),
+                        fragments(ROUTER, mac(host), d, host, proto, back[1], 300 + n, size)))
+        if n % 5 == 0 and len(home) > 1:
+            t += 10
+            wan.append((t, home[1][0]))  # too early
+            del home[1]
+        for a, b in home:
+            t += 10
+            wan.append((t, a))
+            lan_out.append((t, b))
+    a, b = (next(m for m in sample if m[2] == 17 and cond(m)) for cond in (lambda m: True, lambda m: m[0] != sample[0][0]))
+    to, of = (mapping[f"{m[0]}|{m[1]}|17"] for m in (a, b))
+    round_trip = zip(fragments(mac(b[0]), ROUTER, b[0], PUBLIC, 17, udp(b[0], PUBLIC, b[1], to, b"h" * 999), 9, 400),
+                     fragments(mac(b[0]), mac(a[0]), PUBLIC, a[0], 17, udp(PUBLIC, a[0], of, a[1], b"h" * 999), ids + 1, 400))
+    for f, g in round_trip:
+        t += 10
+        lan.append((t, f))
+        lan_out.append((t, g))
+
+
+def asks(t, wan, wan_out, lan_out):
+    """The router asks for the public address, which is the translator's, and for a host of the LAN, which is not."""
+    station, who = bytes.fromhex("02574c000044"), dict(hwsrc=ROUTER, psrc="192.168.1.1")
+    ask = bytes(Ether(src=ROUTER, dst=b"\xff" * 6, type=0x806) / ARP(op=1, pdst=PUBLIC, hwdst=b"\0" * 6, **who))
+    answer = bytes(Ether(src=station, dst=ROUTER, type=0x806) / ARP(op=2, hwsrc=station, psrc=PUBLIC, hwdst=ROUTER, pdst="192.168.1.1"))
+    other = bytes(Ether(src=ROUTER, dst=b"\xff" * 6, type=0x806) / ARP(op=1, pdst=INSIDE[0], hwdst=b"\0" * 6, **who))
+    wan += [(t, ask), (t + 1, other)]
+    wan_out.append((t, answer))
+    lan_out.append((t + 1, other))
 
 
 def check_both(folder):

@@ -1,16 +1,18 @@
 //! What the end-to-end tests share: the `wireloom` binary as a child process, real servers (nginx, memcached, redis) started on
 //! free ports, scripted backends, raw clients with deadlines, and dialogues that any server of a protocol must hold. All traffic
-//! stays on loopback.
+//! stays on loopback, or in namespaces of a test's own (`net`).
 //!
 //! In: nothing but the built binary (`target/release/wireloom`, or `$WIRELOOM`). A tool that is not installed makes a test skip loudly,
 //! unless `CI` is set: then it fails. With `PLAIN=1` real servers stand in for ours, which checks the tests' own expectations.
 
 pub mod admin;
 pub mod client;
+pub mod control;
 pub mod dialogue;
 pub mod fuzz;
 pub mod limits;
 pub mod memcached;
+pub mod net;
 pub mod packets;
 pub mod process;
 pub mod programs;
@@ -21,7 +23,7 @@ mod stand_in;
 
 pub use client::Client;
 pub use dialogue::{tag, Dialogue};
-pub use process::{finish, free_port, require_tool, servers, Output, Process, Wireloom};
+pub use process::{finish, finish_within, free_port, require_tool, servers, Output, Process, Wireloom};
 pub use script::Backend;
 
 /// The repository's root.

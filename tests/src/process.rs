@@ -54,6 +54,13 @@ impl Process {
         process
     }
 
+    /// Starts a server that has no port on this side, and waits until it has said something.
+    pub fn start_saying(name: &str, command: &mut Command, id: u16, text: &str) -> Process {
+        let mut process = Self::spawn(name, command, id);
+        process.wait(&format!("says `{text}`"), |p| p.output().contains(text));
+        process
+    }
+
     fn spawn(name: &str, command: &mut Command, port: u16) -> Process {
         let log = std::env::temp_dir().join(format!("wireloom-test-{}-{name}-{port}.log", std::process::id()));
         let file = std::fs::File::create(&log).expect("the temporary folder is writable");
@@ -174,6 +181,11 @@ impl Wireloom {
     /// Runs `wireloom <args>` to its end.
     pub fn command(args: &[&str]) -> Output {
         Self::command_with(args, |_| {})
+    }
+
+    /// The same with more time than usual.
+    pub fn command_within(args: &[&str], time: Duration) -> Output {
+        finish_within(Command::new(Self::binary()).current_dir(root()).args(args), time)
     }
 
     pub fn command_with(args: &[&str], adjust: impl FnOnce(&mut Command)) -> Output {

@@ -39,14 +39,14 @@ fn cases_of_the_compiler() {
     all_hold(&cases, &[]);
 }
 
-/// Every file of the library and every app has tests: blocks of its own, captures in packet_apps.rs, or the mergers' own tests.
+/// Every file of the library and every app has tests: blocks of its own, captures in packet_apps.rs or ipsec.rs, or the mergers' own tests.
 #[test]
 fn nothing_is_untested() {
-    let captures = std::fs::read_to_string(root().join("tests/tests/packet_apps.rs")).expect("a file");
+    let captures: String = ["packet_apps", "ipsec"].map(|f| std::fs::read_to_string(root().join(format!("tests/tests/{f}.rs"))).expect("a file")).concat();
     for file in files("std").into_iter().chain(files("apps")) {
         let text = std::fs::read_to_string(root().join(&file)).expect("a file");
         let name = Path::new(&file).file_stem().and_then(|s| s.to_str()).expect("a name");
-        let by_captures = file.starts_with("apps") && captures.contains(&format!("\nfn {name}(")) || file == "std/packet.loom";
+        let by_captures = file.starts_with("apps") && (captures.contains(&format!("\nfn {name}(")) || captures.contains(&format!("\"{name}\""))) || file == "std/packet.loom";
         assert!(text.contains("\ntest \"") || text.contains(" merge by ") || by_captures, "{file} has no test");
     }
 }

@@ -1,6 +1,8 @@
-//! `wireloom fuzz` on every message of the standard library, its C compiled with AddressSanitizer and UBSan: a minute in all.
+//! `wireloom fuzz` on every message of the standard library, its C compiled with AddressSanitizer and UBSan: a minute in all. And on every
+//! packet app.
 //! A failure prints the seed that repeats it. `WIRELOOM_FUZZ_SECONDS` is the time per message.
 
+use std::time::Duration;
 use wireloom_tests::Wireloom;
 
 const MESSAGES: &[&str] = &[
@@ -12,10 +14,56 @@ const MESSAGES: &[&str] = &[
 fn every_message_sanitized() {
     let seconds = std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "5".into());
     for message in MESSAGES {
-        let out = Wireloom::command(&["fuzz", message, "--seconds", &seconds, "--sanitize"]);
+        let time = Duration::from_secs(120 + seconds.parse().unwrap_or(1));
+        let out = Wireloom::command_within(&["fuzz", message, "--seconds", &seconds, "--sanitize"], time);
         assert_eq!(out.code, Some(0), "{message}: {}", out.text);
         assert!(out.out.contains("no difference"), "{message}: {}", out.text);
         eprintln!("{message}: {}", out.out.trim());
+    }
+}
+
+/// Apps with frame ports, and what they need to be told. Those that send random bytes (aes_gateway, ipsec_gateway) cannot be compared.
+const APPS: &[(&str, &[&str])] = &[
+    ("dns_tap", &[]),
+    ("dpi_balancer", &[]),
+    ("flow_classifier", &[]),
+    ("flow_tracker", &[]),
+    ("l4_balancer", &["vip=192.0.2.1", "dips=10.0.0.1,10.0.0.2", "encap=ipip"]),
+    ("l4_balancer", &["vip=192.0.2.1", "dips=10.0.0.1,10.0.0.2", "encap=nvgre"]),
+    ("learning_switch", &[]),
+    ("nat44", &["public=198.51.100.1"]),
+    ("network_sequencer", &[]),
+    ("openflow_firewall", &["otherwise=accept"]),
+    ("packet_capture", &["fields=true", "both=true"]),
+    ("pfabric_scheduler", &[]),
+    ("port_knocking", &[]),
+];
+
+/// Those whose code is compiled with the sanitizers, which takes several times as long: ones that change frames most. All are if
+/// `WIRELOOM_FUZZ_SECONDS` is set.
+const SANITIZED: &[&str] = &["l4_balancer", "nat44", "packet_capture"];
+
+/// Every prefix and every changed byte of frames of most kinds, then random changes: no read past a frame, the same frames, faults, log and
+/// counters by the interpreter and by compiled code. `WIRELOOM_FUZZ_SECONDS` is the time per app for
+/// random ones.
+#[test]
+fn every_packet_app() {
+    let long = std::env::var("WIRELOOM_FUZZ_SECONDS").ok();
+    for (app, sets) in APPS {
+        let file = format!("apps/{app}.loom");
+        let usual = if SANITIZED.contains(app) { "2" } else { "0" };
+        let seconds = long.clone().unwrap_or_else(|| usual.into());
+        let mut args = vec!["fuzz", &file, "--seconds", &seconds];
+        for set in *sets {
+            args.extend(["--set", set]);
+        }
+        if long.is_some() || SANITIZED.contains(app) {
+            args.push("--sanitize");
+        }
+        let out = Wireloom::command_within(&args, Duration::from_secs(180 + seconds.parse().unwrap_or(1)));
+        assert_eq!(out.code, Some(0), "{app} {sets:?}: {}", out.text);
+        assert!(out.out.contains("no difference"), "{app}: {}", out.text);
+        eprintln!("{app}: {}", out.out.trim());
     }
 }
 

@@ -36,6 +36,9 @@ fn fields_agree_with_tshark() {
         }
     }
     captures.check(&[]);
+    // All headers again, frame by frame: every prefix and every changed byte, in memory that ends where the frame does.
+    let fuzzed = wireloom(folder, "fuzz", &["fuzz", "fields.loom", "--frames", "frames.pcap", "--seconds", "0"]);
+    assert!(fuzzed.contains("no difference"), "{fuzzed}");
     messages_survive(folder);
 }
 

@@ -52,9 +52,8 @@ fn send(port: u16, streams: &[Vec<u8>]) -> Vec<std::thread::JoinHandle<bool>> {
                 }
                 rest = &rest[n..];
             }
-            s.write_all(b"\n").ok();
-            s.shutdown(std::net::Shutdown::Write).ok();
-            read_all(&mut s).is_some()
+            // A reset may be seen by any of these, and only once.
+            s.write_all(b"\n").is_ok() && s.shutdown(std::net::Shutdown::Write).is_ok() && read_all(&mut s).is_some()
         })
     };
     streams.iter().enumerate().map(one).collect()

@@ -83,6 +83,119 @@ Light or dark follows the viewer.")]
     /// Measure what an app with frame ports costs per frame, on one core, with frames from memory.
     #[command(after_help = "Example:\n  wireloom bench apps/flow_tracker.loom --bind wire=trace.pcap     # CPU nanoseconds per frame")]
     Bench(Bench),
+    /// List, read and change the tables of a running app, while its packets flow.
+    #[command(after_help = "\
+Examples:
+  wireloom table                                         # the app's tables
+  wireloom table rules                                   # entries
+  wireloom table rules insert priority=7 src=10.0.0.0/8 dport=[1024,65535] action=drop
+  wireloom table rules delete priority=7 src=10.0.0.0/8 dport=[1024,65535]
+  wireloom table exact get src=10.0.0.1 dst=10.0.0.2 sport=1 dport=2 proto=tcp
+  wireloom table rules load rules.csv                    # or JSON, or - for standard input
+  wireloom table flows dump flows.json                   # or .csv, or standard output
+  wireloom table flows clear
+Every change is whole for a packet: it sees an entry as it was before, or as it is after.")]
+    Table(Table),
+    /// Show what a running app counts.
+    #[command(after_help = "\
+Examples:
+  wireloom counter                    # the program's counters
+  wireloom counter --all --watch      # ports and faults, too, every second, with rates
+  wireloom counter unmatched --json")]
+    Counter(Counter),
+    /// Call a signal of a running app; without a name: which there are.
+    #[command(after_help = "\
+Examples:
+  wireloom signal
+  wireloom signal drain 10.0.0.1
+  wireloom signal drain dip=10.0.0.1 --app l4_balancer")]
+    Signal(Signal),
+}
+
+/// Which running app is meant: needed where there are several.
+#[derive(Args)]
+pub struct Target {
+    /// The app's name.
+    #[arg(long, value_name = "NAME")]
+    pub app: Option<String>,
+    /// Its process.
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// Its control socket.
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// Answer with JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Table {
+    /// A table; without it: which there are.
+    #[arg(value_name = "TABLE")]
+    pub table: Option<String>,
+    /// What to do.
+    #[arg(value_enum, value_name = "WHAT")]
+    pub action: Option<TableDo>,
+    /// Fields of an entry (get: of its key), or the file to load or dump.
+    #[arg(value_name = "FIELD=VALUE|FILE")]
+    pub rest: Vec<String>,
+    /// Read or dump at most so many entries; 0: all.
+    #[arg(long, value_name = "ENTRIES")]
+    pub limit: Option<u64>,
+    /// CSV rather than JSON, whatever the file's name.
+    #[arg(long)]
+    pub csv: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TableDo {
+    /// Show the entries.
+    Read,
+    /// Look a key up; exits 1 if it is not there.
+    Get,
+    /// Add or replace an entry.
+    Insert,
+    /// Remove an entry; exits 1 if it is not there.
+    Delete,
+    /// Remove all entries.
+    Clear,
+    /// Insert all rows of a file: JSON or CSV, `-` is standard input.
+    Load,
+    /// Write all entries to a file, or to standard output.
+    Dump,
+}
+
+#[derive(Args)]
+pub struct Counter {
+    /// Counters; without any: all that the program declares.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// What ports count, and faults, too.
+    #[arg(long)]
+    pub all: bool,
+    /// Again and again, every so many seconds, with rates.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
+    pub watch: Option<f64>,
+    /// With --watch: so many times.
+    #[arg(long, value_name = "TIMES")]
+    pub count: Option<u64>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args)]
+pub struct Signal {
+    /// The signal; without it: which there are.
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Its arguments, by name (`n=5`) or in order.
+    #[arg(value_name = "ARG")]
+    pub args: Vec<String>,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 #[derive(Args)]
@@ -99,15 +212,33 @@ pub struct Bench {
     /// A table's entries, from JSON or CSV.
     #[arg(long, value_name = "TABLE=FILE")]
     pub load: Vec<String>,
+    /// Entries that are put into a table one by one while frames flow, each of them timed.
+    #[arg(long, value_name = "TABLE=FILE")]
+    pub insert: Option<String>,
+    /// Batches of frames between two such insertions.
+    #[arg(long, default_value_t = 8)]
+    pub every: u64,
     /// About how many frames a run has.
     #[arg(long, default_value_t = 20_000_000)]
     pub frames: u64,
+    /// Each round has source ports of its own, so that there are so many times as many flows; at most 16.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub many: u8,
     /// Runs, of which the median is shown.
     #[arg(long, default_value_t = 5)]
     pub repeat: u32,
-    /// The CPU to run on.
-    #[arg(long, default_value_t = 0)]
-    pub core: usize,
+    /// The CPUs to run on, one thread each: `0`, `0-1`, `all`.
+    #[arg(long, value_name = "LIST", default_value = "0")]
+    pub cores: String,
+    /// With several cores: the first receives all frames and passes on those of the others' flows; without, each has a queue of its own.
+    #[arg(long)]
+    pub one_queue: bool,
+    /// Leave out what each element costs, which takes a run of its own.
+    #[arg(long)]
+    pub no_elements: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub compile: Compile,
 }
@@ -156,6 +287,9 @@ pub struct Serve {
     /// Serve /metrics (Prometheus) and /status (JSON) here: `127.0.0.1:9900`, or a port on 127.0.0.1.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
+    /// The socket for `wireloom table`, `counter` and `signal`: a path, or `off`. By default they find it by themselves.
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
     /// A busy core with many clients on shared backend connections waits up to this many microseconds for more input
     /// before it looks, which saves work; at light load and with few clients it never waits. 0: never.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
@@ -271,9 +405,15 @@ pub struct Explain {
 
 #[derive(Args)]
 pub struct Fuzz {
-    /// `std.http.Request`, or `file.loom:Unit`.
+    /// `std.http.Request`, or `file.loom:Unit`; or `app.loom`, an app with frame ports.
     #[arg(value_name = "UNIT")]
     pub unit: String,
+    /// Of an app: a capture whose frames are changed, beside a few of most kinds.
+    #[arg(long, value_name = "FILE")]
+    pub frames: Vec<PathBuf>,
+    /// Of an app: a parameter. Frames to and from addresses among them are tried, too.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
     /// How long.
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,

@@ -1,57 +1,106 @@
-//! `wireloom bench`: what an app with frame ports costs per frame.
+//! `wireloom bench`: what an app with frame ports costs per frame, as a whole and by element.
 //!
-//! In: an app, and a capture per port. Out: CPU nanoseconds per frame on one core. The captures are loaded into memory and replayed many
-//! times without a system call. Two runs of different length are subtracted, so that start-up and the first touch of memory do not
-//! count; this is repeated, and the median and the extremes are shown. The loop that takes frames from memory is part of the figure.
+//! In: an app, and a capture per port. Out: CPU nanoseconds per frame. The captures are loaded into memory and replayed without a system
+//! call; a core's clock runs from the end of the first round, in which memory is touched and tables fill, to the end of the last one. Runs are
+//! repeated, and the median and the extremes shown. Taking frames from memory is part of the figure. With several cores each gets the
+//! frames of its own flows, as an interface with a queue per core would give them, and the busiest core counts. Ports that are not named
+//! lead nowhere.
+//!
+//! By element: a further run of the same program, compiled with marks at the borders of elements, headers and tables (a store each); a
+//! thread looks at the mark some thousand times a second. The share of the looks is the share of the time.
 
 use crate::args::Bench;
-use crate::{engine, load, Failure, Outcome};
+use crate::{engine, load, run, Failure, Outcome};
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
-use std::time::Instant;
-use wireloom_ir::desc::Desc;
+use std::time::Duration;
+use wireloom_codegen_c::CompileOptions;
+use wireloom_ir::desc::{Desc, PortKind, Value};
 use wireloom_ir::{walk, FrameAct, Module, StmtKind};
-use wireloom_runtime::packet::{self, Frames};
-use wireloom_runtime::{params, serve, AppSpec, Program, ServeOptions};
+use wireloom_runtime::packet::{self, Frames, Inserts, Spent, Timing};
+use wireloom_runtime::{params, serve, AppSpec, Program, ServeOptions, Summary};
+
+/// Between two looks at the mark.
+const LOOK: Duration = Duration::from_micros(50);
 
 struct Job {
-    program: Program,
     desc: Desc,
     sets: Vec<(String, String)>,
     load: Vec<(String, std::path::PathBuf)>,
+    insert: Option<(String, std::path::PathBuf)>,
+    every: u64,
     /// Frames by port.
     frames: Vec<(String, Frames)>,
-    cpu: usize,
+    cpus: Vec<usize>,
+    /// Rounds that do not count, and those that do.
+    warm: u64,
+    rounds: u64,
+}
+
+/// What a run has cost.
+struct Measured {
+    frames: u64,
+    /// Of the busiest core; of all; of the whole process, which is more only where cores wait.
+    busiest_ns: u64,
+    all_ns: u64,
+    process_ns: u64,
+    wall_ns: u64,
+    summary: Summary,
+    /// Nanoseconds of insertions, sorted.
+    inserts: Vec<u64>,
+}
+
+/// Median and extremes.
+struct Spread {
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Spread {
+    fn of(mut all: Vec<f64>) -> Spread {
+        all.sort_by(f64::total_cmp);
+        let at = |i: usize| all.get(i).copied().unwrap_or(0.0);
+        Spread { median: at(all.len() / 2), low: at(0), high: at(all.len().saturating_sub(1)) }
+    }
 }
 
 pub fn bench(args: Bench) -> Outcome {
     let module = Arc::new(load::load(&args.file)?);
     let made = engine::make(&module, &args.compile)?;
-    let in_place = !changes_frames(&module);
+    let in_place = !changes_frames(&module) && args.many <= 1;
     let mut frames = Vec::new();
     for (port, file) in pairs("bind", &args.bind)? {
         let file = file.strip_prefix("pcap:").unwrap_or(&file);
-        let mut loaded = Frames::load(Path::new(file))?;
-        loaded.in_place = in_place;
+        let loaded = Frames { in_place, many: args.many, one_queue: args.one_queue, ..Frames::load(Path::new(file))? };
         frames.push((port, loaded));
     }
     let each: u64 = frames.iter().map(|(_, f)| f.index.len() as u64).sum();
     if each == 0 {
         return Err(Failure::Said("nothing to measure: give frames with `--bind PORT=FILE.pcap`".into()));
     }
-    let sets = args.set.iter().map(|s| params::pair(s)).collect::<Result<_, _>>()?;
-    let load = pairs("load", &args.load)?.into_iter().map(|(t, f)| (t, f.into())).collect();
-    let job = Job { program: made.program, desc: module.desc(), sets, load, frames, cpu: args.core };
-    let rounds = (args.frames / each).max(1);
-    let mut all = Vec::new();
-    for _ in 0..args.repeat.max(1) {
-        let (short, long) = (job.run(1)?, job.run(1 + rounds)?);
-        all.push((long - short) as f64 / (rounds * each) as f64);
-    }
-    all.sort_by(f64::total_cmp);
-    let (low, high, median) = (all[0], all[all.len() - 1], all[all.len() / 2]);
-    println!("{}: {median:.1} ns per frame [{low:.1}..{high:.1}], {:.1} Mpps on one core, {} frames in {} runs", module.app, 1000.0 / median, rounds * each, all.len());
+    let files = |list: Vec<(String, String)>| list.into_iter().map(|(t, f)| (t, f.into())).collect::<Vec<_>>();
+    let warm = u64::from(args.many.max(1));
+    let job = Job {
+        desc: module.desc(),
+        sets: args.set.iter().map(|s| params::pair(s)).collect::<Result<_, _>>()?,
+        load: files(pairs("load", &args.load)?),
+        insert: files(pairs("insert", args.insert.as_slice())?).pop(),
+        every: args.every,
+        frames,
+        cpus: run::cpus(Some(&args.cores))?,
+        warm,
+        rounds: (args.frames / each).max(1).next_multiple_of(warm),
+    };
+    let runs = (0..args.repeat.max(1)).map(|_| job.run(&made.program)).collect::<Result<Vec<_>, _>>()?;
+    let elements = match args.no_elements || args.compile.interpret || job.cpus.len() > 1 {
+        true => Vec::new(),
+        false => elements(&module, &job)?,
+    };
+    let name = &module.app;
+    if args.json { print_json(name, &runs, &elements, job.cpus.len()) } else { print_text(name, &runs, &elements, job.cpus.len()) }
     Ok(())
 }
 
@@ -71,32 +120,138 @@ fn pairs(flag: &str, list: &[String]) -> Result<Vec<(String, String)>, Failure> 
 }
 
 impl Job {
-    /// CPU nanoseconds of this process for so many rounds.
-    fn run(&self, rounds: u64) -> Result<u64, Failure> {
-        let memory: HashMap<_, _> = self.frames.iter().map(|(port, f)| (port.clone(), (Frames { rounds, ..f.clone() }, None))).collect();
+    fn run(&self, program: &Program) -> Result<Measured, Failure> {
+        let timing = Arc::new(Timing { warm: self.warm, ..Timing::default() });
+        let rounds = self.warm + self.rounds;
+        let replay = |f: &Frames| Frames { rounds, timing: Some(timing.clone()), ..f.clone() };
+        let inserts = self.insert.as_ref().map(|(table, file)| Arc::new(Inserts { table: table.clone(), file: file.clone(), every: self.every, took: Default::default() }));
         let options = ServeOptions {
-            cpus: vec![self.cpu],
+            cpus: self.cpus.clone(),
             frames: packet::Options {
-                bind: self.frames.iter().map(|(port, _)| (port.clone(), format!("memory:{port}"))).collect(),
+                bind: self.bindings(),
                 load: self.load.clone(),
-                memory,
+                memory: self.frames.iter().map(|(port, f)| (port.clone(), (replay(f), None))).collect(),
+                inserts: inserts.clone(),
                 ..packet::Options::default()
             },
             ..ServeOptions::default()
         };
-        let spec = AppSpec { program: self.program.clone(), desc: self.desc.clone(), sets: self.sets.clone() };
-        let (begin, started) = (cpu_ns(), Instant::now());
-        let served = serve(vec![spec], options)?;
-        let used = cpu_ns() - begin;
-        log::debug!("{} frames, {} faults, {:?}", served.frames, served.faults, started.elapsed());
-        Ok(used)
+        let spec = AppSpec { program: program.clone(), desc: self.desc.clone(), sets: self.sets.clone() };
+        let summary = serve(vec![spec], options)?;
+        let spent = timing.spent.lock().unwrap_or_else(|e| e.into_inner());
+        let mut took = inserts.map(|i| i.took.lock().unwrap_or_else(|e| e.into_inner()).clone()).unwrap_or_default();
+        took.sort_unstable();
+        Ok(measured(&spent, summary, took))
+    }
+
+    /// Ports with frames are replayed; the others lead nowhere.
+    fn bindings(&self) -> Vec<(String, String)> {
+        let frames = self.desc.ports.iter().filter_map(|p| match &p.kind {
+            PortKind::Frames { names, .. } => Some((&p.name, names)),
+            _ => None,
+        });
+        let target = |(name, names): (&String, &Value)| {
+            let replayed = self.frames.iter().any(|(port, _)| port == name);
+            let count = match names {
+                Value::Const(wireloom_ir::desc::ParamValue::Endpoints(list)) => list.len(),
+                _ => 1,
+            };
+            (name.clone(), if replayed { format!("memory:{name}") } else { vec!["null"; count].join(",") })
+        };
+        frames.map(target).collect()
     }
 }
 
-/// User and system time of this process.
-fn cpu_ns() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists and the pointer is valid.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+fn measured(spent: &[Spent], summary: Summary, inserts: Vec<u64>) -> Measured {
+    let cores = spent.iter().map(|s| s.core).max().map_or(0, |c| c + 1);
+    // A core with several ports measures each over about the same time.
+    let of = |core: usize, part: fn(&Spent) -> u64| spent.iter().filter(|s| s.core == core).map(part).max().unwrap_or(0);
+    let cpu: Vec<u64> = (0..cores).map(|c| of(c, |s| s.cpu_ns)).collect();
+    Measured {
+        frames: spent.iter().map(|s| s.frames).sum::<u64>().max(1),
+        busiest_ns: cpu.iter().copied().max().unwrap_or(0),
+        all_ns: cpu.iter().sum(),
+        process_ns: spent.iter().map(|s| s.process_ns).max().unwrap_or(0),
+        wall_ns: spent.iter().map(|s| s.wall_ns).max().unwrap_or(0),
+        summary,
+        inserts,
+    }
+}
+
+/// Nanoseconds per frame by element, the dearest first.
+fn elements(module: &Arc<Module>, job: &Job) -> Result<Vec<(String, f64)>, Failure> {
+    let (path, names) = engine::marked(module, &CompileOptions::default())?;
+    let program = Program::open(&path)?;
+    let Some(mark) = program.mark() else { return Err(Failure::Said("the program has no marks".into())) };
+    let (stop, mut looks) = (AtomicBool::new(false), vec![0u64; names.len()]);
+    let measured = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Relaxed) {
+                std::thread::sleep(LOOK);
+                if let Some(n) = looks.get_mut(mark.load(Relaxed) as usize) {
+                    *n += 1;
+                }
+            }
+        });
+        let measured = job.run(&program);
+        stop.store(true, Relaxed);
+        measured
+    })?;
+    let (all, ns) = (looks.iter().sum::<u64>().max(1) as f64, measured.busiest_ns as f64 / measured.frames as f64);
+    let mut by: HashMap<&String, u64> = HashMap::new();
+    names.iter().zip(&looks).for_each(|(name, n)| *by.entry(name).or_default() += n);
+    let mut list: Vec<(String, f64)> = by.into_iter().map(|(name, n)| (name.clone(), n as f64 / all * ns)).collect();
+    list.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    list.retain(|e| e.1 > 0.0);
+    Ok(list)
+}
+
+fn per_frame(runs: &[Measured], part: fn(&Measured) -> u64) -> Spread {
+    Spread::of(runs.iter().map(|r| part(r) as f64 / r.frames as f64).collect())
+}
+
+fn print_text(app: &str, runs: &[Measured], elements: &[(String, f64)], cores: usize) {
+    let (t, frames) = (per_frame(runs, |r| r.busiest_ns), runs.first().map_or(0, |r| r.frames));
+    let on = if cores == 1 { "one core".to_string() } else { format!("{cores} cores") };
+    println!("{app}: {:.1} ns per frame [{:.1}..{:.1}], {:.1} Mpps on {on}, {frames} frames in each of {} runs", t.median, t.low, t.high, 1000.0 / t.median, runs.len());
+    if cores > 1 {
+        let (all, process) = (per_frame(runs, |r| r.all_ns), per_frame(runs, |r| r.process_ns));
+        println!("  the busiest core counts; all cores together {:.1} ns, with waiting {:.1} ns", all.median, process.median);
+    }
+    let inserts = insert_spread(runs);
+    if let Some((n, median, most)) = inserts {
+        println!("  {n} insertions while frames flowed: median {:.2} µs, 99 of 100 within {:.2} µs", median / 1000.0, most / 1000.0);
+    }
+    let sum: f64 = elements.iter().map(|e| e.1).sum();
+    if sum > 0.0 {
+        println!("  by element, from a run with marks ({sum:.1} ns):");
+    }
+    for (name, ns) in elements {
+        println!("  {:>8.1} ns {:>4.0} %  {name}", ns, ns / sum * 100.0);
+    }
+}
+
+/// How many, their median, and what 99 of 100 keep within, in nanoseconds.
+fn insert_spread(runs: &[Measured]) -> Option<(usize, f64, f64)> {
+    let mut all: Vec<u64> = runs.iter().flat_map(|r| r.inserts.iter().copied()).collect();
+    all.sort_unstable();
+    let at = |of_100: usize| all.get(all.len() * of_100 / 100).map(|n| *n as f64);
+    Some((all.len(), at(50)?, at(99)?))
+}
+
+fn print_json(app: &str, runs: &[Measured], elements: &[(String, f64)], cores: usize) {
+    let each: Vec<_> = runs
+        .iter()
+        .map(|r| {
+            let per = |ns: u64| ns as f64 / r.frames as f64;
+            serde_json::json!({
+                "ns": per(r.busiest_ns), "cpu_ns": per(r.all_ns), "process_ns": per(r.process_ns), "wall_ns": per(r.wall_ns), "frames": r.frames,
+                "received": r.summary.frames, "sent": r.summary.frames_sent, "faults": r.summary.faults,
+            })
+        })
+        .collect();
+    let elements: Vec<_> = elements.iter().map(|(name, ns)| serde_json::json!({ "element": name, "ns": ns })).collect();
+    let inserts = insert_spread(runs).map(|(n, median, most)| serde_json::json!({ "count": n, "median_ns": median, "p99_ns": most }));
+    let t = per_frame(runs, |r| r.busiest_ns);
+    println!("{}", serde_json::json!({ "app": app, "cores": cores, "ns": t.median, "runs": each, "elements": elements, "inserts": inserts }));
 }

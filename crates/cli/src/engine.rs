@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::Arc;
 use std::time::Duration;
-use wireloom_codegen_c::{CompileError, CompileOptions};
+use wireloom_codegen_c::{CSource, CompileError, CompileOptions};
 use wireloom_ir::{FuncBody, Module};
 use wireloom_runtime::Program;
 
@@ -26,7 +26,9 @@ pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
     if compile.interpret {
         return interpret(module);
     }
-    match library(module, &CompileOptions { sanitize: compile.sanitize, ..CompileOptions::default() }) {
+    // With the sanitizers optimised code takes several times as long to make.
+    let opt = if compile.sanitize { 1 } else { CompileOptions::default().opt };
+    match library(module, &CompileOptions { sanitize: compile.sanitize, opt, ..CompileOptions::default() }) {
         Ok(path) => Ok(Made { program: Program::open(&path)?, how: How::Compiled }),
         Err(CompileError::NoCompiler { .. }) => {
             if let Some(f) = extern_function(module) {
@@ -58,13 +60,23 @@ pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
     Ok(Made { program, how: How::Interpreted })
 }
 
+/// A module's shared object with marks where elements begin and end, and the elements' names.
+pub fn marked(module: &Module, options: &CompileOptions) -> Result<(PathBuf, Vec<String>), CompileError> {
+    let source = wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options { marks: true, ..Default::default() });
+    let path = compiled(module, &source, options)?;
+    Ok((path, source.marks))
+}
+
 /// The shared object of a module, from the cache if it is there.
 pub fn library(module: &Module, options: &CompileOptions) -> Result<PathBuf, CompileError> {
+    compiled(module, &wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options::default()), options)
+}
+
+fn compiled(module: &Module, source: &CSource, options: &CompileOptions) -> Result<PathBuf, CompileError> {
     // The C files of `extern` functions lie beside the program's.
     let folder = module.files.first().and_then(|f| Path::new(f).parent()).map(PathBuf::from);
     let options = CompileOptions { extern_dir: folder.unwrap_or_else(|| options.extern_dir.clone()), ..options.clone() };
-    let source = wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options::default());
-    with_progress("compiling", || wireloom_codegen_c::compile(&source, &options))
+    with_progress("compiling", || wireloom_codegen_c::compile(source, &options))
 }
 
 /// Says what is being waited for once it takes longer than a second.

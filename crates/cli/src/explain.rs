@@ -23,8 +23,9 @@ pub fn explain(args: Explain) -> Outcome {
     if looks_like_code(&code_of(&args.what)) {
         return Err(Failure::Said(format!("there is no code {}; `wireloom explain codes` lists them", args.what)));
     }
-    let reports: Vec<String> = load::load_all(Path::new(&args.what))?.iter().map(wireloom_ir::explain::report).collect();
-    print!("{}", reports.join("\n"));
+    let apps = load::load_all(Path::new(&args.what))?;
+    let reports: Vec<String> = apps.iter().map(wireloom_ir::explain::report).collect();
+    print!("{}{}", reports.join("\n"), wireloom_ir::explain::clusters(&apps));
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! `wireloom fuzz`: random streams of a unit's messages, half of them damaged, cut at random, through the interpreter and
-//! compiled code. The work is done in a process of its own: when that crashes, the seed that crashes it again is known.
+//! compiled code; of an app with frame ports, frames (`fuzz_frames`). The work is done in a process of its own: when that crashes, the seed that crashes it again is known.
 
 use crate::args::{Compile, Fuzz};
 use crate::engine::{self, How};
 use crate::world::{self, CliWorld};
-use crate::{load, sanitize, Failure, Outcome};
+use crate::{fuzz_frames, load, sanitize, Failure, Outcome};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -34,11 +34,20 @@ fn outer(args: Fuzz) -> Outcome {
         s if s.success() => Ok(()),
         // The inner process has said why.
         s if s.code() == Some(1) => Err(Failure::Silent),
-        s => Err(Failure::Said(format!("{} crashes ({s})\nrepeat with --seed {seed}", args.unit))),
+        s => {
+            // The seed, and of frames the one at hand.
+            let (seed, frame) = seed.split_once('\n').unwrap_or((&seed, ""));
+            let frame = frame.lines().next().map_or(String::new(), |f| format!(" at frame {f}"));
+            Err(Failure::Said(format!("{} crashes ({s}){frame}\nrepeat with --seed {seed}", args.unit)))
+        }
     }
 }
 
 fn inner(args: Fuzz) -> Outcome {
+    if args.unit.ends_with(".loom") {
+        let note = std::env::var_os(NOTE).map(PathBuf::from);
+        return fuzz_frames::inner(&args, note.as_deref());
+    }
     let (file, name) = place(&args.unit)?;
     let module = Arc::new(load::load_all(&file)?.remove(0));
     let unit = find(&module, &name)?;

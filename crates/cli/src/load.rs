@@ -13,17 +13,25 @@ use wireloom_lang::Checked;
 /// The apps of a file, each with its tests; a file without an app gives one module of what it has. Warnings are printed and go on;
 /// errors are printed and end the command.
 pub fn load_all(path: &Path) -> Result<Vec<Module>, Failure> {
-    let all = compile(path);
+    finish_all(compile_apps(path), path, false)
+}
+
+/// As [`load_all`], and a module for each test of an element.
+pub fn load_tests(path: &Path) -> Result<Vec<Module>, Failure> {
+    finish_all(compile(path), path, false)
+}
+
+fn finish_all(all: Vec<Checked>, path: &Path, bare: bool) -> Result<Vec<Module>, Failure> {
     print(&all, false);
     if all.iter().any(Checked::has_errors) {
         return Err(Failure::Silent);
     }
-    all.into_iter().map(|checked| finish(checked, path)).collect()
+    all.into_iter().map(|checked| finish(checked, path, bare)).collect()
 }
 
-/// The only app of a file, or the one named.
+/// The only app of a file, or the one named, without its tests.
 pub fn load(path: &Path) -> Result<Module, Failure> {
-    let mut all = load_all(path)?;
+    let mut all = finish_all(compile_apps(path), path, true)?;
     if all.len() > 1 {
         let names: Vec<&str> = all.iter().map(|m| m.app.as_str()).collect();
         let (path, list) = (path.display(), names.join(", "));
@@ -34,7 +42,7 @@ pub fn load(path: &Path) -> Result<Module, Failure> {
 
 /// The apps of a file, to be run.
 pub fn apps(path: &Path) -> Result<Vec<Module>, Failure> {
-    let all = load_all(path)?;
+    let all = finish_all(compile_apps(path), path, true)?;
     match all.iter().find(|m| m.ports.is_empty()) {
         Some(m) if m.app.is_empty() => {
             let path = path.display();
@@ -45,8 +53,14 @@ pub fn apps(path: &Path) -> Result<Vec<Module>, Failure> {
     }
 }
 
-fn finish(checked: Checked, path: &Path) -> Result<Module, Failure> {
+/// Runs the passes. A `bare` module has no tests: what is run or built does not carry their code.
+fn finish(checked: Checked, path: &Path, bare: bool) -> Result<Module, Failure> {
     let mut module = checked.module.ok_or_else(|| Failure::Said(format!("{} has no app", path.display())))?;
+    if bare {
+        module.tests.clear();
+        // They come last, so the others keep their numbers.
+        module.handlers.retain(|h| !h.on.is_test());
+    }
     wireloom_ir::passes::run_all(&mut module);
     let errors = wireloom_ir::verify::verify(&module);
     if errors.is_empty() {
@@ -64,8 +78,17 @@ fn target(path: &Path) -> (PathBuf, Option<String>) {
     }
 }
 
-/// A result per app; of a file in error or without apps, one.
+/// A result per app and per test of an element.
 fn compile(path: &Path) -> Vec<Checked> {
+    let mut all = compile_apps(path);
+    let (file, app) = target(path);
+    let tests = if app.is_some() { 0 } else { all[0].element_tests };
+    all.extend((0..tests).map(|n| wireloom_lang::compile_test(&CliWorld::new(), &file, n)));
+    all
+}
+
+/// A result per app; of a file in error or without apps, one.
+fn compile_apps(path: &Path) -> Vec<Checked> {
     let (path, app) = target(path);
     let mut first = wireloom_lang::compile(&CliWorld::new(), &path, app.as_deref());
     if !path.exists() {

@@ -7,16 +7,20 @@
 mod args;
 mod bench;
 mod build;
+mod control;
 mod emit;
 mod engine;
 mod explain;
 mod fmt;
 mod fuzz;
+mod fuzz_frames;
 mod load;
 mod payload;
 mod run;
 mod sanitize;
+mod table;
 mod test;
+mod watch;
 mod world;
 
 use args::{Cli, Command};
@@ -66,5 +70,8 @@ fn command(cli: Cli) -> Outcome {
         Command::Explain(a) => explain::explain(a),
         Command::Fuzz(a) => fuzz::fuzz(a),
         Command::Bench(a) => bench::bench(a),
+        Command::Table(a) => table::table(a),
+        Command::Counter(a) => watch::counter(a),
+        Command::Signal(a) => watch::signal(a),
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_ir::desc::{Desc, ParamType};
 use wireloom_ir::near;
+use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::server::Ready;
 use wireloom_runtime::{packet, params, serve, AppSpec, Program, ServeOptions};
@@ -78,6 +79,11 @@ fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, inter
             Engine::Uring => EngineKind::Uring,
         },
         admin: args.admin.as_deref().map(address).transpose()?,
+        control: match &args.control {
+            None => Where::Usual,
+            Some(path) if path.as_os_str() == "off" => Where::Off,
+            Some(path) => Where::At(path.clone()),
+        },
         batch_wait: Duration::from_micros(args.batch_wait),
         drain_limit: Duration::from_secs(args.drain),
         frames: frames(args)?,
@@ -158,6 +164,9 @@ fn announce(ready: &Ready, begin: Instant, interpreted: bool) {
     if let Some(admin) = ready.admin {
         eprintln!("wireloom: metrics on http://{admin}/metrics, status on http://{admin}/status");
     }
+    if let Some(path) = &ready.control {
+        eprintln!("wireloom: control socket {}", path.display());
+    }
     let how = if interpreted { "interpreted" } else { "compiled" };
     let cores = if ready.cores == 1 { "1 thread".to_string() } else { format!("{} threads", ready.cores) };
     eprintln!("wireloom: ready after {} ms ({how}, {}, {cores})", begin.elapsed().as_millis(), ready.engine);
@@ -172,7 +181,7 @@ fn address(text: &str) -> Result<SocketAddr, Failure> {
 }
 
 /// `0`, `0-3`, `0,2`, `all`: CPUs that this process may use.
-fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
+pub fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
     let Some(list) = list else { return Ok(Vec::new()) };
     let allowed = allowed_cpus();
     if list == "all" {

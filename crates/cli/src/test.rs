@@ -3,10 +3,14 @@
 use crate::args::{Compile, Test};
 use crate::engine::{self, How};
 use crate::{load, sanitize, Failure, Outcome};
+
+mod frames;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use wireloom_interp::differential::Mock;
+use wireloom_ir::desc::PortKind;
 use wireloom_ir::{FaultKind, HandlerId, Module, SimPort, SimStep, Span, TestKind};
 use wireloom_runtime::abi::WL_T_DONE;
 use wireloom_runtime::engine::memory::{Behaviour, Ending, Peer};
@@ -18,7 +22,7 @@ pub fn test(args: Test) -> Outcome {
     }
     let mut tally = Tally::default();
     for path in &args.files {
-        let modules = load::load_all(path)?;
+        let modules = load::load_tests(path)?;
         let several = modules.len() > 1;
         for (n, module) in modules.into_iter().map(Arc::new).enumerate() {
             let wanted: Vec<usize> = (0..module.tests.len())
@@ -131,6 +135,7 @@ fn simulate(module: &Module, params: &[(String, String)], steps: &[(Span, SimSte
         let given = sets.iter().any(|(n, _)| *n == p.name);
         if !given && p.default.is_none() {
             let value = match p.ty {
+                wireloom_ir::desc::ParamType::Bytes(_) => "test".to_string(),
                 wireloom_ir::desc::ParamType::Endpoint => "10.0.1.1:1000".to_string(),
                 wireloom_ir::desc::ParamType::Endpoints(_) => "10.0.1.1:1000,10.0.1.2:1000,10.0.1.3:1000".to_string(),
                 _ => continue,
@@ -139,6 +144,9 @@ fn simulate(module: &Module, params: &[(String, String)], steps: &[(Span, SimSte
         }
     }
     let app = App::new(program.clone(), module.desc(), &sets).map_err(|e| e.to_string())?;
+    if module.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. })) {
+        return frames::play(module, app, steps);
+    }
     let mut play = Play { module, sim: Sim::new(vec![app]).map_err(|e| e.to_string())?, peers: Vec::new() };
     for (span, step) in steps {
         play.step(step).map_err(|e| format!("{}: {e}", place(module, span)))?;
@@ -185,6 +193,7 @@ impl Play<'_> {
             SimStep::Refuse(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Refuse),
             SimStep::Accept(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Accept),
             SimStep::Wait(ns) => self.sim.advance(Duration::from_nanos(*ns)),
+            SimStep::Run(_) | SimStep::Give(_) | SimStep::SeeSame(_) | SimStep::Check(..) | SimStep::Repeat { .. } => return Err("this is a step of packets".into()),
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::expr::{may_fault, Scope};
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
+use std::collections::BTreeSet;
 use wireloom_ir::*;
 
 /// What the statements belong to: how they fault, return and reply.
@@ -44,6 +45,11 @@ pub(crate) struct BodyGen<'g, 'm> {
     pub views: Vec<(LocalId, UnitId)>,
     /// The key that was computed for the whole batch before the handler runs.
     pub ahead: Option<&'m Expr>,
+    /// Counters that are kept beside the state for the length of a batch.
+    pub counts: BTreeSet<u32>,
+    /// With marks: the handler's name, and what was marked last.
+    pub title: String,
+    marked: String,
 }
 
 impl<'g, 'm> BodyGen<'g, 'm> {
@@ -51,7 +57,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let scope = Scope::of_locals(g, &body.locals);
         BodyGen {
             g, owner, out: String::new(), scope, locals: &body.locals, resumes: 0, frame: Vec::new(), loops: Vec::new(), decls: String::new(),
-            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), ahead: None,
+            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), ahead: None, counts: BTreeSet::new(),
+            title: String::new(), marked: String::new(),
         }
     }
 
@@ -113,9 +120,34 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         t
     }
 
-    pub fn block(&mut self, block: &'m Block) { for s in block { self.stmt(s) } }
+    pub fn block(&mut self, block: &'m Block) {
+        self.marked.clear();
+        for s in block { self.stmt(s) }
+        self.marked.clear();
+    }
+
+    /// Notes that what follows belongs to the element of a statement, or to the table that it is about.
+    fn mark(&mut self, s: &Stmt) {
+        if self.g.marks.is_none() || self.owner != Owner::Frame { return }
+        let table = match &s.kind {
+            StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
+            | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } => Some(*table),
+            _ => None,
+        };
+        let m = self.g.m;
+        let name = match (table, s.span.element.checked_sub(1).and_then(|n| m.elements.get(n as usize))) {
+            (Some(t), _) => format!("table {}", m.tables[t.index()].name),
+            (None, Some(element)) => format!("element {element}"),
+            (None, None) => self.title.clone(),
+        };
+        if name == self.marked { return }
+        let text = self.g.mark(&name);
+        line!(self, "{text}");
+        self.marked = name;
+    }
 
     fn stmt(&mut self, s: &'m Stmt) {
+        self.mark(s);
         if self.g.lines && s.span.line > 0 {
             if let Some(file) = self.g.m.files.get(s.span.file as usize) { line!(self, "#line {} {}", s.span.line, names::literal(file.as_bytes())) }
         }
@@ -150,7 +182,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Count(c, e) => {
                 let text = self.expr(e);
-                line!(self, "wl_state(x)->counter[{}] += {text};", c.0);
+                if self.counts.contains(&c.0) { line!(self, "counts->c{} += {text};", c.0) } else { line!(self, "wl_state(x)->counter[{}] += {text};", c.0) }
                 self.check_stmt(&s.kind);
             }
             StmtKind::Push(l, e) => {
@@ -194,9 +226,10 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 line!(self, "wl_fail(x, {}, {}); {leave}", kind.0, place.0);
             }
             StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }
-            | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } => {
+            | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::TablePush { .. } | StmtKind::TablePop { .. } => {
                 self.table(&s.kind)
             }
+            StmtKind::Queue { port, index, act, dst } => self.queue(*port, index, *act, *dst),
             StmtKind::Call { port, index, msg, within, response_args } => self.call(*port, index, msg, within.as_ref(), response_args),
             StmtKind::Await { hold, live, .. } => self.suspend(*hold, live),
             StmtKind::BindPart { dst, part } => {

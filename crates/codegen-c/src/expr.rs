@@ -306,6 +306,7 @@ impl Gen<'_> {
             ExprKind::Unary(op, a) => self.unary(s, *op, a, e.ty),
             ExprKind::Binary(op, a, b) => self.binary(s, *op, a, b, e.ty),
             ExprKind::Cast(a) => {
+                if let Some(v4) = mapped(self.m, a).filter(|_| *self.m.ty(e.ty) == Ty::Ip) { return format!("wl_v4_ip({})", self.expr(s, v4)) }
                 let text = self.expr(s, a);
                 match (self.m.ty(a.ty), self.m.ty(e.ty)) {
                     (Ty::Bool | Ty::UInt(_) | Ty::Int(_), Ty::Bool | Ty::UInt(_) | Ty::Int(_)) => self.fit(text, e.ty),
@@ -552,6 +553,13 @@ impl Gen<'_> {
             Builtin::Be32 => format!("wl_be32_bytes(x, {})", arg(0)),
             Builtin::FromBe32 => format!("wl_from_be32({})", arg(0)),
             Builtin::UnixTime => "(x->core->wall / 1000000000u)".into(),
+            Builtin::AesCtr | Builtin::AesCbcEncrypt | Builtin::AesCbcDecrypt | Builtin::AesGcmSeal | Builtin::HmacSha1 | Builtin::HmacSha256 | Builtin::Sha1
+            | Builtin::Sha256 => format!("wl_crypto(x, {}, {}, (wl_bytes[]){{{}}})", crypto_op(b), a.len(), a.join(", ")),
+            Builtin::AesGcmOpen => format!("wl_crypto_open(x, (wl_bytes[]){{{}}})", a.join(", ")),
+            Builtin::ConstantTimeEq => format!("wl_same_secret({}, {})", arg(0), arg(1)),
+            Builtin::RandomBytes => format!("wl_crypto(x, WL_X_RANDOM, 1, (wl_bytes[]){{wl_b(NULL, (uint32_t)({}))}})", arg(0)),
+            Builtin::FromHex => format!("wl_from_hex(x, {})", arg(0)),
+            Builtin::UnixNanos => "x->core->wall".into(),
             Builtin::HasToken => format!("wl_has_token({}, {})", arg(0), arg(1)),
             Builtin::AllIn => {
                 let set = match args.get(1).map(|e| &*e.kind) {
@@ -568,9 +576,33 @@ impl Gen<'_> {
     }
 }
 
+/// The IPv4 address in a number that is one mapped to IPv6.
+fn mapped<'e>(m: &Module, e: &'e Expr) -> Option<&'e Expr> {
+    let ExprKind::Binary(BinOp::BitOr, a, b) = &*e.kind else { return None };
+    match (&*a.kind, &*b.kind) {
+        (ExprKind::Cast(v4), ExprKind::Int(0xffff_0000_0000)) if *m.ty(v4.ty) == Ty::UInt(32) => Some(v4),
+        _ => None,
+    }
+}
+
 fn local(s: &Scope, l: LocalId) -> &str { s.locals.get(l.index()).map_or("NULL", |l| l.0.as_str()) }
 
 fn header_bytes(view: &str, layer: u32) -> String { format!("wl_b({view}->p + {view}->at[{layer}], (uint32_t)({view}->to[{layer}] - {view}->at[{layer}]))") }
+
+/// The runtime's number of an operation.
+pub(crate) fn crypto_op(b: Builtin) -> &'static str {
+    match b {
+        Builtin::AesCtr => "WL_X_AES_CTR",
+        Builtin::AesCbcEncrypt => "WL_X_AES_CBC_ENCRYPT",
+        Builtin::AesCbcDecrypt => "WL_X_AES_CBC_DECRYPT",
+        Builtin::AesGcmSeal => "WL_X_AES_GCM_SEAL",
+        Builtin::AesGcmOpen => "WL_X_AES_GCM_OPEN",
+        Builtin::HmacSha1 => "WL_X_HMAC_SHA1",
+        Builtin::HmacSha256 => "WL_X_HMAC_SHA256",
+        Builtin::Sha1 => "WL_X_SHA1",
+        _ => "WL_X_SHA256",
+    }
+}
 
 pub(crate) enum LetForm { Stored, Again }
 
@@ -588,5 +620,10 @@ pub(crate) fn may_fault(e: &Expr) -> bool {
 }
 
 pub(crate) fn takes_scratch(b: Builtin) -> bool {
-    matches!(b, Builtin::Lower | Builtin::Upper | Builtin::Concat | Builtin::TextU64 | Builtin::TextIp | Builtin::Be32)
+    use Builtin::*;
+    matches!(
+        b,
+        Lower | Upper | Concat | TextU64 | TextIp | Be32 | AesCtr | AesCbcEncrypt | AesCbcDecrypt | AesGcmSeal | AesGcmOpen | HmacSha1 | HmacSha256 | Sha1 | Sha256
+            | RandomBytes | FromHex
+    )
 }

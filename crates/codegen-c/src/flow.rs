@@ -1,16 +1,15 @@
-//! Tables of one core (support/flow.h): keys packed into words, values as they are; and what is fetched ahead for a batch.
+//! Tables of one core (support/flow.h): keys packed into words, values as they are. Keys with addresses have a short form for IPv4.
 
 use crate::body::{BodyGen, Owner};
-use crate::expr::{may_fault, Scope};
+use crate::expr::may_fault;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
 use crate::parser::line;
-use std::collections::BTreeMap;
 use wireloom_ir::*;
 
 /// Whether a table is kept per core: it is local, exact, and its entries have one size.
 pub(crate) fn is_flow(m: &Module, t: &Table) -> bool {
-    t.local && t.kind == TableKind::Exact && packed(m, t.key).is_some() && !layout::has_bytes(m, t.value) && !has_list(m, t.value)
+    t.local && t.kind == TableKind::Exact && t.capacity < 1 << 30 && packed(m, t.key).is_some_and(|n| (1..=KEY_MAX).contains(&n)) && !layout::has_bytes(m, t.value) && !has_list(m, t.value)
 }
 
 fn has_list(m: &Module, ty: TyId) -> bool {
@@ -37,23 +36,26 @@ pub(crate) fn packed(m: &Module, ty: TyId) -> Option<u64> {
     })
 }
 
-/// The first use of a table whose key is known before the handler runs: it is fetched ahead for a whole batch.
-pub(crate) struct Ahead<'m> {
-    pub table: TableId,
-    /// As it stands in the statement.
-    pub site: &'m Expr,
-    /// Over the frame alone.
-    pub key: Expr,
+/// Keys of tables of one core are at most this long.
+const KEY_MAX: u64 = 512;
+
+/// Bytes of a key's short form: addresses, which are all IPv4, take 4 bytes each. None: there are none in it.
+fn short(m: &Module, ty: TyId) -> Option<u64> {
+    let members: Vec<TyId> = match m.ty(ty) {
+        Ty::Ip => return Some(4),
+        Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| f.1).collect(),
+        Ty::Tuple(ts) => ts.clone(),
+        _ => return None,
+    };
+    if !members.iter().any(|t| short(m, *t).is_some()) { return None }
+    members.iter().map(|t| short(m, *t).or_else(|| packed(m, *t))).sum()
 }
+
+/// A tick is 2 to this power ns: about a millisecond, more if entries live for more than an hour, so that stamps do not come round.
+fn tick_shift(t: &Table) -> u32 { (20..).find(|s| t.idle >> s < 1 << 21).unwrap_or(20) }
 
 impl<'m> Gen<'m> {
     pub fn words(&self, t: &Table) -> u64 { packed(self.m, t.key).unwrap_or(8).div_ceil(8) }
-
-    /// C expression for the size of a slot.
-    pub fn slot_size(&mut self, t: &Table) -> String {
-        let (words, value) = (self.words(t), self.cty(t.value));
-        format!("(8 + {words} * 8 + ((unsigned)sizeof({value}) + 7) / 8 * 8)")
-    }
 
     /// Members of the per-core state.
     pub fn flow_members(&mut self) -> String {
@@ -61,8 +63,18 @@ impl<'m> Gen<'m> {
         let mut text = String::new();
         for (i, t) in m.tables.iter().enumerate() {
             if !is_flow(m, t) { continue }
-            let (n, size) = (names::table(m, TableId(i as u32)), self.slot_size(t));
-            text.push_str(&format!("wl_flows {n}; /* capacity {} */\n_Alignas(64) uint8_t {n}_slot[UINT64_C({}) * {size}];\n", t.capacity, slots(t)));
+            let (n, value, capacity) = (names::table(m, TableId(i as u32)), self.cty(t.value), t.capacity);
+            let whole = packed(m, t.key).unwrap_or(8);
+            let shape = |key: u64| format!("WL_SHAPE({capacity}, {key}, {value})");
+            let shapes = match short(m, t.key) {
+                Some(short) => format!("{}, {}", shape(short), shape(whole)),
+                None => format!("{}, WL_SHAPE_NONE", shape(whole)),
+            };
+            // Behind the types of values, ahead of all functions.
+            self.data.push_str(&format!("/* {} */\nstatic const wl_shape {n}_shape[2] = {{{shapes}}};\n", names::comment(&t.name)));
+            let array = |key: u64, part: u32| format!("_Alignas(64) uint8_t {n}_slot_{part}[WL_SLOTS_OF({capacity}, {key}, {value}) * WL_SLOT_SIZE({key}, {value})];\n");
+            text.push_str(&format!("wl_flows {n}; /* capacity {} */\n{}", t.capacity, array(short(m, t.key).unwrap_or(whole), 0)));
+            if short(m, t.key).is_some() { text.push_str(&array(whole, 1)) }
         }
         text
     }
@@ -73,23 +85,31 @@ impl<'m> Gen<'m> {
         for (i, t) in m.tables.iter().enumerate() {
             if !is_flow(m, t) { continue }
             let n = names::table(m, TableId(i as u32));
+            let second = if short(m, t.key).is_some() { format!("wl_state(x)->{n}_slot_1") } else { "NULL".into() };
+            let seed = "wl_table_seed(core) ^ wl_random(x, UINT64_MAX)";
             text.push_str(&format!(
-                "wl_state(x)->{n} = (wl_flows){{.slot = wl_state(x)->{n}_slot, .seed = wl_table_seed(core) ^ wl_random(x, UINT64_MAX), .slots = {}, .capacity = {}, .idle = {}, .lru = {}}};\n",
-                slots(t), t.capacity, if t.idle == 0 { 0 } else { (t.idle >> 20).clamp(1, u32::MAX as u64 / 4) }, t.evict_lru
+                "wl_state(x)->{n} = (wl_flows){{.slot = {{wl_state(x)->{n}_slot_0, {second}}}, .seed = {{{seed}, {seed}}}, .capacity = {}, .idle = {}, .lru = {}}};\n",
+                t.capacity, if t.idle == 0 { 0 } else { (t.idle >> tick_shift(t)).max(1) }, t.evict_lru
             ));
         }
         text
     }
 
-    fn at_batch_end(&mut self) -> String {
+    /// Lets tables that expire keep up with the time, before they are used.
+    pub fn flow_tend(&self) -> String {
         let m = self.m;
-        let mut text = String::new();
-        for (i, t) in m.tables.iter().enumerate() {
-            if !is_flow(m, t) { continue }
-            let (n, size) = (names::table(m, TableId(i as u32)), self.slot_size(t));
-            let sweep = if t.idle > 0 { format!("wl_flow_sweep(&wl_state(x)->{n}, {size}, wl_tick(core));\n") } else { String::new() };
-            text.push_str(&format!("{sweep}wl_stats_flush(&wl_state(x)->{n}.stats, &wl_shared(x)->stats[{i}]);\n"));
-        }
+        let expires = |t: &&Table| is_flow(m, t) && t.idle > 0;
+        let tend = |(i, t): (usize, &Table)| {
+            let n = names::table(m, TableId(i as u32));
+            format!("wl_flow_tend(&wl_state(x)->{n}, {n}_shape, core, {});\n", tick_shift(t))
+        };
+        m.tables.iter().enumerate().filter(|(_, t)| expires(t)).map(tend).collect()
+    }
+
+    pub fn at_batch_end(&self) -> String {
+        let m = self.m;
+        let flush = |(i, _): (usize, &Table)| format!("wl_stats_flush(&wl_state(x)->{}.stats, &wl_shared(x)->stats[{i}]);\n", names::table(m, TableId(i as u32)));
+        let text: String = m.tables.iter().enumerate().filter(|(_, t)| is_flow(m, t)).map(flush).collect();
         text + &self.keyed_at_batch_end()
     }
 
@@ -98,29 +118,86 @@ impl<'m> Gen<'m> {
         let c = self.cty(ty);
         let name = format!("pack_{}", mangle(&c));
         if self.first(&name) {
-            let mut text = String::new();
-            let n = self.pack(ty, "v", 0, &mut text);
-            let words = n.div_ceil(8);
-            self.helpers.push_str(&format!("WL_INLINE void {name}(uint64_t *k, {c} v) {{\nuint8_t b[{}] = {{0}};\n{text}memcpy(k, b, {});\n}}\n", words * 8, words * 8));
+            let text = self.pack_all(ty, Form::Whole);
+            self.helpers.push_str(&format!("WL_INLINE void {name}(uint64_t *k, {c} v) {{\n{text}}}\n"));
         }
         name
     }
 
-    fn pack(&mut self, ty: TyId, v: &str, at: u64, text: &mut String) -> u64 {
+    /// Defines the function that packs a key of a table of one core; it tells which of the table's two arrays the key belongs to.
+    pub fn flow_packer(&mut self, ty: TyId) -> String {
+        let c = self.cty(ty);
+        let name = format!("flow_key_{}", mangle(&c));
+        if self.first(&name) {
+            let whole = self.pack_all(ty, Form::Whole);
+            let text = match short(self.m, ty) {
+                None => format!("{whole}return 0;\n"),
+                Some(_) => {
+                    let (mut tests, short) = (Vec::new(), self.pack_all(ty, Form::Short));
+                    self.addresses(ty, "v", &mut tests);
+                    format!("if (WL_LIKELY({})) {{\n{short}return 0;\n}}\n{whole}return 1;\n", tests.join(" && "))
+                }
+            };
+            self.helpers.push_str(&format!("WL_INLINE unsigned {name}(uint64_t *k, {c} v) {{\n{text}}}\n"));
+        }
+        name
+    }
+
+    /// Tests that the addresses of a key are IPv4.
+    fn addresses(&self, ty: TyId, v: &str, out: &mut Vec<String>) {
+        match self.m.ty(ty) {
+            Ty::Ip => out.push(format!("wl_is_v4({v})")),
+            Ty::Record(_) | Ty::Tuple(_) => for (n, t) in self.members(ty) { self.addresses(t, &format!("{v}.{n}"), out) },
+            _ => {}
+        }
+    }
+
+    fn pack_all(&mut self, ty: TyId, form: Form) -> String {
+        let mut text = String::new();
+        let words = self.pack(ty, "v", 0, form, &mut text).div_ceil(8);
+        let (zero, store): (String, String) = (0..words).map(|i| (format!("uint64_t w{i} = 0;\n"), format!("k[{i}] = w{i};\n"))).unzip();
+        format!("{zero}{text}{store}")
+    }
+
+    /// Appends the statements that pack a value at an offset; answers its size. Words are put together in registers: what is stored in
+    /// pieces and loaded whole would have to wait for the stores.
+    fn pack(&mut self, ty: TyId, v: &str, at: u64, form: Form, text: &mut String) -> u64 {
         let n = packed(self.m, ty).unwrap_or(0);
+        let mut put = |value: String, at: u64, bytes: u64| {
+            let (word, bit) = (at / 8, at % 8 * 8);
+            text.push_str(&if bit == 0 { format!("w{word} |= {value};\n") } else { format!("w{word} |= {value} << {bit};\n") });
+            if bit + bytes * 8 > 64 { text.push_str(&format!("w{} |= {value} >> {};\n", word + 1, 64 - bit)) }
+        };
         match self.m.ty(ty).clone() {
             Ty::Record(_) | Ty::Tuple(_) => {
-                let mut at = at;
-                for (name, t) in self.members(ty) { at += self.pack(t, &format!("{v}.{name}"), at, text) }
+                let mut sum = 0;
+                for (name, t) in self.members(ty) { sum += self.pack(t, &format!("{v}.{name}"), at + sum, form, text) }
+                return sum;
             }
             Ty::Option(t) => {
-                text.push_str(&format!("b[{at}] = {v}.has;\nif ({v}.has) {{\n"));
-                self.pack(t, &format!("{v}.v"), at + 1, text);
+                put(format!("(uint64_t){v}.has"), at, 1);
+                text.push_str(&format!("if ({v}.has) {{\n"));
+                self.pack(t, &format!("{v}.v"), at + 1, Form::Whole, text);
                 text.push_str("}\n");
             }
-            Ty::Ip => text.push_str(&format!("memcpy(b + {at}, {v}.b, 16);\n")),
-            Ty::Endpoint => text.push_str(&format!("memcpy(b + {at}, {v}.ip, 16);\nmemcpy(b + {at} + 16, &{v}.port, 2);\n")),
-            _ => text.push_str(&format!("memcpy(b + {at}, &{v}, {n});\n")),
+            Ty::Ip if form == Form::Short => {
+                put(format!("(uint64_t)wl_le32({v}.b + 12)"), at, 4);
+                return 4;
+            }
+            Ty::Ip => {
+                put(format!("wl_le64({v}.b)"), at, 8);
+                put(format!("wl_le64({v}.b + 8)"), at + 8, 8);
+            }
+            Ty::Endpoint => {
+                put(format!("wl_le64({v}.ip)"), at, 8);
+                put(format!("wl_le64({v}.ip + 8)"), at + 8, 8);
+                put(format!("(uint64_t){v}.port"), at + 16, 2);
+            }
+            _ if n == 16 => {
+                put(format!("(uint64_t){v}"), at, 8);
+                put(format!("(uint64_t)({v} >> 64)"), at + 8, 8);
+            }
+            _ => put(format!("(uint64_t)(uint{}_t){v}", n * 8), at, n),
         }
         n
     }
@@ -130,213 +207,125 @@ impl<'m> Gen<'m> {
         let c = self.cty(ty);
         let name = format!("unpack_{}", mangle(&c));
         if self.first(&name) {
-            let mut text = String::new();
-            self.unpack(ty, "v", 0, &mut text);
-            self.helpers.push_str(&format!("static inline {c} {name}(const uint64_t *k) {{\nconst uint8_t *b = (const uint8_t *)k;\n{c} v;\nmemset(&v, 0, sizeof v);\n(void)b;\n{text}return v;\n}}\n"));
+            let text = self.unpack_all(ty, Form::Whole);
+            self.helpers.push_str(&format!("static inline {c} {name}(const uint64_t *k) {{\n{text}}}\n"));
         }
         name
     }
 
-    fn unpack(&mut self, ty: TyId, v: &str, at: u64, text: &mut String) {
+    /// Defines the function that unpacks a key of a table of one core, of the array `part`; answers its name.
+    fn flow_unpacker(&mut self, ty: TyId) -> String {
+        let c = self.cty(ty);
+        let name = format!("flow_unkey_{}", mangle(&c));
+        if self.first(&name) {
+            let whole = self.unpack_all(ty, Form::Whole);
+            let short = match short(self.m, ty) { Some(_) => format!("if (!part) {{\n{}}}\n", self.unpack_all(ty, Form::Short)), None => String::new() };
+            self.helpers.push_str(&format!("static inline {c} {name}(const uint64_t *k, unsigned part) {{\n(void)part;\n{short}{whole}}}\n"));
+        }
+        name
+    }
+
+    fn unpack_all(&mut self, ty: TyId, form: Form) -> String {
+        let (c, mut text) = (self.cty(ty), String::new());
+        self.unpack(ty, "v", 0, form, &mut text);
+        format!("const uint8_t *b = (const uint8_t *)k;\n{c} v;\nmemset(&v, 0, sizeof v);\n(void)b;\n{text}return v;\n")
+    }
+
+    fn unpack(&mut self, ty: TyId, v: &str, at: u64, form: Form, text: &mut String) -> u64 {
+        let n = packed(self.m, ty).unwrap_or(0);
         match self.m.ty(ty).clone() {
             Ty::Record(_) | Ty::Tuple(_) => {
-                let mut at = at;
-                for (name, t) in self.members(ty) {
-                    self.unpack(t, &format!("{v}.{name}"), at, text);
-                    at += packed(self.m, t).unwrap_or(0);
-                }
+                let mut sum = 0;
+                for (name, t) in self.members(ty) { sum += self.unpack(t, &format!("{v}.{name}"), at + sum, form, text) }
+                return sum;
             }
             Ty::Option(t) => {
                 text.push_str(&format!("{v}.has = b[{at}] != 0;\n"));
-                self.unpack(t, &format!("{v}.v"), at + 1, text);
+                self.unpack(t, &format!("{v}.v"), at + 1, Form::Whole, text);
+            }
+            Ty::Ip if form == Form::Short => {
+                text.push_str(&format!("{v}.b[10] = {v}.b[11] = 255;\nmemcpy({v}.b + 12, b + {at}, 4);\n"));
+                return 4;
             }
             Ty::Ip => text.push_str(&format!("memcpy({v}.b, b + {at}, 16);\n")),
             Ty::Endpoint => text.push_str(&format!("memcpy({v}.ip, b + {at}, 16);\nmemcpy(&{v}.port, b + {at} + 16, 2);\n")),
-            _ => text.push_str(&format!("memcpy(&{v}, b + {at}, {});\n", packed(self.m, ty).unwrap_or(0))),
+            _ => text.push_str(&format!("memcpy(&{v}, b + {at}, {n});\n")),
         }
-    }
-
-    /// The use of a table that a handler of frames is sure to know ahead.
-    pub fn ahead(&self, h: &'m Handler) -> Option<Ahead<'m>> {
-        let m = self.m;
-        if !matches!(h.on, On::Frame { .. }) { return None }
-        let mut known: BTreeMap<LocalId, Option<Expr>> = BTreeMap::new();
-        let mut found = None;
-        let mut changed = false;
-        in_order(&h.body.block, &mut |s| {
-            if found.is_some() { return }
-            match &s.kind {
-                StmtKind::Set(l, e) => {
-                    let value = plain(e, &known);
-                    // Set twice: its value depends on the way taken.
-                    known.entry(*l).and_modify(|v| *v = None).or_insert(value);
-                }
-                StmtKind::Frame { act, .. } => changed |= !matches!(act, FrameAct::Send { .. }),
-                StmtKind::TableGet { table, key, .. } | StmtKind::TablePut { table, key, .. } | StmtKind::TableUpdate { table, key, .. } if !changed => {
-                    if !is_flow(m, &m.tables[table.index()]) { return }
-                    if let Some(k) = plain(key, &known) { found = Some(Ahead { table: *table, site: key, key: k }) }
-                }
-                _ => {}
-            }
-        });
-        found
-    }
-
-    /// Runs handler i over a batch.
-    pub fn batch(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
-        let (name, on) = (names::unit(self.m, unit), format!("on_{i}_{}", names::ident(&h.name)));
-        let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
-        let end = self.at_batch_end();
-        let head = format!("/* {} over a batch. */\nstatic void batch_{i}(wl_core *core, wl_frame *f, uint32_t n) {{\n{fx}", names::comment(&h.name));
-        let body = match self.ahead(h) {
-            None => format!("for (uint32_t k = 0; k < n; k++) {{\nwl_view v;\n{name}_open(x, &v, &f[k]);\nx->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, &v) == WL_T_FAULT)) frame_fault(core, x);\n}}\n"),
-            Some(a) => {
-                let t = &self.m.tables[a.table.index()];
-                let (words, size, table) = (self.words(t), self.slot_size(t), names::table(self.m, a.table));
-                let scope = Scope { locals: vec![("(&v[k])".into(), h.body.locals[0].ty)], ..Scope::default() };
-                let (key, pack) = (self.expr(&scope, &a.key), self.packer(t.key));
-                format!(
-                    "wl_view v[64];\nwl_ahead_{words} ahead[64];\nwhile (n) {{\nuint32_t m = n < 64 ? n : 64;\n\
-                     /* Keys first, and their places fetched ahead. */\nfor (uint32_t k = 0; k < m; k++) {{\n{name}_open(x, &v[k], &f[k]);\n{pack}(ahead[k].k, {key});\n\
-                     ahead[k].h = wl_flow_hash(&wl_state(x)->{table}, ahead[k].k, {words});\nwl_flow_prefetch(&wl_state(x)->{table}, ahead[k].h, {size});\n}}\n\
-                     for (uint32_t k = 0; k < m; k++) {{\nx->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, &v[k], &ahead[k]) == WL_T_FAULT)) frame_fault(core, x);\n}}\nf += m;\nn -= m;\n}}\n"
-                )
-            }
-        };
-        self.code.push_str(&format!("{head}{body}{end}}}\n\n"));
-    }
-
-    pub fn ahead_type(&mut self, words: u64) -> String {
-        let name = format!("wl_ahead_{words}");
-        if self.first(&name) { self.types.push_str(&format!("typedef struct {name} {{ uint64_t k[{words}], h; }} {name};\n")) }
-        name
+        n
     }
 }
 
-/// All statements, in the order of the source.
-fn in_order<'m>(block: &'m Block, f: &mut dyn FnMut(&'m Stmt)) {
-    for s in block {
-        f(s);
-        match &s.kind {
-            StmtKind::If { then, other, .. } => { in_order(then, f); in_order(other, f) }
-            StmtKind::Switch { cases, default, .. } => {
-                for (_, b) in cases { in_order(b, f) }
-                in_order(default, f);
-            }
-            StmtKind::For { body, .. } | StmtKind::Loop { body, .. } | StmtKind::TableUpdate { body, .. } => in_order(body, f),
-            _ => {}
-        }
-    }
-}
-
-/// Slots of a table: a quarter more than its capacity.
-fn slots(t: &Table) -> u64 { (t.capacity + t.capacity / 4 + 16).min(u32::MAX as u64) }
-
-/// An expression over the frame alone, locals replaced by what they were set to; None if it may need more, or be unsafe to evaluate
-/// where a guard before it has not been passed.
-fn plain(e: &Expr, known: &BTreeMap<LocalId, Option<Expr>>) -> Option<Expr> {
-    use ExprKind::*;
-    let kind = match &*e.kind {
-        Local(l) => return known.get(l)?.clone(),
-        Int(_) | Bool(_) | Param(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | ExprKind::None => (*e.kind).clone(),
-        Read(p) | Case(p, _) if p.root == Root::Local(LocalId(0)) && p.steps.iter().all(|s| matches!(s, Step::Field(_))) => (*e.kind).clone(),
-        Unary(op, a) => Unary(*op, plain(a, known)?),
-        Binary(op, a, b) => Binary(*op, plain(a, known)?, plain(b, known)?),
-        Cast(a) => Cast(plain(a, known)?),
-        If(a, b, c) => If(plain(a, known)?, plain(b, known)?, plain(c, known)?),
-        InRanges(a, r) => InRanges(plain(a, known)?, r.clone()),
-        Some(a) => Some(plain(a, known)?),
-        IsSome(a) => IsSome(plain(a, known)?),
-        Unwrap(a) => Unwrap(plain(a, known)?),
-        Get(a, n) => Get(plain(a, known)?, *n),
-        Make(list) => Make(list.iter().map(|e| plain(e, known)).collect::<Option<_>>()?),
-        _ => return Option::None,
-    };
-    Option::Some(Expr::new(e.ty, kind))
-}
+/// How addresses lie in a packed key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form { Whole, Short }
 
 impl<'m> BodyGen<'_, 'm> {
-    /// Opens a block with the table (`ft_`), the key's words (`k_`), its hash (`h_`) and the time (`now_`).
+    /// Opens a block with the table (`ft_`), its shapes (`g_`), the key's words (`k_`), which array they belong to (`part_`), their
+    /// hash (`h_`) and the time (`now_`).
     fn flow_key(&mut self, table: TableId, key: &'m Expr) {
         let t = &self.g.m.tables[table.index()];
         let (words, name) = (self.g.words(t), names::table(self.g.m, table));
-        let ahead = matches!(self.owner, Owner::Frame) && self.ahead.is_some_and(|a| std::ptr::eq(a, key));
-        line!(self, "{{ wl_flows *ft_ = &wl_state(x)->{name};\nconst uint32_t now_ = wl_tick(x->core);");
-        if ahead {
-            line!(self, "const uint64_t *k_ = ahead->k, h_ = ahead->h;");
+        line!(self, "{{ wl_flows *ft_ = &wl_state(x)->{name};\nconst wl_shape *const g_ = {name}_shape;\nconst uint32_t now_ = wl_tick(x->core, {});", tick_shift(t));
+        if matches!(self.owner, Owner::Frame) && self.ahead.is_some_and(|site| std::ptr::eq(site, key)) {
+            line!(self, "const uint64_t *k_ = ahead->k, h_ = ahead->h;\nconst unsigned part_ = ahead->part;");
             return;
         }
-        let (pack, c, text) = (self.g.packer(t.key), self.g.cty(t.key), self.expr(key));
+        let (pack, c, text) = (self.g.flow_packer(t.key), self.g.cty(t.key), self.expr(key));
         line!(self, "{c} key_ = {text};");
         self.check(may_fault(key));
-        line!(self, "uint64_t k_[{words}];\n{pack}(k_, key_);\nconst uint64_t h_ = wl_flow_hash(ft_, k_, {words});");
-    }
-
-    fn flow_sizes(&mut self, table: TableId) -> (String, String) {
-        let t = &self.g.m.tables[table.index()];
-        let value = self.g.cty(t.value);
-        (format!("{}, {}", self.g.words(t), self.g.slot_size(t)), format!("*({value} *)(void *)(wl_slot_key(s_) + {})", self.g.words(t)))
+        line!(self, "uint64_t k_[{words}];\nconst unsigned part_ = {pack}(k_, key_);\nconst uint64_t h_ = wl_flow_hash_of(ft_, g_, part_, k_);");
     }
 
     pub fn flow(&mut self, s: &'m StmtKind) {
         match s {
             StmtKind::TableGet { table, key, dst } => {
+                let (value, dst) = (self.value_type(*table), self.name(*dst));
                 self.flow_key(*table, key);
-                let ((sizes, value), dst) = (self.flow_sizes(*table), self.name(*dst));
-                line!(self, "wl_slot *s_ = wl_flow_find(ft_, k_, h_, {sizes}, now_);\n{dst}.has = s_ != NULL;\nif (s_) {dst}.v = {value}; }}");
+                line!(self, "const {value} *v_ = wl_flow_find(ft_, g_, part_, k_, h_, now_);\n{dst}.has = v_ != NULL;\nif (v_) {dst}.v = *v_; }}");
             }
             StmtKind::TablePut { table, key, value: e, place } => {
-                let (sizes, value) = self.flow_sizes(*table);
-                let c = self.g.cty(self.g.m.tables[table.index()].value);
-                let text = self.expr(e);
+                let (c, text) = (self.value_type(*table), self.expr(e));
                 line!(self, "{{ {c} val_ = {text};");
                 self.check(may_fault(e));
                 self.flow_key(*table, key);
-                self.flow_store(&sizes, &value, "val_", "wl_flow_seek", place.0);
-                line!(self, "}} }}");
+                let leave = self.leave_fault();
+                line!(self, "{c} *v_ = wl_flow_seek(ft_, g_, part_, k_, h_, now_);\nif (!v_) v_ = wl_flow_add(ft_, g_, part_, k_, h_, now_);");
+                line!(self, "if (WL_UNLIKELY(!v_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }}\n*v_ = val_; }} }}", place.0);
             }
             StmtKind::TableRemove { table, key, dst } => {
                 self.flow_key(*table, key);
-                let (sizes, _) = self.flow_sizes(*table);
                 let set = dst.map(|d| format!("{} = ", self.name(d))).unwrap_or_default();
-                line!(self, "{set}wl_flow_remove(ft_, k_, h_, {sizes}, now_); }}");
+                line!(self, "{set}wl_flow_remove(ft_, g_, part_, k_, h_, now_); }}");
             }
             StmtKind::TableUpdate { table, key, entry, body, place } => self.flow_update(*table, key, *entry, body, *place),
             StmtKind::TableLen { table, dst } => {
-                let (name, dst) = (names::table(self.g.m, *table), self.name(*dst));
-                let size = self.g.slot_size(&self.g.m.tables[table.index()]);
-                line!(self, "{dst} = wl_flow_len(&wl_state(x)->{name}, {size}, wl_tick(x->core));");
+                let (name, dst, shift) = (names::table(self.g.m, *table), self.name(*dst), tick_shift(&self.g.m.tables[table.index()]));
+                line!(self, "{dst} = wl_flow_len(&wl_state(x)->{name}, {name}_shape, wl_tick(x->core, {shift}));");
             }
-            StmtKind::TableNext { table, cursor, key, value, more } => {
+            StmtKind::TableNext { table, cursor, key, value, more, .. } => {
                 let t = &self.g.m.tables[table.index()];
-                let (name, size, unpack) = (names::table(self.g.m, *table), self.g.slot_size(t), self.g.unpacker(t.key));
-                let (_, stored) = self.flow_sizes(*table);
+                let (name, unpack, c, shift) = (names::table(self.g.m, *table), self.g.flow_unpacker(t.key), self.value_type(*table), tick_shift(t));
                 let (cursor, key, value, more) = (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));
-                line!(self, "{{ wl_slot *s_ = wl_flow_next(&wl_state(x)->{name}, &{cursor}, {size}, wl_tick(x->core));\n{more} = s_ != NULL;");
-                line!(self, "if (s_) {{ {key} = {unpack}(wl_slot_key(s_)); {value} = {stored}; }} }}");
+                line!(self, "{{ unsigned part_;\nconst wl_shape *const g_ = {name}_shape;\nconst uint8_t *s_ = wl_flow_next(&wl_state(x)->{name}, g_, &{cursor}, &part_, wl_tick(x->core, {shift}));\n{more} = s_ != NULL;");
+                line!(self, "if (s_) {{ uint64_t k_[{}]; wl_slot_key(s_, g_[part_], k_); {key} = {unpack}(k_, part_); {value} = *(const {c} *)(const void *)(s_ + g_[part_].value); }} }}", self.g.words(t));
             }
             _ => {}
         }
     }
 
-    fn flow_store(&mut self, sizes: &str, value: &str, from: &str, seek: &str, place: u32) {
-        let leave = self.leave_fault();
-        line!(self, "wl_slot *s_ = {seek}(ft_, k_, h_, {sizes}, now_);\nif (s_) s_->seen = now_; else s_ = wl_flow_add(ft_, k_, h_, {sizes}, now_);");
-        line!(self, "if (WL_UNLIKELY(!s_)) {{ wl_fail(x, WL_F_FULL, {place}); {leave} }}\n{value} = {from};");
-    }
+    fn value_type(&mut self, table: TableId) -> String { self.g.cty(self.g.m.tables[table.index()].value) }
 
     /// The body changes a copy; a fault in it leaves the entry as it was. Where the body uses tables itself, entries may move.
     fn flow_update(&mut self, table: TableId, key: &'m Expr, entry: LocalId, body: &'m Block, place: PlaceId) {
-        let name = self.name(entry);
-        let (sizes, value) = self.flow_sizes(table);
+        let (name, c) = (self.name(entry), self.value_type(table));
         let zero = self.g.zero(self.g.m.tables[table.index()].value);
         let mut nested = false;
         walk::stmts(body, &mut |s| nested |= matches!(s.kind, StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. }));
         self.flow_key(table, key);
-        line!(self, "wl_slot *s_ = wl_flow_find(ft_, k_, h_, {sizes}, now_);\nif (s_) {name} = {value}; else {name} = {zero};");
+        line!(self, "{c} *v_ = wl_flow_find(ft_, g_, part_, k_, h_, now_);\nif (v_) {name} = *v_; else {name} = {zero};");
         self.block(body);
-        if nested { line!(self, "s_ = wl_flow_seek(ft_, k_, h_, {sizes}, now_);") }
+        if nested { line!(self, "v_ = wl_flow_seek(ft_, g_, part_, k_, h_, now_);") }
         let leave = self.leave_fault();
-        line!(self, "if (!s_) s_ = wl_flow_add(ft_, k_, h_, {sizes}, now_);\nif (WL_UNLIKELY(!s_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }}\n{value} = {name}; }}", place.0);
+        line!(self, "if (!v_) v_ = wl_flow_add(ft_, g_, part_, k_, h_, now_);\nif (WL_UNLIKELY(!v_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }}\n*v_ = {name}; }}", place.0);
     }
 }

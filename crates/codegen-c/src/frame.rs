@@ -6,9 +6,8 @@
 
 use crate::expr::{At, Inst, Scope};
 use crate::gen::Gen;
-use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
-use wireloom_ir::frame::{field_size, fixed_offset, leads_to, step};
+use wireloom_ir::frame::{alternatives, field_size, fixed_offset, leads_to};
 use wireloom_ir::*;
 
 /// Where a field of a header begins.
@@ -27,8 +26,12 @@ pub(crate) enum Offset {
 pub(crate) struct Frames {
     /// Layers looked at, by frame unit.
     pub needed: BTreeMap<u32, BTreeSet<u32>>,
+    /// Those of them that the program itself asks for.
+    pub asked: BTreeMap<u32, BTreeSet<u32>>,
+    /// Units that have a `NAME_usual`.
+    pub usual: BTreeSet<u32>,
     /// Slots by (frame unit, layer, field); the length of the field, if it varies, is in the next slot.
-    slots: BTreeMap<(u32, u32, u32), u32>,
+    pub slots: BTreeMap<(u32, u32, u32), u32>,
     /// The layer of each pair of slots.
     pub slot_layers: Vec<u32>,
     /// Most layers of a unit.
@@ -55,7 +58,9 @@ impl Gen<'_> {
         for u in 0..m.units.len() {
             let id = UnitId(u as u32);
             if !self.is_frame(id) { continue }
-            let needed = self.needed_layers(id);
+            let asked = self.asked_layers(id);
+            let needed = self.leading_to(id, asked.clone());
+            self.frames.asked.insert(id.0, asked);
             self.frames.layers = self.frames.layers.max(self.layers(id).len());
             for (n, l) in self.layers(id).to_vec().iter().enumerate() {
                 if needed.contains(&(n as u32)) { self.plan_slots(id, n as u32, l.unit) }
@@ -79,7 +84,7 @@ impl Gen<'_> {
         }
     }
 
-    fn needed_layers(&self, u: UnitId) -> BTreeSet<u32> {
+    fn asked_layers(&self, u: UnitId) -> BTreeSet<u32> {
         let m = self.m;
         let layers = self.layers(u);
         let mut asked = BTreeSet::new();
@@ -110,12 +115,19 @@ impl Gen<'_> {
                 if let Some(Step::Field(f)) = steps.first() { asked.extend(by_field(*f)) }
             });
         }
-        if all { return (0..layers.len() as u32).collect() }
-        // What a header comes after, and what a later one's condition looks at.
-        let mut needed = asked;
+        if all { (0..layers.len() as u32).collect() } else { asked }
+    }
+
+    /// Layers, those that they come after, and those that may be in the place of any.
+    fn leading_to(&self, u: UnitId, mut needed: BTreeSet<u32>) -> BTreeSet<u32> {
+        let (m, layers) = (self.m, self.layers(u));
         loop {
-            let more: BTreeSet<u32> = needed.iter().flat_map(|n| layers[*n as usize].after.iter().filter_map(|a| a.layer)).filter(|n| !needed.contains(n)).collect();
-            if more.is_empty() { return needed }
+            let mut more: BTreeSet<u32> = needed.iter().flat_map(|n| layers[*n as usize].after.iter().filter_map(|a| a.layer)).collect();
+            for n in &needed {
+                let n = *n as usize;
+                more.extend((0..layers[n].after.len()).flat_map(|i| alternatives(m, layers, n, i)).map(|k| k as u32));
+            }
+            if more.is_subset(&needed) { return needed }
             needed.extend(more);
         }
     }
@@ -193,7 +205,7 @@ impl Gen<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn load_uint(&mut self, at: &str, bytes: u8, shift: u8, bits: u8, big: bool, signed: bool, ty: TyId) -> String {
+    pub fn load_uint(&mut self, at: &str, bytes: u8, shift: u8, bits: u8, big: bool, signed: bool, ty: TyId) -> String {
         let end = if big { "be" } else { "le" };
         let load = match bytes {
             1 => format!("*({at})"),
@@ -210,128 +222,6 @@ impl Gen<'_> {
             (false, 0) => format!("({c})(({load}) & {:#x}u)", mask(bits)),
             (false, _) => format!("({c})(({load}) >> {shift} & {:#x}u)", mask(bits)),
         }
-    }
-
-    /// The description of each layer's header, for the functions of frame.h, and the function that opens a frame.
-    pub fn frame_unit(&mut self, u: UnitId) {
-        let m = self.m;
-        let name = names::unit(m, u);
-        if !self.first(&format!("frame {}", u.0)) { return }
-        let layers = self.layers(u).to_vec();
-        let rows: String = layers.iter().map(|l| format!("{}, /* {} */\n", self.header_row(l.unit), names::comment(m.unit(u).fields[l.header.index()].name.as_deref().unwrap_or("")))).collect();
-        self.data.push_str(&format!("/* Headers of {}. */\nstatic const wl_header {name}_headers[] = {{\n{rows}}};\n", names::comment(&m.unit(u).name)));
-        let needed = self.frames.needed.get(&u.0).cloned().unwrap_or_default();
-        let mut text = format!(
-            "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
-             WL_INLINE void {name}_open(wl_fx *x, wl_view *v, wl_frame *f) {{\n(void)x;\nv->f = f;\nv->p = f->p;\nv->n = f->n > 65535 ? 65535 : f->n;\nv->end = v->n;\nv->top = 0;\nv->has = 0;\n\
-             uint8_t net = 0xff;\n(void)net;\nuint32_t cut = f->wire > f->n ? f->wire - f->n : 0; /* how far a length may go past what is there */\n(void)cut;\n",
-            names::comment(&m.unit(u).name)
-        );
-        for n in needed { text.push_str(&self.open_layer(u, n, &layers[n as usize])) }
-        text.push_str("}\n\n");
-        self.helpers.push_str(&text);
-    }
-
-    fn open_layer(&mut self, u: UnitId, n: u32, l: &Layer) -> String {
-        let m = self.m;
-        let field = &m.unit(u).fields[l.header.index()];
-        let (header, title) = (m.unit(l.unit), names::comment(field.name.as_deref().unwrap_or("")));
-        let whole = Inst { unit: u, at: "v".into(), base: "v->p".into(), head: Some(Head::Frame) };
-        let outer = Scope { this: Some(whole), ..Scope::default() };
-        let mut text = format!("/* {title} */\nv->at[{n}] = 0;\ndo {{\nuint32_t at;\n");
-        for a in &l.after {
-            let cond = a.cond.as_ref().map(|c| self.expr(&outer, c));
-            let (there, at) = match a.layer { Some(k) => (Some(format!("WL_HAS(v, {k})")), format!("v->to[{k}]")), None => (None, "0".into()) };
-            let test = [there, cond].into_iter().flatten().collect::<Vec<_>>().join(" && ");
-            text.push_str(&match test.as_str() { "" => format!("at = {at}; else "), t => format!("if ({t}) at = {at}; else ") });
-        }
-        // A layer at the frame's beginning without a condition is always tried.
-        let text_always = text.replace("\nat = 0; else ", "\nat = 0;\n");
-        let always = text_always != text;
-        text = text_always;
-        text.push_str(if always { "" } else { "break;\n" });
-        let least = header.body.iter().map(|f| step(m, &header.fields[f.index()])).sum::<u32>();
-        text.push_str(&format!("const uint8_t *h = v->p + at;\nuint32_t left = v->end - at, size = {least};\n(void)h;\n"));
-        let place = field.place.0;
-        text.push_str(&format!("if (WL_UNLIKELY(left < {least})) {{ wl_header_fault(x, WL_F_TRUNCATED, {place}); break; }}\n"));
-        text.push_str(&self.header_rules(u, n, l.unit));
-        if let Some(c) = header.header.covers {
-            let inst = self.header_inst(u, n, l.unit, "v", "h");
-            let value = self.header_field(&inst, "v", u, n, c.field, header.fields[c.field.index()].ty);
-            let own = if c.own { "" } else { " + size" };
-            text.push_str(&format!(
-                "uint32_t covers = (uint32_t)({value}){own};\nif (WL_UNLIKELY(covers < size || covers > left + cut)) {{ wl_header_fault(x, WL_F_CONSTRAINT, {}); break; }}\n\
-                 if (covers < left) v->end = at + covers;\n",
-                header.fields[c.field.index()].place.0
-            ));
-        }
-        if let Some(more) = header.header.partial.filter(|_| self.lengths_follow(u, n)) {
-            let inst = self.header_inst(u, n, l.unit, "v", "h");
-            let value = self.header_field(&inst, "v", u, n, more, header.fields[more.index()].ty);
-            text.push_str(&format!("if (WL_UNLIKELY({value})) cut = 65535;\n"));
-        }
-        let net = if header.header.addresses.is_some() { format!("net = {n};\n") } else { String::new() };
-        text.push_str(&format!(
-            "v->at[{n}] = (uint16_t)at;\nv->to[{n}] = (uint16_t)(at + size);\nv->lim[{n}] = (uint16_t)v->end;\nv->net[{n}] = net;\n{net}v->top = at + size;\nv->has |= UINT64_C(1) << {n};\n}} while (0);\n"
-        ));
-        text
-    }
-
-    /// Whether a header behind a layer is looked for that has a length.
-    fn lengths_follow(&self, u: UnitId, n: u32) -> bool {
-        let layers = self.layers(u);
-        self.frames.needed.get(&u.0).into_iter().flatten().any(|k| *k > n && self.m.unit(layers[*k as usize].unit).header.covers.is_some() && leads_to(layers, n, *k))
-    }
-
-    /// Checks of one header, in wire order; `size` grows by what is of variable size.
-    fn header_rules(&mut self, u: UnitId, n: u32, header: UnitId) -> String {
-        let m = self.m;
-        let mut text = String::new();
-        let inst = self.header_inst(u, n, header, "v", "h");
-        let scope = Scope { this: Some(inst.clone()), ..Scope::default() };
-        // Offset of the field at hand, behind fields of variable size in `o`.
-        let mut fixed = Some(0u32);
-        for f in m.unit(header).body.clone() {
-            let field = &m.unit(header).fields[f.index()];
-            let slot = self.frames.slots.get(&(u.0, n, f.0)).copied();
-            if let Some(s) = slot {
-                let at = fixed.map_or("o".into(), |n| n.to_string());
-                text.push_str(&format!("v->slot[{s}] = (uint16_t)(at + {at});\n"));
-            }
-            if let Some(ranges) = &field.within {
-                let bits = match &field.kind { FieldKind::UInt { bits, .. } => *bits as u32, _ => 64 };
-                let value = self.header_field(&inst, "v", u, n, f, field.ty);
-                let test = self.in_ranges(&format!("({value})"), ranges, bits);
-                text.push_str(&fails(&test, field.bad.0, field.place.0));
-            }
-            match &field.kind {
-                FieldKind::Require { cond } => {
-                    let test = self.expr(&scope, cond);
-                    text.push_str(&fails(&test, field.bad.0, field.place.0));
-                }
-                FieldKind::Literal { values } => {
-                    let at = fixed.map_or("o".into(), |n| n.to_string());
-                    let tests: Vec<_> = values.iter().map(|v| format!("memcmp(h + {at}, {}, {}) == 0", names::literal(v), v.len())).collect();
-                    text.push_str(&fails(&format!("({})", tests.join(" || ")), field.bad.0, field.place.0));
-                }
-                FieldKind::Bytes { max, extent: Extent::Length(e), .. } if field_size(m, field).is_none() => {
-                    let value = self.expr(&scope, e);
-                    if let Some(n) = fixed.take() { text.push_str(&format!("uint32_t o = {n};\n")) }
-                    text.push_str(&format!("{{ uint64_t len = {value};\nif (WL_UNLIKELY(len > {max})) {{ wl_header_fault(x, {}, {}); break; }}\n", field.too_long.0, field.place.0));
-                    text.push_str(&format!("if (WL_UNLIKELY(len > left - size)) {{ wl_header_fault(x, WL_F_TRUNCATED, {}); break; }}\nsize += (uint32_t)len;\n", field.place.0));
-                    if let Some(s) = slot { text.push_str(&format!("v->slot[{}] = (uint16_t)len;\n", s + 1)) }
-                    text.push_str("o += (uint32_t)len; }\n");
-                }
-                _ => {}
-            }
-            let advance = step(m, field);
-            match &mut fixed {
-                Some(n) => *n += advance,
-                None if advance > 0 => text.push_str(&format!("o += {advance};\n")),
-                None => {}
-            }
-        }
-        text
     }
 
     pub fn header_inst(&self, frame: UnitId, layer: u32, header: UnitId, view: &str, base: &str) -> Inst {
@@ -358,7 +248,5 @@ impl Gen<'_> {
         )
     }
 }
-
-fn fails(test: &str, kind: u16, place: u32) -> String { format!("if (WL_UNLIKELY(!({test}))) {{ wl_header_fault(x, {kind}, {place}); break; }}\n") }
 
 fn mask(bits: u8) -> u128 { (1u128 << bits) - 1 }

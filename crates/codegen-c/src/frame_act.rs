@@ -7,6 +7,7 @@ use crate::frame::Offset;
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
+use crate::payload::View;
 use wireloom_ir::frame::{field_size, fixed_offset, leads_to};
 use wireloom_ir::*;
 
@@ -34,6 +35,12 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ uint32_t pos_ = {v}->at[{layer}], n_ = (uint32_t)({v}->to[{layer}] - {v}->at[{layer}]);");
                 line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {args}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
             }
+            FrameAct::Insert { before, parts, place, .. } if self.fixed_size(parts).is_some() => {
+                let n = self.fixed_parts(parts);
+                let (pos, end) = match before { Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY(!wl_view_put({v}, {headers}, {args}, {pos}, {end}, built_, {n}, part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
+            }
             FrameAct::Insert { before, parts, place, .. } => {
                 self.frame_parts(parts);
                 let (pos, end) = match before { Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
@@ -41,12 +48,8 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "if (WL_UNLIKELY(!wl_view_insert({v}, {headers}, {args}, {pos}, {end}, wl_built(x), part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
             }
             FrameAct::Payload { layer, body, place, .. } => {
-                line!(self, "wl_begin(x);");
-                self.block(body);
-                self.check(true);
                 let (pos, end) = match layer { Some(n) => (format!("{v}->to[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
-                let leave = self.leave_fault();
-                line!(self, "if (WL_UNLIKELY(!wl_view_payload({v}, {headers}, {layers}, {pos}, {end}, wl_built(x)))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", place.0);
+                self.payload(&View { v, headers, layers, pos, end }, body, *place);
             }
             FrameAct::Send { port, index, last } => {
                 let text = self.expr(index);
@@ -60,6 +63,37 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
+    /// Bytes of parts that are integers only, and whose checksums cover no more than their own header.
+    fn fixed_size(&self, parts: &[Part]) -> Option<u32> {
+        let own = |u: UnitId| matches!(self.g.m.unit(u).header.checksum.map(|c| c.over), None | Some(Over::Header));
+        if !parts.iter().all(|p| p.unit.is_none_or(own)) { return None }
+        let size = |s: &Stmt| match &s.kind {
+            StmtKind::Emit(Emit::UInt { bytes, .. }) => Some(u32::from(*bytes)),
+            _ => None,
+        };
+        parts.iter().flat_map(|p| &p.body).map(size).sum()
+    }
+
+    /// Builds such parts in `built_`, which the C compiler can keep in registers; opens a block, as [`Self::frame_parts`] does.
+    fn fixed_parts(&mut self, parts: &'m [Part]) -> u32 {
+        let total = self.fixed_size(parts).unwrap_or(0);
+        line!(self, "{{ uint8_t built_[{}];", total.max(1));
+        let (mut at, mut pieces, mut fallible) = (0, Vec::new(), false);
+        for p in parts {
+            pieces.push(format!("{{{at}, {}}}", p.unit.map_or("NULL".into(), |u| self.g.part_header(u))));
+            for s in &p.body {
+                let StmtKind::Emit(Emit::UInt { value, bytes, big }) = &s.kind else { continue };
+                let text = self.expr(value);
+                fallible |= may_fault(value);
+                line!(self, "wl_put_at(built_ + {at}, {text}, {bytes}, {big});");
+                at += u32::from(*bytes);
+            }
+        }
+        self.check(fallible);
+        line!(self, "const wl_piece part_[{}] = {{{}}};", parts.len().max(1), if pieces.is_empty() { "{0, NULL}".into() } else { pieces.join(", ") });
+        total
+    }
+
     /// Builds parts in `core->out`; opens a block in which `part_` tells where each begins.
     fn frame_parts(&mut self, parts: &'m [Part]) {
         line!(self, "{{ wl_piece part_[{}];\nwl_begin(x);", parts.len().max(1));
@@ -69,6 +103,14 @@ impl<'m> BodyGen<'_, 'm> {
             self.block(&p.body);
             self.check(true);
         }
+    }
+
+    pub fn queue(&mut self, port: PortId, index: &Expr, act: QueueAct, dst: LocalId) {
+        let (text, dst) = (self.expr(index), self.name(dst));
+        line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
+        self.check(may_fault(index));
+        let word = match act { QueueAct::Pop => "POP", QueueAct::Drop => "DROP", QueueAct::Len => "LEN", QueueAct::First => "FIRST" };
+        line!(self, "{dst} = packets.queue(x->core, {}, i_, WL_Q_{word}); }}", port.0);
     }
 
     pub fn send_frame(&mut self, port: PortId, index: &Expr, parts: &'m [Part]) {
@@ -90,8 +132,12 @@ impl<'m> BodyGen<'_, 'm> {
         let size = field_size(m, field).unwrap_or(0);
         let (at, from, len) = match self.g.offset(u, layer, header, f) {
             // The words around it: sums go over pairs of bytes from the header's first one.
-            Offset::Fixed(n) => (format!("h_ + {n}"), format!("h_ + {}", n & !1), (n + size).next_multiple_of(2) - (n & !1)),
-            Offset::Slot(s) => (format!("{v}->p + {v}->slot[{s}]"), format!("{v}->p + {v}->slot[{s}]"), size),
+            Offset::Fixed(n) => (format!("h_ + {n}"), format!("h_ + {}", n & !1), ((n + size).next_multiple_of(2) - (n & !1)).to_string()),
+            Offset::Slot(s) => {
+                let at = format!("{v}->p + {v}->slot[{s}]");
+                let len = if field_size(m, field).is_none() { format!("{v}->slot[{}]", s + 1) } else { size.to_string() };
+                (at.clone(), at, len)
+            }
             Offset::Unknown => return,
         };
         let own = m.unit(header).header.clone();
@@ -108,7 +154,11 @@ impl<'m> BodyGen<'_, 'm> {
         let is_sum = own.checksum.is_some_and(|c| c.field == f);
         let sums = !is_sum && (sum.is_some() || !inner.is_empty());
         if sums { line!(self, "uint64_t was_ = wl_sum({from}, {len}, 0);") }
-        let store = store(&at, field, "val_");
+        let own_length = match self.g.offset(u, layer, header, f) { Offset::Slot(s) if field_size(m, field).is_none() => Some(format!("{v}->slot[{}]", s + 1)), _ => None };
+        let store = match &own_length {
+            Some(n) => format!("if (val_.n == {n}) memmove({at}, val_.p, val_.n);"),
+            None => store(&at, field, "val_"),
+        };
         line!(self, "{store}");
         if sums { line!(self, "uint64_t now_ = wl_sum({from}, {len}, 0);") }
         if let Some(c) = sum {
@@ -170,7 +220,7 @@ impl<'m> Gen<'m> {
         format!("&{name}")
     }
 
-    pub fn has_frames(&self) -> bool { self.m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) || self.sends_frames() }
+    pub fn has_frames(&self) -> bool { self.m.handlers.iter().any(|h| h.on.frame_unit().is_some()) || self.sends_frames() }
 
     fn sends_frames(&self) -> bool {
         let mut any = false;
@@ -180,16 +230,23 @@ impl<'m> Gen<'m> {
 
     /// What stands before everything else in a file with frames.
     pub fn frame_head(&self) -> String {
-        if !self.has_frames() { return String::new() }
+        let keyed = self.m.tables.iter().any(|t| crate::keyed::is_keyed(self.m, t));
+        if !self.has_frames() && !keyed { return String::new() }
         let layers: Vec<String> = self.frames.slot_layers.iter().map(u32::to_string).collect();
         format!(
-            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n#include \"wild.h\"\n#include \"sketch.h\"\n\
-             /* The layer of each pair of slots. */\nstatic const uint8_t wl_slot_layer[] = {{{}}};\n\
-             static wl_packets packets;\n\
-             /* A header that is there but wrong: counted, and left out. */\n\
-             static void wl_header_fault(wl_fx *x, uint32_t kind, uint32_t place) {{ if (x) x->core->host->fault(x->core, kind, place); }}\n\n",
+            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n#include \"wild.h\"\n#include \"sketch.h\"\n{}\n",
             self.frames.layers.max(1),
             2 * self.frames.slot_layers.len().max(1),
+            if self.has_frames() { Self::frame_statics(&layers) } else { String::new() }
+        )
+    }
+
+    fn frame_statics(layers: &[String]) -> String {
+        format!(
+            "/* The layer of each pair of slots. */\nstatic const uint8_t wl_slot_layer[] = {{{}}};\n\
+             static wl_packets packets;\n\
+             /* A header that is there but wrong: counted, and left out. */\n\
+             static void wl_header_fault(wl_fx *x, uint32_t kind, uint32_t place) {{ if (x) x->core->host->fault(x->core, kind, place); }}\n",
             if layers.is_empty() { "0".into() } else { layers.join(", ") }
         )
     }
@@ -198,18 +255,14 @@ impl<'m> Gen<'m> {
     pub fn frame_entry(&mut self) {
         if !self.has_frames() { return }
         let m = self.m;
-        let on_fault = m.handlers.iter().enumerate().find(|(_, h)| h.on == On::Fault).map(|(i, h)| format!("on_{i}_{}", names::ident(&h.name)));
-        let fault = match on_fault {
-            Some(f) => format!("wl_task t = {{.core = core, .fault = x->fault, .place = x->place}};\nx->fault = 0;\nx->tmp_n = 0;\n{f}(x, &t);\n"),
-            None => String::new(),
-        };
-        self.code.push_str(&format!(
-            "/* A frame's handling has ended in a fault. */\nstatic __attribute__((cold, noinline)) void frame_fault(wl_core *core, wl_fx *x) {{\n\
-             core->host->fault(core, x->fault, x->place);\n{fault}x->fault = 0;\n}}\n\n"
-        ));
+        self.code.push_str(
+            "/* A frame's handling has ended in a fault: the runtime counts it, and runs fault handlers behind the batch. */\n\
+             static __attribute__((cold, noinline)) void frame_fault(wl_core *core, wl_fx *x) {\n\
+             core->host->fault(core, x->fault, x->place);\nx->fault = 0;\n}\n\n",
+        );
         let mut cases = String::new();
         for (i, h) in m.handlers.iter().enumerate() {
-            let On::Frame { unit, .. } = h.on else { continue };
+            let Some(unit) = h.on.frame_unit() else { continue };
             self.batch(i, h, unit);
             cases.push_str(&format!("case {i}: batch_{i}(core, f, n); break;\n"));
         }
@@ -232,7 +285,9 @@ impl Gen<'_> {
         for s in &m.steer {
             let msg = m.types.iter().position(|t| *t == Ty::Msg(s.unit)).map_or(TyId(0), |n| TyId(n as u32));
             let scope = Scope { locals: vec![("(&v)".into(), msg)], ..Scope::default() };
-            let mut text = format!("case {}: {{\nwl_view v;\n{}_open(NULL, &v, &f);\n", s.port.0, names::unit(m, s.unit));
+            let unit = names::unit(m, s.unit);
+            let usual = if self.frames.usual.contains(&s.unit.0) { format!("if (WL_UNLIKELY(!{unit}_usual(&v, &f))) ") } else { String::new() };
+            let mut text = format!("case {}: {{\nwl_view v;\n{usual}{unit}_open(NULL, &v, &f);\n", s.port.0);
             for k in &s.keys {
                 let value = self.expr(&scope, k);
                 text.push_str(&match m.ty(k.ty) {
@@ -245,7 +300,8 @@ impl Gen<'_> {
         }
         self.code.push_str(&format!(
             "/* Which core a frame belongs to. */\nstatic uint32_t steer(void *self, uint32_t port, const uint8_t *p, uint32_t n) {{\n(void)self;\n\
-             wl_frame f = {{.p = (uint8_t *)(uintptr_t)p, .n = n, .wire = n}};\nuint64_t h = 0x57697265;\n\
+             /* A capture may have cut the frame: lengths past its end are believed. */\n\
+             wl_frame f = {{.p = (uint8_t *)(uintptr_t)p, .n = n, .wire = UINT32_MAX}};\nuint64_t h = 0x57697265;\n\
              switch (port) {{\n{cases}default: break;\n}}\nreturn (uint32_t)(wl_fmix64(h) >> 32);\n}}\n\n"
         ));
         "steer".into()

@@ -1,6 +1,7 @@
 //! The state of one emission: the module and the growing parts of the C file.
 
 use crate::frame::Frames;
+use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::*;
 
@@ -20,6 +21,8 @@ pub(crate) struct Gen<'m> {
     /// C sources named by `extern` functions.
     pub externs: BTreeSet<String>,
     pub lines: bool,
+    /// With marks: what they tell apart.
+    pub marks: Option<Vec<String>>,
     /// Forced by edits: extents that must be in the view.
     pub extents: BTreeSet<(u32, u32)>,
     /// Forced by merges: values that must be in the view.
@@ -41,6 +44,7 @@ impl<'m> Gen<'m> {
             sets: BTreeMap::new(),
             externs: BTreeSet::new(),
             lines: false,
+            marks: None,
             extents: BTreeSet::new(),
             values: BTreeSet::new(),
             items: BTreeSet::new(),
@@ -75,6 +79,13 @@ impl<'m> Gen<'m> {
         self.items.extend(items);
     }
 
+    /// A statement that notes where the program is now; empty without marks.
+    pub fn mark(&mut self, name: &str) -> String {
+        let Some(names) = &mut self.marks else { return String::new() };
+        let n = names.iter().position(|n| n == name).unwrap_or_else(|| { names.push(name.to_string()); names.len() - 1 });
+        format!("wl_mark({n}); /* {} */\n", names::comment(name))
+    }
+
     /// True the first time a helper of this name is asked for.
     pub fn first(&mut self, name: &str) -> bool { self.done.insert(name.to_string()) }
 
@@ -101,6 +112,10 @@ impl<'m> Gen<'m> {
         self.m.unit(u).fields[f.index()].extent_used || self.extents.contains(&(u.0, f.0))
     }
 }
+
+/// The mark, on a cache line of its own: read by another thread.
+pub(crate) const MARK: &str = "__attribute__((visibility(\"default\"), aligned(64))) uint32_t wireloom_mark[16];\n\
+#define wl_mark(n) do { __atomic_signal_fence(__ATOMIC_SEQ_CST); __atomic_store_n(wireloom_mark, n, __ATOMIC_RELAXED); __atomic_signal_fence(__ATOMIC_SEQ_CST); } while (0)\n";
 
 /// Indents by the depth of braces; labels and preprocessor lines go to the margin.
 pub(crate) fn indent(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! Tables of one core that are not exact: wildcard and prefix (support/wild.h), array, Bloom filter, count-min (support/sketch.h).
+//! Tables of one core that are not exact: wildcard and prefix (support/wild.h), array, Bloom filter, count-min, ring (support/sketch.h).
 
 use crate::body::BodyGen;
 use crate::expr::may_fault;
@@ -8,7 +8,21 @@ use crate::names;
 use crate::parser::line;
 use wireloom_ir::*;
 
-pub(crate) fn is_keyed(t: &Table) -> bool { t.kind != TableKind::Exact }
+/// Whether a table is none of the hashed ones: an array that cores share is one of those.
+pub(crate) fn is_keyed(m: &Module, t: &Table) -> bool {
+    t.kind != TableKind::Exact && !(t.kind == TableKind::Array && m.sharing(t) == Sharing::One)
+}
+
+/// Words of a sketch, as C.
+fn sketch_words(t: &Table) -> String {
+    match t.kind {
+        TableKind::Bloom => format!("WL_BLOOM_BITS({}) / 64", t.capacity),
+        TableKind::CountMin => format!("WL_CMS_ROWS * UINT64_C({})", cms_width(t)),
+        _ => "WL_HLL_REGISTERS / 8".into(),
+    }
+}
+
+fn is_sketch(t: &Table) -> bool { matches!(t.kind, TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog) }
 
 /// 32-bit words of a wildcard table's keys.
 fn words32(m: &Module, t: &Table) -> u64 { packed(m, t.key).unwrap_or(4).div_ceil(4) }
@@ -18,14 +32,17 @@ impl Gen<'_> {
     pub fn keyed_members(&mut self) -> String {
         let m = self.m;
         let mut text = String::new();
-        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(t)) {
+        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(m, t)) {
             let (n, value, cap) = (names::table(m, TableId(i as u32)), self.stored(t.value), t.capacity);
             text.push_str(&match t.kind {
                 TableKind::Wildcard | TableKind::Lpm =>
                     format!("wl_wild {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_WILD_WORDS({}, {cap})];\n{value} {n}_value[{cap}];\n", words32(m, t)),
                 TableKind::Array => format!("{value} {n}[{cap}];\n"),
-                TableKind::Bloom => format!("wl_sketch {n}; /* capacity {cap} */\nuint64_t {n}_words[WL_BLOOM_BITS({cap}) / 64];\n"),
-                TableKind::CountMin => format!("wl_sketch {n}; /* capacity {cap} */\nuint64_t {n}_words[WL_CMS_ROWS * UINT64_C({})];\n", cms_width(t)),
+                TableKind::Ring => format!("wl_ring {n}; /* capacity {cap} */\n{value} {n}_value[{cap}];\n"),
+                TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => {
+                    let own = if m.sharing(t) == Sharing::One { String::new() } else { format!("uint64_t {n}_words[{}];\n", sketch_words(t)) };
+                    format!("wl_sketch {n}; /* capacity {cap} */\n{own}")
+                }
                 TableKind::Exact => String::new(),
             });
         }
@@ -35,22 +52,39 @@ impl Gen<'_> {
     pub fn keyed_init(&mut self) -> String {
         let m = self.m;
         let mut text = String::new();
-        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(t)) {
+        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(m, t)) {
             let (n, cap) = (names::table(m, TableId(i as u32)), t.capacity);
             let seed = "wl_table_seed(core) ^ wl_random(x, UINT64_MAX)";
             text.push_str(&match t.kind {
                 TableKind::Wildcard | TableKind::Lpm => format!("wl_wild_init(&wl_state(x)->{n}, wl_state(x)->{n}_memory, {}, {cap});\n", words32(m, t)),
-                TableKind::Bloom => format!("wl_state(x)->{n} = (wl_sketch){{.words = wl_state(x)->{n}_words, .places = WL_BLOOM_BITS({cap}), .seed = {seed}}};\n"),
-                TableKind::CountMin => format!("wl_state(x)->{n} = (wl_sketch){{.words = wl_state(x)->{n}_words, .places = UINT64_C({}), .seed = {seed}}};\n", cms_width(t)),
-                TableKind::Array | TableKind::Exact => String::new(),
+                TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => {
+                    let (whose, seed) = if m.sharing(t) == Sharing::One { ("wl_shared(x)", format!("wl_shared(x)->{n}_seed")) } else { ("wl_state(x)", seed.to_string()) };
+                    let places = match t.kind { TableKind::Bloom => format!("WL_BLOOM_BITS({cap})"), TableKind::CountMin => format!("UINT64_C({})", cms_width(t)), _ => "0".into() };
+                    format!("wl_state(x)->{n} = (wl_sketch){{.words = {whose}->{n}_words, .places = {places}, .seed = {seed}}};\n")
+                }
+                TableKind::Array | TableKind::Ring | TableKind::Exact => String::new(),
             });
         }
         text
     }
 
+    /// Members of the memory of all cores.
+    pub fn shared_sketches(&self) -> String {
+        let m = self.m;
+        m.tables.iter().enumerate().filter(|(_, t)| is_sketch(t) && m.sharing(t) == Sharing::One).map(|(i, t)| {
+            let n = names::table(m, TableId(i as u32));
+            format!("uint64_t {n}_seed;\n_Alignas(64) uint64_t {n}_words[{}];\n", sketch_words(t))
+        }).collect()
+    }
+
+    pub fn shared_sketch_init(&self) -> String {
+        let m = self.m;
+        m.tables.iter().enumerate().filter(|(_, t)| is_sketch(t) && m.sharing(t) == Sharing::One).map(|(i, _)| format!("s->{}_seed = wl_table_seed(shared);\n", names::table(m, TableId(i as u32)))).collect()
+    }
+
     pub fn keyed_at_batch_end(&self) -> String {
         let m = self.m;
-        let with_stats = |t: &Table| is_keyed(t) && t.kind != TableKind::Array;
+        let with_stats = |t: &Table| is_keyed(m, t) && t.kind != TableKind::Array;
         m.tables.iter().enumerate().filter(|(_, t)| with_stats(t)).map(|(i, _)| {
             let n = names::table(m, TableId(i as u32));
             format!("wl_stats_flush(&wl_state(x)->{n}.stats, &wl_shared(x)->stats[{i}]);\n")
@@ -76,7 +110,9 @@ impl<'m> BodyGen<'_, 'm> {
         match t.kind {
             TableKind::Wildcard | TableKind::Lpm => self.masked(t, &n, s),
             TableKind::Array => self.array(t, &n, s),
-            TableKind::Bloom | TableKind::CountMin => self.sketch(t, &n, s),
+            TableKind::Bloom | TableKind::CountMin => self.sketch(t, &n, id, s),
+            TableKind::HyperLogLog => self.estimate(&n, s),
+            TableKind::Ring => self.ring(t, &n, s),
             TableKind::Exact => {}
         }
     }
@@ -115,11 +151,16 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{set}wl_wild_delete(&{n}, (const uint32_t *)(const void *)k_, (const uint32_t *)(const void *)m_, {prio}); }}");
             }
             StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {n}.used;") }
-            StmtKind::TableNext { cursor, key, value: v, more, .. } => {
+            StmtKind::TableNext { cursor, key, value: v, more, masked, .. } => {
                 let (unpack, load, all) = (self.g.unpacker(t.key), self.g.load(t.value, &value), self.g.words(t));
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
                 line!(self, "{{ uint32_t e_ = wl_wild_next(&{n}, &{cursor});\n{more} = e_ != UINT32_MAX;\nif ({more}) {{ uint64_t k_[{all}] = {{0}};");
-                line!(self, "memcpy(k_, {n}.key + (size_t)e_ * {words}, {words} * 4);\n{key} = {unpack}(k_); {v} = {load}; }} }}");
+                line!(self, "memcpy(k_, wl_wild_key(&{n}, e_), {words} * 4);\n{key} = {unpack}(k_); {v} = {load};");
+                if let Some((mask, priority)) = masked {
+                    let (mask, priority) = (self.name(*mask), self.name(*priority));
+                    line!(self, "memcpy(k_, wl_wild_mask(&{n}, e_), {words} * 4);\n{mask} = {unpack}(k_); {priority} = *wl_wild_priority(&{n}, e_);");
+                }
+                line!(self, "}} }}");
             }
             _ => {}
         }
@@ -165,13 +206,76 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TableNext { cursor, key, value: v, more, .. } => {
                 let c = self.g.cty(t.key);
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
-                line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ uint64_t i_ = {cursor}++; {key} = ({c})i_; {v} = {load}; }}");
+                line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ uint64_t i_ = {cursor}++; {key} = ({c})i_; {v} = {load}; }} else {cursor} = UINT64_MAX;");
             }
             _ => {}
         }
     }
 
-    fn sketch(&mut self, t: &'m Table, n: &str, s: &'m StmtKind) {
+    /// Bytes of values that are taken or looked at are copied: the place may be filled anew before they are used.
+    fn ring(&mut self, t: &'m Table, n: &str, s: &'m StmtKind) {
+        let (cap, value) = (t.capacity, format!("{n}_value[i_]"));
+        let load = self.g.load(t.value, &value);
+        let c = self.g.cty(t.value);
+        let keep = |b: &mut Self, dst: &str| if layout::has_bytes(b.g.m, t.value) {
+            let copy = b.g.copier(t.value);
+            line!(b, "{dst} = {copy}({dst}, x);");
+        };
+        match s {
+            StmtKind::TablePush { value: v, dst, .. } => {
+                let (text, dst) = (self.expr(v), self.name(*dst));
+                line!(self, "{{ {c} val_ = {text};");
+                self.check(may_fault(v));
+                let store = self.g.store(t.value, &value, "val_");
+                line!(self, "uint64_t i_ = wl_ring_push(&{n}, {cap});\n{dst} = i_ != UINT64_MAX;\nif ({dst}) {{ {store} }}\n}}");
+            }
+            StmtKind::TablePop { dst, .. } => {
+                let dst = self.name(*dst);
+                line!(self, "{{ uint64_t i_ = wl_ring_pop(&{n}, {cap});\n{dst}.has = i_ != UINT64_MAX;\nif ({dst}.has) {{ {dst}.v = {load};");
+                keep(self, &format!("{dst}.v"));
+                line!(self, "}}\n}}");
+                self.check(layout::has_bytes(self.g.m, t.value));
+            }
+            StmtKind::TableGet { key, dst, .. } => {
+                let (text, dst) = (self.expr(key), self.name(*dst));
+                line!(self, "{{ uint64_t i_ = {text};");
+                self.check(may_fault(key));
+                line!(self, "i_ = wl_ring_at(&{n}, i_, {cap});\n{dst}.has = i_ != UINT64_MAX;\nif ({dst}.has) {{ {dst}.v = {load};");
+                keep(self, &format!("{dst}.v"));
+                line!(self, "}}\n}}");
+                self.check(layout::has_bytes(self.g.m, t.value));
+            }
+            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {n}.n;") }
+            StmtKind::TableNext { cursor, key, value: v, more, .. } => {
+                let k = self.g.cty(t.key);
+                let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
+                line!(self, "{{ uint64_t i_ = wl_ring_at(&{n}, {cursor}, {cap});\n{more} = i_ != UINT64_MAX;\nif (!{more}) {cursor} = UINT64_MAX;\nelse {{ {key} = ({k}){cursor}++; {v} = {load};");
+                keep(self, &v);
+                line!(self, "}} }}");
+                self.check(layout::has_bytes(self.g.m, t.value));
+            }
+            _ => {}
+        }
+    }
+
+    /// Keys are hashed as `hash` does: equal everywhere, so that estimates can be compared.
+    fn estimate(&mut self, n: &str, s: &'m StmtKind) {
+        match s {
+            StmtKind::TablePut { key, .. } => {
+                let number = self.g.m.types.iter().position(|t| *t == Ty::UInt(64)).map_or(TyId(0), |n| TyId(n as u32));
+                let hash = Expr::new(number, ExprKind::Builtin(Builtin::Hash, vec![key.clone()]));
+                let text = self.expr(&hash);
+                line!(self, "{{ uint64_t h_ = {text};");
+                self.check(may_fault(key));
+                line!(self, "wl_hll_add(&{n}, h_); }}");
+            }
+            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = wl_hll_estimate(&{n});") }
+            _ => {}
+        }
+    }
+
+    fn sketch(&mut self, t: &'m Table, n: &str, id: TableId, s: &'m StmtKind) {
+        let shared = self.g.m.sharing(t) == Sharing::One;
         let hash = format!("const uint64_t h_ = wl_sketch_hash(&{n}, k_, {});", self.g.words(t));
         let bloom = t.kind == TableKind::Bloom;
         match s {
@@ -184,25 +288,26 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TablePut { key, .. } if bloom => {
                 line!(self, "{{");
                 self.words(t, key, "k_");
-                line!(self, "{hash}\nwl_bloom_add(&{n}, h_);\n}}");
+                line!(self, "{hash}\nwl_bloom_add(&{n}, h_, {shared});\n}}");
             }
             StmtKind::TablePut { key, value, .. } => {
                 let text = self.expr(value);
                 line!(self, "{{ uint64_t val_ = {text};");
                 self.words(t, key, "k_");
-                line!(self, "{hash}\nwl_cms_raise(&{n}, h_, val_);\n}}");
+                line!(self, "{hash}\nwl_cms_raise(&{n}, h_, val_, {shared});\n}}");
             }
             StmtKind::TableUpdate { key, entry, body, .. } => {
-                let (name, h) = (self.name(*entry), self.temp("uint64_t"));
+                let (name, h, before) = (self.name(*entry), self.temp("uint64_t"), self.temp("uint64_t"));
                 line!(self, "{{");
                 self.words(t, key, "k_");
-                line!(self, "{hash}\n{h} = h_;\n{name} = {}(&{n}, h_);\n}}", if bloom { "wl_bloom_has" } else { "wl_cms_get" });
+                line!(self, "{hash}\n{h} = h_;\n{name} = {}(&{n}, h_);\n{before} = {name};\n}}", if bloom { "wl_bloom_has" } else { "wl_cms_get" });
                 self.block(body);
-                if bloom { line!(self, "if ({name}) wl_bloom_add(&{n}, {h});") } else { line!(self, "wl_cms_raise(&{n}, {h}, {name});") }
+                if bloom { line!(self, "if ({name}) wl_bloom_add(&{n}, {h}, {shared});") } else { line!(self, "wl_cms_count(&{n}, {h}, {before}, {name}, {shared});") }
             }
             StmtKind::TableRemove { dst, .. } => if let Some(d) = dst { let d = self.name(*d); line!(self, "{d} = false;") },
-            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {n}.stats.entries;") }
-            StmtKind::TableNext { more, .. } => { let more = self.name(*more); line!(self, "{more} = false;") }
+            // What has been published, and what has not yet been.
+            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = __atomic_load_n(&wl_shared(x)->stats[{}].entries, __ATOMIC_RELAXED) + {n}.stats.entries;", id.0) }
+            StmtKind::TableNext { more, cursor, .. } => { let (more, cursor) = (self.name(*more), self.name(*cursor)); line!(self, "{more} = false;\n{cursor} = UINT64_MAX;") }
             _ => {}
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! In: a verified and annotated [`ir::Module`]. Out: [`emit`] gives the C text (a [`CSource`]), [`compile`] a `.so` that exports
 //! `wireloom_program` (see `support/wireloom.h`). Stages: types and views ([`types`], [`view`]) → a parser per message unit
-//! ([`parser`], [`parse_field`]) → functions, handlers and fault replies ([`body`], [`message`], [`table`], [`merge`]; expressions in
+//! ([`parser`], [`parse_field`]; of frames [`frame`], [`open`]) → functions, handlers and fault replies ([`body`], [`message`], [`table`], [`merge`]; expressions in
 //! [`expr`]) → the program's tables ([`program`]) → the C compiler, cached by content ([`compile`]).
 
+mod ahead;
 mod body;
 mod compile;
 mod expr;
@@ -16,8 +17,10 @@ mod keyed;
 mod merge;
 mod message;
 mod names;
+mod open;
 mod parse_field;
 mod parser;
+mod payload;
 mod program;
 mod table;
 mod types;
@@ -44,6 +47,8 @@ pub const HEADERS: &[(&str, &str)] = &[
 pub struct Options {
     /// `#line` directives, so that a debugger shows the Wireloom source.
     pub lines: bool,
+    /// Where the program is at any time, as the number of an element, in `wireloom_mark`: for benches.
+    pub marks: bool,
 }
 
 /// A generated program.
@@ -54,12 +59,15 @@ pub struct CSource {
     pub text: String,
     /// C files of `extern` functions, as named in the source.
     pub externs: Vec<String>,
+    /// Names of what marks tell apart, by number.
+    pub marks: Vec<String>,
 }
 
 /// Emits a module as C.
 pub fn emit(m: &ir::Module, options: &Options) -> CSource {
     let mut g = gen::Gen::new(m);
     g.lines = options.lines;
+    g.marks = options.marks.then(|| vec!["engine".to_string()]);
     g.mark_edited();
     g.mark_merged();
     g.plan_frames();
@@ -77,6 +85,7 @@ pub fn emit(m: &ir::Module, options: &Options) -> CSource {
          #define WL_GRAMMAR_TMP {tmp}\n\n{frames}",
         names::comment(&m.app)
     );
-    let parts = [head, g.types, g.data, g.helpers, g.code].join("\n");
-    CSource { name, text: gen::indent(&parts), externs: g.externs.into_iter().collect() }
+    let mark = if g.marks.is_some() { gen::MARK } else { "" };
+    let parts = [head, mark.into(), g.types, g.data, g.helpers, g.code].join("\n");
+    CSource { name, text: gen::indent(&parts), externs: g.externs.into_iter().collect(), marks: g.marks.unwrap_or_default() }
 }

@@ -62,7 +62,7 @@ impl<'m> Gen<'m> {
             let mut own = 0u64;
             walk::stmt_exprs(&s.kind, &mut |e| own = own.saturating_add(self.expr_scratch(e, funcs)));
             match &s.kind {
-                StmtKind::TableGet { table, .. } | StmtKind::TableUpdate { table, .. } => {
+                StmtKind::TableGet { table, .. } | StmtKind::TableUpdate { table, .. } | StmtKind::TablePop { table, .. } => {
                     own = own.saturating_add(layout::bytes_in(self.m, self.m.tables[table.index()].value))
                 }
                 StmtKind::Render { .. } => own = own.saturating_add(64 << 10),
@@ -168,7 +168,7 @@ impl<'m> Gen<'m> {
 
     /// Emits a handler; answers the C type of its frame, if it has one.
     fn handler(&mut self, i: usize, h: &'m Handler) -> Option<String> {
-        if let On::Frame { unit, .. } = h.on {
+        if let Some(unit) = h.on.frame_unit() {
             self.frame_handler(i, h, unit);
             return None;
         }
@@ -191,7 +191,7 @@ impl<'m> Gen<'m> {
                     first(i as u32, &format!("{cast}((const wl_param *)(const void *)t->req.base)[{i}].{part}"), &mut b);
                 }
             }
-            On::Start | On::Every(_) | On::Test(_) | On::Frame { .. } => {}
+            On::Start | On::End | On::Every(_) | On::Test(_) | On::Frame { .. } | On::Check { .. } => {}
         }
         let start = std::mem::take(&mut b.out);
         b.block(&h.body.block);
@@ -205,8 +205,10 @@ impl<'m> Gen<'m> {
         let frame_decl = frame_ty.as_ref().map(|f| format!("{f} *frame = t->frame;\n")).unwrap_or_default();
         let dispatch: String = (1..=resumes).map(|i| format!("case {i}: goto R{i};\n")).collect();
         let dispatch = if resumes > 0 { format!("switch (t->pc) {{\n{dispatch}default: break;\n}}\n") } else { String::new() };
+        // Compiled for size: there are many, and they run now and then.
+        let rare = if matches!(h.on, On::Signal(_)) { "__attribute__((cold)) " } else { "" };
         self.code.push_str(&format!(
-            "/* {} */\nstatic int {name}(wl_fx *x, wl_task *t) {{\nbool held = false;\n(void)x; (void)t; (void)held;\n{frame_decl}{}{decls}{start}{dispatch}{out}\
+            "/* {} */\n{rare}static int {name}(wl_fx *x, wl_task *t) {{\nbool held = false;\n(void)x; (void)t; (void)held;\n{frame_decl}{}{decls}{start}{dispatch}{out}\
              return WL_T_DONE;\nfault:;\nt->fault = x->fault;\nt->place = x->place;\nreturn WL_T_FAULT;\n}}\n\n",
             names::comment(&h.name),
             locals.join("")
@@ -218,12 +220,17 @@ impl<'m> Gen<'m> {
     fn frame_handler(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
         self.frame_unit(unit);
         let ahead = self.ahead(h);
-        let second = ahead.as_ref().map(|a| {
-            let words = self.words(&self.m.tables[a.table.index()]);
-            format!(", const {} *ahead", self.ahead_type(words))
-        });
+        let second = ahead.as_ref().map(|a| format!(", const {} *ahead", self.ahead_type(i, a)));
+        let counts = self.own_counts(h);
+        if !counts.is_empty() {
+            let members: String = counts.iter().map(|c| format!("uint64_t c{c};\n")).collect();
+            self.code.push_str(&format!("/* Counted over a batch. */\ntypedef struct wl_counts_{i} {{\n{members}}} wl_counts_{i};\n\n"));
+        }
+        let third = if counts.is_empty() { String::new() } else { format!(", wl_counts_{i} *counts") };
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
+        b.counts = counts;
         b.ahead = ahead.map(|a| a.site);
+        b.title = format!("on {}", h.name);
         b.declare(1);
         b.block(&h.body.block);
         let (decls, out, views) = (b.decls, b.out, b.views);
@@ -231,7 +238,7 @@ impl<'m> Gen<'m> {
         let locals: String = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
         let fault = if out.contains("goto fault;") { "fault:;\nreturn WL_T_FAULT;\n" } else { "" };
         self.code.push_str(&format!(
-            "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}) {{\n(void)x;\n{locals}{decls}{out}return WL_T_DONE;\n{fault}}}\n\n",
+            "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}{third}) {{\n(void)x;\n{locals}{decls}{out}return WL_T_DONE;\n{fault}}}\n\n",
             names::comment(&h.name), names::ident(&h.name), second.unwrap_or_default()
         ));
     }
@@ -265,7 +272,7 @@ impl<'m> Gen<'m> {
                 format!("[{u}] = {{sizeof({name}_view), {}, UINT64_C({whole}), {name}_parse, {name}_tail}},\n", unit.head_max.min(u32::MAX as u64))
             })
             .collect();
-        let cases: String = m.handlers.iter().enumerate().filter(|(_, h)| !matches!(h.on, On::Frame { .. })).map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name))).collect();
+        let cases: String = m.handlers.iter().enumerate().filter(|(_, h)| h.on.frame_unit().is_none()).map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name))).collect();
         let replies: String =
             m.protocols.iter().enumerate().filter(|(_, p)| p.on_fault.is_some()).map(|(i, _)| format!("case {i}: return fault_reply_{i}(x, f, req);\n")).collect();
         let frame = if frames.iter().all(|f| f.is_none()) { "0".to_string() } else { "sizeof(union frames)".into() };
@@ -282,11 +289,16 @@ impl<'m> Gen<'m> {
         init.push_str(&self.flow_init());
         init.push_str(&self.keyed_init());
         let (shared_size, shared_init) = self.shared_init();
+        // Without batches the tables' numbers are published behind every handler.
+        let flush = if self.has_frames() { String::new() } else { self.keyed_at_batch_end() };
+        let cases = if flush.is_empty() { cases } else { cases.replace(": return ", ": end = ").replace("(x, t);\n", "(x, t); break;\n") };
+        let (before, after) = if flush.is_empty() { ("", "default: return WL_T_DONE;\n}\n".to_string()) } else { ("int end = WL_T_DONE;\n", format!("default: break;\n}}\n{flush}return end;\n")) };
         let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n(void)x;\n";
+        let tend = self.flow_tend();
         self.code.push_str(&format!(
             "static int run(void *self, wl_task *t) {{\n(void)self;\nwl_core *core = t->core;\n{fx}x->conn = t->conn;\nx->task = t;\n\
-             switch (t->handler) {{\n{cases}default: return WL_T_DONE;\n}}\n}}\n\n\
+             {before}{tend}switch (t->handler) {{\n{cases}{after}}}\n\n\
              static uint32_t fault_reply(void *self, wl_core *core, uint32_t proto, const wl_fault *f, const wl_msg *req) {{\n(void)self; (void)f; (void)req;\n{fx}\
              wl_begin(x);\nswitch (proto) {{\n{replies}default: return WL_R_CLOSE;\n}}\n}}\n\n\
              static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}{init}}}\n\n\

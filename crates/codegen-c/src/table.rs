@@ -41,13 +41,14 @@ impl Gen<'_> {
         if m.tables.is_empty() { return }
         let mut text = format!("/* Of all cores. Statistics come first. */\ntypedef struct app_shared {{\nwl_table_stats stats[{}];\n", m.tables.len());
         for (i, t) in m.tables.iter().enumerate() {
-            if crate::flow::is_flow(m, t) || crate::keyed::is_keyed(t) { continue }
+            if crate::flow::is_flow(m, t) || crate::keyed::is_keyed(m, t) { continue }
             let g = geometry(m, t);
             text.push_str(&format!(
                 "struct {{\nwl_table t;\n_Alignas(64) wl_stripe stripe[{}];\nuint32_t bucket[{}];\n_Alignas(8) uint8_t entry[UINT64_C({})];\nuint8_t block[UINT64_C({})];\n}} {}; /* capacity {} */\n",
                 g.stripes, g.buckets, (t.capacity + 1) * g.entry, (g.blocks + 1) * (g.block + 4), names::table(m, TableId(i as u32)), t.capacity
             ));
         }
+        text.push_str(&self.shared_sketches());
         text.push_str("} app_shared;\n#define wl_shared(x) ((app_shared *)(x)->core->shared)\n\n");
         self.types.push_str(&text);
     }
@@ -58,7 +59,7 @@ impl Gen<'_> {
         if m.tables.is_empty() { return ("0".into(), String::new()) }
         let mut text = String::from("app_shared *s = shared;\n");
         for (i, t) in m.tables.iter().enumerate() {
-            if crate::flow::is_flow(m, t) || crate::keyed::is_keyed(t) { continue }
+            if crate::flow::is_flow(m, t) || crate::keyed::is_keyed(m, t) { continue }
             let (g, n) = (geometry(m, t), names::table(m, TableId(i as u32)));
             text.push_str(&format!(
                 "s->{n}.t = (wl_table){{\n.stats = &s->stats[{i}], .stripe = s->{n}.stripe, .bucket = s->{n}.bucket, .entry = s->{n}.entry, .block = s->{n}.block,\n\
@@ -67,6 +68,7 @@ impl Gen<'_> {
                 t.idle, g.stripes, g.buckets, g.entry, g.inline, t.capacity, g.blocks, g.blocks, g.block, t.evict_lru
             ));
         }
+        text.push_str(&self.shared_sketch_init());
         ("sizeof(app_shared)".into(), text)
     }
 
@@ -116,6 +118,27 @@ impl Gen<'_> {
     }
 }
 
+impl Gen<'_> {
+    /// Defines the function that copies a value's bytes to the scratch; answers its name.
+    pub fn copier(&mut self, ty: TyId) -> String {
+        let c = self.cty(ty);
+        let name = format!("keep_{}", mangle(&c));
+        if !self.first(&name) { return name }
+        let body = match self.m.ty(ty).clone() {
+            Ty::Bytes(_) => "uint8_t *p = wl_tmp(x, v.n);\nif (!p) return (wl_bytes){0};\nmemcpy(p, v.p, v.n);\nv.p = p;\n".into(),
+            Ty::Option(t) if layout::has_bytes(self.m, t) => format!("if (v.has) v.v = {}(v.v, x);\n", self.copier(t)),
+            Ty::List(t, _) if layout::has_bytes(self.m, t) => format!("for (uint32_t i = 0; i < v.n; i++) v.v[i] = {}(v.v[i], x);\n", self.copier(t)),
+            Ty::Record(_) | Ty::Tuple(_) => {
+                let parts: Vec<_> = self.members(ty).into_iter().filter(|(_, t)| layout::has_bytes(self.m, *t)).collect();
+                parts.into_iter().map(|(n, t)| format!("v.{n} = {}(v.{n}, x);\n", self.copier(t))).collect()
+            }
+            _ => String::new(),
+        };
+        self.helpers.push_str(&format!("static inline {c} {name}({c} v, wl_fx *x) {{\n(void)x;\n{body}return v;\n}}\n"));
+        name
+    }
+}
+
 impl<'m> BodyGen<'_, 'm> {
     /// Opens a block with the encoded key: `kb_`, `kn_`.
     fn key(&mut self, t: &Table, key: &Expr) {
@@ -137,18 +160,15 @@ impl<'m> BodyGen<'_, 'm> {
     pub fn table(&mut self, s: &'m StmtKind) {
         let m = self.g.m;
         let (StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
-            | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. }) = s else { return };
-        if crate::keyed::is_keyed(&m.tables[table.index()]) { return self.keyed(*table, s) }
+            | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. }
+            | StmtKind::TablePush { table, .. } | StmtKind::TablePop { table, .. }) = s else { return };
+        if crate::keyed::is_keyed(m, &m.tables[table.index()]) { return self.keyed(*table, s) }
+        if m.tables[table.index()].kind == TableKind::Array && self.shared_array(*table, s) { return }
         if crate::flow::is_flow(m, &m.tables[table.index()]) { return self.flow(s) }
         match s {
             StmtKind::TableGet { table, key, dst } => {
-                let t = &m.tables[table.index()];
-                let (at, dst) = (self.table_at(*table), self.name(*dst));
-                self.key(t, key);
-                let codec = self.g.codec(t.value);
-                line!(self, "wl_stripe *s_;\nwl_entry *e_ = wl_table_find({at}, kb_, kn_, x->core->now, &s_);\n{dst}.has = e_ != NULL;");
-                line!(self, "if (e_) {{ wl_cursor c_ = wl_value({at}, e_); {dst}.v = dec_{codec}(&c_, x); }}\nwl_table_unlock(s_); }}");
-                self.check(layout::has_bytes(m, t.value));
+                let dst = self.name(*dst);
+                self.find_entry(*table, key, &format!("{dst}.has"), &format!("{dst}.v"));
             }
             StmtKind::TablePut { table, key, value, place } => {
                 let t = &m.tables[table.index()];
@@ -170,11 +190,12 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{set}wl_table_remove({at}, kb_, kn_, x->core->now); }}");
             }
             StmtKind::TableUpdate { table, key, entry, body, place } => self.update(*table, key, *entry, body, *place),
-            StmtKind::TableNext { table, cursor, key, value, more } => {
+            StmtKind::TableNext { table, cursor, key, value, more, .. } => {
                 let t = &m.tables[table.index()];
                 let (at, keys, values) = (self.table_at(*table), self.g.codec(t.key), self.g.codec(t.value));
                 let (cursor, key, value, more) = (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));
-                line!(self, "{{ wl_stripe *s_ = NULL;\nwl_entry *e_ = wl_table_next({at}, &{cursor}, x->core->now, &s_);\n{more} = e_ != NULL;");
+                // Each core walks its own part; the whole of a shared table is the first one's.
+                line!(self, "{{ wl_stripe *s_ = NULL;\nif (x->core->index) {cursor} = UINT64_MAX;\nwl_entry *e_ = wl_table_next({at}, &{cursor}, x->core->now, &s_);\n{more} = e_ != NULL;");
                 line!(self, "if (e_) {{ wl_cursor c_ = wl_entry_bytes({at}, e_); {key} = dec_{keys}(&c_, x); {value} = dec_{values}(&c_, x); wl_table_unlock(s_); }} }}");
                 self.check(layout::has_bytes(m, t.key) || layout::has_bytes(m, t.value));
             }
@@ -183,6 +204,51 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{dst} = wl_table_len({at}, x->core->now);");
             }
             _ => {}
+        }
+    }
+
+    fn find_entry(&mut self, table: TableId, key: &Expr, has: &str, value: &str) {
+        let t = &self.g.m.tables[table.index()];
+        let at = self.table_at(table);
+        self.key(t, key);
+        let codec = self.g.codec(t.value);
+        line!(self, "wl_stripe *s_;\nwl_entry *e_ = wl_table_find({at}, kb_, kn_, x->core->now, &s_);\n{has} = e_ != NULL;");
+        line!(self, "if (e_) {{ wl_cursor c_ = wl_value({at}, e_); {value} = dec_{codec}(&c_, x); }}\nwl_table_unlock(s_); }}");
+        self.check(layout::has_bytes(self.g.m, t.value));
+    }
+
+    /// An array that cores share is a hashed table whose missing entries are zero. False: what an exact table does comes next.
+    fn shared_array(&mut self, table: TableId, s: &'m StmtKind) -> bool {
+        let t = &self.g.m.tables[table.index()];
+        let (cap, zero) = (t.capacity, self.g.zero(t.value));
+        match s {
+            StmtKind::TableGet { key, dst, .. } => {
+                let (text, dst) = (self.expr(key), self.name(*dst));
+                let found = self.temp("bool");
+                line!(self, "{dst}.has = (uint64_t)({text}) < {cap};");
+                self.check(may_fault(key));
+                self.find_entry(table, key, &found, &format!("{dst}.v"));
+                line!(self, "if (!{found}) {dst}.v = {zero};");
+                true
+            }
+            StmtKind::TablePut { key, place, .. } | StmtKind::TableUpdate { key, place, .. } => {
+                let text = self.expr(key);
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY((uint64_t)({text}) >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
+                self.check(may_fault(key));
+                false
+            }
+            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {cap};"); true }
+            StmtKind::TableNext { cursor, key, value, more, .. } => {
+                let c = self.g.cty(t.key);
+                let (cursor, at, value, more) = (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));
+                let found = self.temp("bool");
+                line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ {at} = ({c}){cursor}++;");
+                self.find_entry(table, &Expr::new(t.key, ExprKind::Local(*key)), &found, &value);
+                line!(self, "if (!{found}) {value} = {zero}; }}");
+                true
+            }
+            _ => false,
         }
     }
 

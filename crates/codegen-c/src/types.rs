@@ -131,7 +131,7 @@ impl Gen<'_> {
             Ty::Unit | Ty::Msg(_) => h.into(),
             Ty::Bool => format!("wl_h_int({h}, {v}, 1)"),
             Ty::UInt(b) if b > 64 => format!("wl_h_u128({h}, {v})"),
-            Ty::UInt(b) | Ty::Int(b) => format!("wl_h_int({h}, (uint64_t)({v}), {})", layout::int_bytes(b)),
+            Ty::UInt(b) | Ty::Int(b) => format!("wl_h_int({h}, (uint64_t)({v}), {})", b.div_ceil(8)),
             Ty::Bytes(_) => format!("wl_h_bytes({h}, {v})"),
             Ty::Endpoint => format!("wl_h_endpoint({h}, {v})"),
             Ty::Ip => format!("wl_h_ip({h}, {v})"),

@@ -50,7 +50,7 @@ fn small_module() {
 fn cached_and_with_all_flags() {
     let dir = cache().join(format!("flags-{}", std::process::id()));
     let plain = CompileOptions { cache_dir: dir.clone(), ..CompileOptions::default() };
-    let source = emit(&small(), &Options { lines: true });
+    let source = emit(&small(), &Options { lines: true, ..Default::default() });
     assert!(source.text.contains("#line 4 \"echo.loom\""));
     let first = compile(&source, &plain).unwrap();
     let time = std::fs::metadata(&first).unwrap().modified().unwrap();

@@ -13,20 +13,27 @@ fn four_threads() {
     assert!(out.starts_with("hits 1 evictions 1\nentries 0 bytes 0 blocks 3000 of 3000"), "{out}");
 }
 
+/// Builds a harness that needs no program, with sanitizers, and runs it.
+fn plain(harness: &str, arch: &str, args: &[&str]) {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (cc, _) = wireloom_codegen_c::find_compiler(None).unwrap();
+    let exe = cache().join(format!("{harness}.{}.exe", std::process::id()));
+    std::fs::create_dir_all(cache()).unwrap();
+    let built = std::process::Command::new(&cc)
+        .args(["-std=c11", "-D_GNU_SOURCE", "-g", "-O1", arch, "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
+        .arg("-I").arg(dir.join("../../support")).arg("-o").arg(&exe).arg(dir.join("tests/harness").join(format!("{harness}.c"))).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let out = std::process::Command::new(&exe).args(args).env("ASAN_OPTIONS", "detect_leaks=0").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "good", "{}", String::from_utf8_lossy(&out.stderr));
+    std::fs::remove_file(exe).unwrap();
+}
+
+/// Tables of one core: use, removal, expiry, eviction, walks, against a list.
+#[test]
+fn flow_tables() { plain("flow", "-march=native", &[]) }
+
 /// Wildcard tables against the plain meaning, with vectors and without.
 #[test]
 fn wildcard_tables() {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (cc, _) = wireloom_codegen_c::find_compiler(None).unwrap();
-    for arch in ["-march=native", "-march=x86-64"] {
-        let exe = cache().join(format!("wild.{}.exe", std::process::id()));
-        std::fs::create_dir_all(cache()).unwrap();
-        let built = std::process::Command::new(&cc)
-            .args(["-std=c11", "-D_GNU_SOURCE", "-g", "-O1", arch, "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
-            .arg("-I").arg(dir.join("../../support")).arg("-o").arg(&exe).arg(dir.join("tests/harness/wild.c")).output().unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        let out = std::process::Command::new(&exe).arg("20000").env("ASAN_OPTIONS", "detect_leaks=0").output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "good", "{}", String::from_utf8_lossy(&out.stderr));
-        std::fs::remove_file(exe).unwrap();
-    }
+    for arch in ["-march=native", "-march=x86-64"] { plain("wild", arch, &["20000"]) }
 }

@@ -1,5 +1,8 @@
 //! Functions over bytes and integers that every backend implements: hashes, text, tokens.
 
+use wireloom_ir::Builtin;
+use wireloom_runtime::crypto::Op;
+
 /// FNV-1a, 64 bits.
 pub fn fnv1a64(b: &[u8]) -> u64 {
     b.iter().fold(0xcbf2_9ce4_8422_2325, |h, &x| (h ^ x as u64).wrapping_mul(0x0000_0100_0000_01b3))
@@ -103,6 +106,31 @@ pub fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
         return Some(0);
     }
     hay.windows(needle.len()).position(|w| w == needle)
+}
+
+/// The operation of the runtime's library.
+pub fn crypto(b: Builtin) -> Option<Op> {
+    Some(match b {
+        Builtin::AesCtr => Op::AesCtr,
+        Builtin::AesCbcEncrypt => Op::AesCbcEncrypt,
+        Builtin::AesCbcDecrypt => Op::AesCbcDecrypt,
+        Builtin::AesGcmSeal => Op::AesGcmSeal,
+        Builtin::AesGcmOpen => Op::AesGcmOpen,
+        Builtin::HmacSha1 => Op::HmacSha1,
+        Builtin::HmacSha256 => Op::HmacSha256,
+        Builtin::Sha1 => Op::Sha1,
+        Builtin::Sha256 => Op::Sha256,
+        _ => return None,
+    })
+}
+
+/// Pairs of hexadecimal digits, large or small.
+pub fn from_hex(b: &[u8]) -> Option<Vec<u8>> {
+    let digit = |d: u8| char::from(d).to_digit(16).map(|d| d as u8);
+    if b.len() % 2 != 0 {
+        return None;
+    }
+    b.chunks_exact(2).map(|p| Some(digit(p[0])? << 4 | digit(p[1])?)).collect()
 }
 
 /// Decimal digits only, at least one, no overflow.

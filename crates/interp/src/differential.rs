@@ -445,6 +445,7 @@ impl<'a> Mock<'a> {
             close: Some(close),
             log: Some(log),
             fault: Some(fault),
+            crypto: Some(wireloom_runtime::crypto::entry),
         });
         let load = vec![0u32; INSTANCES as usize];
         let up = vec![1u8; INSTANCES as usize];

@@ -7,6 +7,7 @@ use crate::grammar::tree::{Content, FieldNode, Node};
 use crate::value::{canonical, int_type, mask, signed, Endpoint, Value};
 use std::borrow::Cow;
 use wireloom_ir::*;
+use wireloom_runtime::crypto;
 
 /// Why evaluation or execution ends early.
 #[derive(Clone, Debug, PartialEq)]
@@ -438,6 +439,26 @@ impl<'a> Env<'a> {
             }
             Builtin::UnixTime => match self.act {
                 Some(act) => n(act.wall() / 1_000_000_000),
+                None => return internal("the time outside a handler"),
+            },
+            Builtin::AesCtr | Builtin::AesCbcEncrypt | Builtin::AesCbcDecrypt | Builtin::AesGcmSeal | Builtin::AesGcmOpen | Builtin::HmacSha1
+            | Builtin::HmacSha256 | Builtin::Sha1 | Builtin::Sha256 => {
+                let parts = (0..vals.len()).map(bytes).collect::<Res<Vec<_>>>()?;
+                let made = builtin::crypto(b).and_then(|op| crypto::compute(op, &parts));
+                match (b, made) {
+                    (Builtin::AesGcmOpen, made) => Value::Option(made.map(|m| Box::new(Value::bytes(&m)))),
+                    (_, Some(made)) => Value::bytes(&made),
+                    (_, None) => return internal(format!("{b:?}: an argument of a wrong size")),
+                }
+            }
+            Builtin::ConstantTimeEq => Value::Bool(crypto::same(bytes(0)?, bytes(1)?)),
+            Builtin::RandomBytes => match crypto::random(int(0)? as usize) {
+                Some(made) => Value::bytes(&made),
+                None => return internal("no random bytes"),
+            },
+            Builtin::FromHex => Value::Option(builtin::from_hex(bytes(0)?).map(|b| Box::new(Value::bytes(&b)))),
+            Builtin::UnixNanos => match self.act {
+                Some(act) => n(act.wall()),
                 None => return internal("the time outside a handler"),
             },
             Builtin::HasToken => Value::Bool(builtin::has_token(bytes(0)?, bytes(1)?)),

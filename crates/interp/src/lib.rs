@@ -14,6 +14,7 @@ pub mod builtin;
 pub mod differential;
 pub mod eval;
 pub mod exec;
+pub mod frames;
 pub mod generate;
 pub mod grammar;
 pub mod merge;

@@ -101,7 +101,7 @@ pub fn program(module: Arc<Module>) -> InterpProgram {
     let grammar = Grammar::new(module.clone());
     let units: Vec<wl_unit> = (0..module.units.len()).map(|u| unit_entry(&grammar, UnitId(u as u32))).collect();
     let inner = Box::new(Inner { grammar, handlers, on_fault, cores: Mutex::default(), tables: Mutex::default(),
-        packets: UnsafeCell::new(wl_packets { batch: Some(batch), steer: None, transmit: None }) });
+        packets: UnsafeCell::new(wl_packets { batch: Some(batch), steer: None, transmit: None, queue: None, serve: None }) });
     let table = wl_program {
         abi: WL_ABI,
         units: units.len() as u32,
@@ -236,7 +236,7 @@ unsafe extern "C" fn init_shared(this: *mut c_void, shared: *mut c_void, _params
             let inner = inner(this);
             let m = &inner.grammar.module;
             let table = |t: &wireloom_ir::Table| {
-                Mutex::new(Table::new(Limits { capacity: t.capacity, idle: t.idle, evict_lru: t.evict_lru, memory: t.memory }))
+                Mutex::new(Table::new(Limits { capacity: if matches!(t.kind, TableKind::Bloom | TableKind::CountMin) { u64::MAX } else { t.capacity }, idle: t.idle, evict_lru: t.evict_lru, memory: t.memory }))
             };
             let tables = Box::into_raw(Box::new(m.tables.iter().map(table).collect::<Tables>()));
             inner.tables.lock().unwrap_or_else(|e| e.into_inner()).push(tables);
@@ -252,7 +252,7 @@ unsafe extern "C" fn init_core(this: *mut c_void, core: *mut wl_core) {
             let inner = inner(this);
             let m = &inner.grammar.module;
             let states = m.states.iter().map(|s| Value::zero(m, s.ty)).collect();
-            let data = Box::into_raw(Box::new(RefCell::new(CoreData { states, ..CoreData::default() })));
+            let data = Box::into_raw(Box::new(RefCell::new(CoreData { states, rings: m.tables.iter().map(|_| Default::default()).collect(), ..CoreData::default() })));
             inner.cores.lock().unwrap_or_else(|e| e.into_inner()).push(data);
             (*core).state.cast::<u8>().add(layout::counters_size(m) as usize).cast::<*mut RefCell<CoreData>>().write_unaligned(data);
             for (i, s) in m.states.iter().enumerate() {
@@ -292,6 +292,8 @@ unsafe fn activation<'a>(inner: &'a Inner, core: *mut wl_core, task: *mut wl_tas
         frame: Default::default(),
         // SAFETY: set by the runtime before any frame comes.
         transmit: unsafe { (*inner.packets.get()).transmit },
+        // SAFETY: as above.
+        queue: unsafe { (*inner.packets.get()).queue },
     }
 }
 
@@ -303,6 +305,11 @@ unsafe extern "C" fn batch(this: *mut c_void, core: *mut wl_core, handler: u32, 
             // SAFETY: as for run; the runtime gives n frames of its own buffers.
             unsafe { one_frame(inner(this), core, handler, &mut *frames.add(i)) }
         });
+        // SAFETY: as above; the handler has ended, and nothing of it is kept.
+        if let Some(serve) = unsafe { (*inner(this).packets.get()).serve } {
+            // SAFETY: as above.
+            unsafe { serve(core) };
+        }
     }
 }
 
@@ -313,14 +320,15 @@ unsafe extern "C" fn batch(this: *mut c_void, core: *mut wl_core, handler: u32, 
 unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_frame) {
     let m = &inner.grammar.module;
     let (Some(h), Some(body)) = (m.handlers.get(handler as usize), inner.handlers.get(handler as usize)) else { return };
-    let On::Frame { unit, .. } = h.on else { return };
+    let Some(unit) = h.on.frame_unit() else { return };
     // SAFETY: by contract.
     let tell = |kind: u16, place: u32| unsafe {
         if let Some(count) = (*(*core).host).fault { count(core, u32::from(kind), place) }
     };
     // SAFETY: n bytes are there.
     let bytes = unsafe { input(f.p, f.n) }.to_vec();
-    let (rooms, frame) = ((f.head, f.tail, f.n), Frame::open(m, unit, f, bytes, &mut |k, p| tell(k.0, p.0)));
+    let mut frame = Frame::open(m, unit, f, bytes, &mut |k, p| tell(k.0, p.0));
+    frame.raw = f;
     // SAFETY: by contract.
     let act = unsafe { activation(inner, core, std::ptr::null_mut()) };
     *act.frame.borrow_mut() = Some(frame);
@@ -330,34 +338,6 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
     if let Err(stop) = end {
         let (kind, place) = fault_of(stop);
         tell(kind.0, place.0);
-        // SAFETY: by contract.
-        unsafe { on_frame_fault(inner, core, kind, place) };
-    }
-    let Some(frame) = act.frame.take() else { return };
-    let Some((port, instance)) = frame.out else { return };
-    f.out = port << 16 | (instance & 0xffff);
-    // Where its first byte is now: before the old one by what was taken of the headroom.
-    f.head = frame.head as u32;
-    // SAFETY: the frame has shrunk or stayed within the rooms around it.
-    unsafe {
-        f.p = f.p.offset(f.head as isize - rooms.0 as isize);
-        std::ptr::copy_nonoverlapping(frame.bytes.as_ptr(), f.p, frame.bytes.len());
-    }
-    f.n = frame.bytes.len() as u32;
-    f.tail = (rooms.0 + rooms.2 + rooms.1) - (f.head + f.n);
-}
-
-/// # Safety
-/// As for [`activation`].
-unsafe fn on_frame_fault(inner: &Inner, core: *mut wl_core, kind: FaultKind, place: PlaceId) {
-    let m = &inner.grammar.module;
-    let Some((n, h)) = m.handlers.iter().enumerate().find(|(_, h)| h.on == On::Fault) else { return };
-    // SAFETY: by contract.
-    let act = unsafe { activation(inner, core, std::ptr::null_mut()) };
-    let mut locals = exec::fresh_locals(m, &h.body, inner.handlers[n].locals);
-    for (l, v) in locals.iter_mut().zip([u128::from(kind.0), u128::from(place.0)]) { *l = Value::Int(v) }
-    if let Err(Stop::Internal(why)) = exec::run(&act.env(), &inner.handlers[n], &mut locals, &mut 0, &mut Vec::new()) {
-        crate::note_internal(&why);
     }
 }
 
@@ -429,7 +409,7 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
     };
     match h.on {
         On::Message { protocol, .. } => set(0, Value::Msg(MsgRef::Request(m.protocols[protocol.index()].request))),
-        On::Frame { unit, .. } => set(0, Value::Msg(MsgRef::Frame(unit))),
+        On::Frame { unit, .. } | On::Check { unit, .. } => set(0, Value::Msg(MsgRef::Frame(unit))),
         On::Opened(_) | On::Closed(_) => {
             // SAFETY: null or the connection of the task.
             let instance = unsafe { task.conn.as_ref() }.map_or(0, |c| c.instance);
@@ -448,7 +428,7 @@ fn first_locals(inner: &Inner, task: &wl_task) -> Vec<Value> {
                 set(i, unsafe { crate::exec::activation::param_value(v, *ty) });
             }
         }
-        On::Start | On::Every(_) | On::Test(_) => {}
+        On::Start | On::End | On::Every(_) | On::Test(_) => {}
     }
     locals
 }

@@ -84,14 +84,33 @@ pub enum StmtKind {
     SendFrame { port: PortId, index: Expr, parts: Vec<Part>, place: PlaceId },
     /// Frames (a message local whose unit has [`Unit::frame`]). Layers are indices into `Frame::layers`; the header is known to be there.
     Frame { frame: LocalId, act: FrameAct },
-    /// Walks a table's entries, in no order, a step at a time: `cursor` (u64, 0 at first) moves on; `more` (bool) tells whether
-    /// `key` and `value` were set. Entries added or removed meanwhile may or may not be seen; none is seen twice.
-    TableNext { table: TableId, cursor: LocalId, key: LocalId, value: LocalId, more: LocalId },
+    /// Walks a table's entries, in no order, a step at a time: `cursor` (u64, 0 at first) moves on, over some thousand empty places at
+    /// most; `more` (bool) tells whether `key` and `value` were set. A cursor of all ones is behind the last entry. Entries added or removed meanwhile may or may not be seen; none is seen twice. `mask` (of the key's
+    /// type) and `priority` (u32; of an LPM table the prefix's length) are for tables whose entries have masks.
+    TableNext { table: TableId, cursor: LocalId, key: LocalId, value: LocalId, more: LocalId, masked: Option<(LocalId, LocalId)> },
     /// Adds or replaces the entry of a wildcard or LPM table with this key, mask and (wildcard) priority. `mask` has the key's type: the
     /// bits that must agree; of an LPM table, ones followed by zeros.
     TableInsert { table: TableId, key: Expr, mask: Expr, priority: Expr, value: Expr, place: PlaceId },
     /// Removes it; `dst` (bool): whether it was there.
     TableDelete { table: TableId, key: Expr, mask: Expr, priority: Expr, dst: Option<LocalId> },
+    /// Adds a value to a ring, behind the others; `dst` (bool): whether there was room.
+    TablePush { table: TableId, value: Expr, dst: LocalId },
+    /// Takes the oldest value of a ring: `dst` is an option of it. Bytes as for `TableGet`.
+    TablePop { table: TableId, dst: LocalId },
+    /// About a queue of frames, a port of the engine `Queue`: what `dst` gets depends on the act.
+    Queue { port: PortId, index: Expr, act: QueueAct, dst: LocalId },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QueueAct {
+    /// The oldest frame is handled by the queue's handler once the handler at hand has ended; bool: whether there was one.
+    Pop,
+    /// The oldest frame is gone; bool: whether there was one.
+    Drop,
+    /// Frames that wait, u32.
+    Len,
+    /// Bytes of the oldest frame, u32; 0: none waits.
+    First,
 }
 
 /// Part of a new frame, or of what is inserted: a header (lengths and checksums that its unit declares are filled in once all parts
@@ -329,6 +348,31 @@ pub enum Builtin {
     Be32, FromBe32,
     /// → u64: seconds since 1970 (`unix_time`), read once per batch
     UnixTime,
+    /// (key of 16 or 32 bytes, counter block of 16, data) → bytes as long as the data; sizes are guarded, here and below
+    AesCtr,
+    /// (key, vector of 16 bytes, whole blocks) → bytes as long
+    AesCbcEncrypt, AesCbcDecrypt,
+    /// (key, nonce of 12 bytes, associated data, data) → bytes, the tag of 16 bytes behind them
+    AesGcmSeal,
+    /// (key, nonce, associated data, data and tag) → bytes?: none if they are not authentic
+    AesGcmOpen,
+    /// (key, parts …) → 20, 32 bytes: over the parts, one behind the other
+    HmacSha1, HmacSha256,
+    /// parts … → 20, 32 bytes
+    Sha1, Sha256,
+    /// (bytes, bytes) → bool, in a time that depends on the lengths alone
+    ConstantTimeEq,
+    /// a constant u64 → as many bytes, secure
+    RandomBytes,
+    /// bytes → bytes?: pairs of hexadecimal digits
+    FromHex,
+    /// → u64: nanoseconds since 1970, read once per batch
+    UnixNanos,
+}
+
+impl Builtin {
+    /// Whether the last operand is data that becomes the result, byte for byte in its place (a tag may follow).
+    pub fn is_cipher(self) -> bool { matches!(self, Builtin::AesCtr | Builtin::AesCbcEncrypt | Builtin::AesCbcDecrypt | Builtin::AesGcmSeal) }
 }
 
 impl Expr {

@@ -28,9 +28,27 @@ pub struct Desc {
     /// What can be called while the app runs.
     #[serde(default)]
     pub signals: Vec<SignalDesc>,
-    /// Tables of which each core has its own part.
+    /// Tables of which each core has its own part, or its own copy.
     #[serde(default)]
     pub local_tables: Vec<String>,
+    /// Tables that every core has a copy of: what is put into one is put into all.
+    #[serde(default)]
+    pub copied_tables: Vec<String>,
+    /// What `tables` are, one each.
+    #[serde(default)]
+    pub table_info: Vec<TableInfo>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableInfo {
+    /// `exact`, `wildcard`, …
+    pub kind: String,
+    pub capacity: u64,
+    /// ns; 0: never.
+    pub idle: u64,
+    pub evict_lru: bool,
+    /// The program itself adds entries; else all come from outside.
+    pub written: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -115,6 +133,11 @@ pub enum FrameEngine {
     Memory,
     /// Datagrams: the frame is the payload.
     Udp,
+    /// Back into the program, on the same core: what is sent to it is handled by its handler.
+    Loop,
+    /// Inside the program: frames that are sent to it wait, first in, first out, until they are taken. Its names are how many
+    /// frames each instance holds.
+    Queue,
 }
 
 /// A constant, or the value of a parameter.
@@ -131,6 +154,11 @@ pub const POOL_QUEUES: u64 = 256 << 20;
 /// Bytes of the runtime's own about an open connection, and about a request under way (task, place in the order, call), at most.
 pub const CONNECTION: u64 = 512;
 pub const REQUEST: u64 = 1024;
+/// Buffers for frames, of each core: bytes and number of the usual ones and of those for the largest frames.
+pub const FRAME_BUFFER: u64 = 4096;
+pub const FRAME_BUFFERS: u64 = 2048;
+pub const LARGE_FRAME_BUFFER: u64 = 262_144 + FRAME_BUFFER;
+pub const LARGE_FRAME_BUFFERS: u64 = 160;
 
 /// Limits and times of a port; every one has a default and can be set in the program (`port … { idle 60s }`),
 /// from a parameter or on the command line (`--set PORT.idle=60s`). Times are in nanoseconds.
@@ -226,8 +254,25 @@ pub enum HandlerOn {
     /// Every `period` ns.
     Every { period: u64 },
     Start,
+    /// When all else is done.
+    End,
     /// `task->req.base` names the arguments, a `wl_param` each. The handler hands its result to `reply`.
     Signal,
+}
+
+/// How people write a value, where its type leaves it open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Form {
+    #[default]
+    Plain,
+    /// A `UInt(32)`, as `10.0.0.1`.
+    Ip4,
+    /// `Bytes(16)`: an address of either version.
+    Ip,
+    /// A `UInt(48)`, as `02:00:00:00:00:01`.
+    Mac,
+    /// Bytes: one of these names.
+    Enum(Vec<String>),
 }
 
 /// A `signal`: runs on every core when it is called.
@@ -237,6 +282,9 @@ pub struct SignalDesc {
     pub doc: String,
     pub handler: u32,
     pub args: Vec<(String, ParamType)>,
+    /// As in [`crate::Signal`].
+    #[serde(default)]
+    pub forms: Vec<Form>,
     pub result: ResultType,
 }
 
@@ -301,7 +349,9 @@ impl crate::Module {
             faults: self.faults.clone(),
             merges: self.merges.iter()
                 .map(|g| MergeDesc { name: g.name.clone(), from: g.from.0, to: g.to.0, inputs: g.inputs, unit: g.unit.0 }).collect(),
-            local_tables: self.tables.iter().filter(|t| t.local).map(|t| t.name.clone()).collect(),
+            copied_tables: self.tables.iter().filter(|t| self.sharing(t) == crate::Sharing::Copies).map(|t| t.name.clone()).collect(),
+            local_tables: self.tables.iter().filter(|t| self.sharing(t) != crate::Sharing::One).map(|t| t.name.clone()).collect(),
+            table_info: (0..self.tables.len()).map(|n| table_info(self, n)).collect(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
         }
     }
@@ -334,7 +384,21 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
 fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<SignalDesc> {
     let crate::On::Signal(s) = h.on else { return None };
     let s = m.signals.get(s as usize)?;
-    Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), result: s.result.clone() })
+    Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), forms: s.forms.clone(), result: s.result.clone() })
+}
+
+fn table_info(m: &crate::Module, n: usize) -> TableInfo {
+    use crate::StmtKind::{TableInsert, TablePush, TablePut, TableUpdate};
+    // Copies are alike on all cores, whoever writes them.
+    let (t, mut written) = (&m.tables[n], false);
+    for h in m.handlers.iter().filter(|h| !matches!(h.on, crate::On::Signal(_) | crate::On::Test(_))) {
+        crate::walk::stmts(&h.body.block, &mut |s| {
+            if let TablePut { table, .. } | TableUpdate { table, .. } | TableInsert { table, .. } | TablePush { table, .. } = &s.kind { written |= table.index() == n }
+        });
+    }
+    TableInfo {
+        written: written && m.sharing(t) != crate::Sharing::Copies, kind: crate::text::table_kind(t.kind).into(), capacity: t.capacity, idle: t.idle, evict_lru: t.evict_lru,
+    }
 }
 
 fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
@@ -348,9 +412,10 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
         crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
         crate::On::Fault => HandlerOn::Fault,
         crate::On::Start => HandlerOn::Start,
+        crate::On::End => HandlerOn::End,
         crate::On::Every(period) => HandlerOn::Every { period },
         crate::On::Signal(_) => HandlerOn::Signal,
-        crate::On::Test(_) => return None,
+        crate::On::Test(_) | crate::On::Check { .. } => return None,
     };
     Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps })
 }

@@ -109,6 +109,26 @@ fn params(m: &Module, out: &mut String) {
     entries(out, &rows);
 }
 
+/// Which apps read one frame port, and by what key each is steered: those of one key are a cluster.
+pub fn clusters(apps: &[Module]) -> String {
+    let mut out = String::new();
+    let reads = |m: &Module, port: &str| m.handlers.iter().any(|h| matches!(h.on, On::Frame { port: p, .. } if m.ports.get(p.index()).is_some_and(|p| p.name == port)));
+    let mut seen: Vec<&str> = Vec::new();
+    for port in apps.iter().flat_map(|m| &m.ports) {
+        let readers: Vec<&Module> = apps.iter().filter(|m| reads(m, &port.name)).collect();
+        if readers.len() < 2 || seen.contains(&port.name.as_str()) { continue }
+        seen.push(&port.name);
+        let _ = writeln!(out, "\nClusters of port {} (each has its traffic once)", port.name);
+        let mut by_key: Vec<(String, Vec<&str>)> = Vec::new();
+        for m in readers {
+            let key = passes::steer::plan(m).key();
+            match by_key.iter_mut().find(|(k, _)| *k == key) { Some((_, apps)) => apps.push(&m.app), None => by_key.push((key, vec![&m.app])) }
+        }
+        for (key, apps) in by_key { let _ = writeln!(out, "  {}: {key}", apps.join(", ")); }
+    }
+    out
+}
+
 fn names<'a>(list: impl Iterator<Item = &'a String>) -> String { list.cloned().collect::<Vec<_>>().join(" | ") }
 
 /// Entries of a name, what it is, and lines that say more below it.
@@ -127,7 +147,8 @@ fn ports(m: &Module, out: &mut String) {
         let protocols = names(p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| &q.name));
         let o = &p.options;
         let (what, limits) = match &p.kind {
-            PortKind::Frames { engine, names } => (format!("{}({})", text::engine_name(*engine), value(m, names)), "whole frames".into()),
+            PortKind::Frames { engine: desc::FrameEngine::Queue, names } => return (p.name.clone(), queue(names), vec!["per core; what finds it full is dropped and counted".into()]),
+            PortKind::Frames { engine, names } => return (p.name.clone(), format!("{}({}), frames", text::engine_name(*engine), value(m, names)), Vec::new()),
             PortKind::Listen(v) => (format!("listen tcp({})", value(m, v)), format!("at most {} connections, {} requests under way each; idle {}, read {}",
                 count(o.max_connections as u64), o.max_outstanding, duration(o.idle_timeout), duration(o.read_timeout))),
             PortKind::Connect(v) => (format!("connect tcp({})", value(m, v)), format!("answers within {}, connects within {}; ejected after {} failures for {}",
@@ -136,6 +157,13 @@ fn ports(m: &Module, out: &mut String) {
         (p.name.clone(), format!("{what} as {protocols}"), vec![limits])
     }).collect();
     entries(out, &rows);
+}
+
+/// `4 queues of 32 packets`.
+fn queue(names: &desc::Value) -> String {
+    let desc::Value::Const(ParamValue::Endpoints(depths)) = names else { return "queue".into() };
+    let depth = depths.first().map_or("?", |d| d.as_str());
+    if depths.len() == 1 { format!("queue of {depth} packets") } else { format!("{} queues of {depth} packets", depths.len()) }
 }
 
 fn protocols(m: &Module, out: &mut String) {
@@ -170,7 +198,7 @@ pub fn handler_protocol<'m>(m: &'m Module, h: &Handler) -> Option<&'m str> {
 fn handlers(m: &Module, out: &mut String) {
     if m.handlers.is_empty() { return }
     heading(out, "Handlers (steps of the largest message: operations, and bytes looked at beside parsing)");
-    for h in m.handlers.iter().filter(|h| !matches!(h.on, On::Test(_))) {
+    for h in m.handlers.iter().filter(|h| !h.on.is_test()) {
         let frame = frame_size(m, &h.body);
         let kept = if frame > 0 { format!(", frame {}", bytes(frame)) } else { String::new() };
         let name = handler_protocol(m, h).map_or(h.name.clone(), |p| format!("{} as {p}", h.name));
@@ -205,7 +233,59 @@ fn merges(m: &Module, out: &mut String) {
     }
 }
 
+/// Size and alignment of a value in C, if it has a fixed size.
+fn c_layout(m: &Module, ty: TyId) -> Option<(u64, u64)> {
+    let all = |members: &[TyId]| {
+        let (mut size, mut align) = (0u64, 1);
+        for t in members {
+            let (n, a) = c_layout(m, *t)?;
+            size = size.next_multiple_of(a) + n;
+            align = align.max(a);
+        }
+        Some((size.next_multiple_of(align), align))
+    };
+    match m.ty(ty) {
+        Ty::Unit | Ty::Bool => Some((1, 1)),
+        Ty::UInt(b) | Ty::Int(b) => Some((layout::int_bytes(*b), layout::int_bytes(*b))),
+        Ty::Ip => Some((16, 1)),
+        Ty::Endpoint => Some((20, 2)),
+        Ty::Option(t) => { let (n, a) = c_layout(m, *t)?; Some(((a + n).next_multiple_of(a), a)) }
+        Ty::Record(r) => all(&m.records[r.index()].fields.iter().map(|f| f.1).collect::<Vec<_>>()),
+        Ty::Tuple(ts) => all(ts),
+        Ty::Bytes(_) | Ty::List(..) | Ty::Msg(_) => None,
+    }
+}
+
+/// Bytes of a key as tables of one core keep it: without gaps, addresses in `ip` bytes. And whether there are addresses in it.
+fn packed_key(m: &Module, ty: TyId, ip: u64) -> Option<(u64, bool)> {
+    let all = |members: &[TyId]| members.iter().try_fold((0, false), |(n, any), t| packed_key(m, *t, ip).map(|(k, a)| (n + k, any | a)));
+    match m.ty(ty) {
+        Ty::Ip => Some((ip, true)),
+        Ty::Endpoint => Some((18, false)),
+        Ty::Option(t) => packed_key(m, *t, 16).map(|(n, _)| (1 + n, false)),
+        Ty::Record(r) => all(&m.records[r.index()].fields.iter().map(|f| f.1).collect::<Vec<_>>()),
+        Ty::Tuple(ts) => all(ts),
+        _ => c_layout(m, ty).map(|(n, _)| (n, false)),
+    }
+}
+
+/// What a table of one core takes when all its pages are in use: the arrays of support/flow.h.
+fn local_table_bytes(m: &Module, t: &Table) -> Option<u64> {
+    if !t.local || t.kind != TableKind::Exact { return None }
+    let (size, align) = c_layout(m, t.value)?;
+    let array = |key: u64| {
+        let stamp = if (1..=5).contains(&(key % 8)) { key + 3 } else { key.next_multiple_of(4) + 4 };
+        let slot = match (stamp.next_multiple_of(align) + size).next_multiple_of(align.max(8)) { 24 => 32, 48..=64 => 64, n => n };
+        let slots = if t.capacity.saturating_mul(slot) <= 32 << 20 { 4 } else { 2 };
+        t.capacity.saturating_mul(slots).saturating_add(16).saturating_mul(slot)
+    };
+    let (whole, addresses) = packed_key(m, t.key, 16)?;
+    let short = if addresses { array(packed_key(m, t.key, 4)?.0) } else { 0 };
+    Some(array(whole).saturating_add(short))
+}
+
 fn table_bytes(m: &Module, t: &Table) -> u64 {
+    if let Some(n) = local_table_bytes(m, t) { return n }
     let whole = layout::size(m, t.key).saturating_add(layout::size(m, t.value));
     let variable = layout::bytes_in(m, t.key).saturating_add(layout::bytes_in(m, t.value));
     let entry = if t.memory > 0 { whole.saturating_sub(variable) } else { whole }.saturating_add(ENTRY_OVERHEAD);
@@ -216,6 +296,9 @@ fn state(m: &Module, out: &mut String) {
     let mut rows: Vec<(String, String, Vec<String>)> = Vec::new();
     let plan = passes::steer::plan(m);
     let packets = m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. }));
+    if let Some(t) = plan.one_core.and_then(|t| m.tables.get(t.index())) {
+        rows.push(("packets".into(), format!("all on one core: they change `{}`, of which every core would have a copy", t.name), Vec::new()));
+    }
     for (n, t) in m.tables.iter().enumerate() {
         let whose = if packets { plan.tables.get(n).map_or("", |p| p.1.as_str()) } else { "shared by the cores" };
         let full = if t.evict_lru { "evicts the least recently used" } else { "rejects" };
@@ -224,7 +307,8 @@ fn state(m: &Module, out: &mut String) {
             vec![format!("{} -> {}", text::print_type(m, t.key), text::print_type(m, t.value))]));
     }
     let sized = |ty: TyId| format!("{}, {}", text::print_type(m, ty), bytes(layout::size(m, ty)));
-    for s in &m.states { rows.push((format!("state {}", s.name), format!("per core; {}", sized(s.ty)), Vec::new())) }
+    // Variables of tests have names that programs cannot give.
+    for s in m.states.iter().filter(|s| !s.name.contains(' ')) { rows.push((format!("state {}", s.name), format!("per core; {}", sized(s.ty)), Vec::new())) }
     for c in &m.counters { rows.push((format!("counter {}", c.name), "per core, summed when shown; 8 B".into(), Vec::new())) }
     for s in &m.sessions { rows.push((format!("session {}", s.name), format!("per client connection; {}", sized(s.ty)), Vec::new())) }
     if rows.is_empty() { return }
@@ -260,15 +344,25 @@ fn memory(m: &Module, out: &mut String) {
     heading(out, "Memory");
     let per_core = layout::counters_size(m).saturating_add(sum(m.states.iter().map(|s| layout::size(m, s.ty))));
     let tables = sum(m.tables.iter().map(|t| table_bytes(m, t)));
+    let is = |kind: &dyn Fn(&Port) -> bool| m.ports.iter().any(kind);
     let mut rows = vec![];
     let mut row = |what: String, n: u64, how: String| if n > 0 { rows.push(vec![what, bytes(n), how]) };
     row("tables".into(), tables, "once, at start".into());
     row("state and counters".into(), per_core, "per core, at start".into());
     let mut clients = 0u64;
     for p in &m.ports { clients = clients.saturating_add(port_memory(m, p, &mut row)) }
-    let pools = desc::POOL_HELD.saturating_add(desc::POOL_QUEUES);
-    row("pool: messages held".into(), desc::POOL_HELD, "per core, at most: heads being received, what calls keep".into());
-    row("pool: output waiting".into(), desc::POOL_QUEUES, "per core, at most: for peers that do not take it yet".into());
+    let mut pools = 0;
+    if is(&|p| matches!(p.kind, PortKind::Frames { .. })) {
+        let (usual, large) = (desc::FRAME_BUFFER * desc::FRAME_BUFFERS, desc::LARGE_FRAME_BUFFER * desc::LARGE_FRAME_BUFFERS);
+        row("frames".into(), usual, format!("per core: {} buffers; more for queues of AF_XDP and rings of AF_PACKET", count(desc::FRAME_BUFFERS)));
+        row("large frames".into(), large, format!("per core, where they occur: {} buffers", desc::LARGE_FRAME_BUFFERS));
+        pools += usual + large;
+    }
+    if is(&|p| !matches!(p.kind, PortKind::Frames { .. })) {
+        row("pool: messages held".into(), desc::POOL_HELD, "per core, at most: heads being received, what calls keep".into());
+        row("pool: output waiting".into(), desc::POOL_QUEUES, "per core, at most: for peers that do not take it yet".into());
+        pools += desc::POOL_HELD + desc::POOL_QUEUES;
+    }
     let whole = tables.saturating_add(clients).saturating_add(per_core).saturating_add(pools);
     row("in all, on one core".into(), whole, format!("at most, all limits reached; each further core {}", bytes(per_core.saturating_add(pools))));
     columns(out, &rows);
@@ -278,6 +372,7 @@ fn memory(m: &Module, out: &mut String) {
 
 /// A port's part of the bill; the most that its clients can take, besides the pools.
 fn port_memory(m: &Module, p: &Port, row: &mut impl FnMut(String, u64, String)) -> u64 {
+    if let PortKind::Frames { .. } = p.kind { return 0 }
     let o = &p.options;
     let protocols = || p.protocols.iter().filter_map(|q| m.protocols.get(q.index()));
     let head = |u: UnitId| m.units.get(u.index()).map_or(0, |u| u.head_max);

@@ -38,3 +38,63 @@ pub fn fixed_offset(m: &Module, u: UnitId, field: FieldId) -> Option<u32> {
     }
     None
 }
+
+/// Whether two headers cannot both begin at one place: they ask for different values of the same bits.
+pub fn contradict(m: &Module, a: UnitId, b: UnitId) -> bool {
+    let (a, b) = (asked(m, a), asked(m, b));
+    a.iter().any(|(bits, x)| b.iter().any(|(other, y)| bits == other && disjoint(x, y)))
+}
+
+/// Whether another header is tried where this one, which was expected by its `after` number `i`, does not fit: then that is no fault.
+pub fn has_alternative(m: &Module, layers: &[Layer], n: usize, i: usize) -> bool {
+    alternatives(m, layers, n, i).next().is_some()
+}
+
+/// The later headers that are expected at the same place as a header is by its `after` number `i`, of which at most one can be there.
+pub fn alternatives<'a>(m: &'a Module, layers: &'a [Layer], n: usize, i: usize) -> impl Iterator<Item = usize> + 'a {
+    let (own, unit) = (&layers[n].after[i], layers[n].unit);
+    let same = |a: &After| a.layer == own.layer && (a.cond.is_none() || a.cond == own.cond);
+    (n + 1..layers.len()).filter(move |k| layers[*k].after.iter().any(same) && contradict(m, unit, layers[*k].unit))
+}
+
+/// Bits (first one, number) of a header, and the values that they may have.
+type Asked<'m> = ((u32, u32), &'m [(u64, u64)]);
+
+fn asked(m: &Module, u: UnitId) -> Vec<Asked<'_>> {
+    let of = |f: &FieldId| {
+        let field = &m.unit(u).fields[f.index()];
+        let FieldKind::UInt { bytes, shift, bits, big, .. } = field.kind else { return None };
+        let ranges = field.within.as_deref().filter(|_| big || bytes == 1)?;
+        let first = fixed_offset(m, u, *f)? * 8 + u32::from(bytes) * 8 - u32::from(shift) - u32::from(bits);
+        Some(((first, u32::from(bits)), ranges))
+    };
+    m.unit(u).body.iter().filter_map(of).collect()
+}
+
+/// Whether two conditions cannot both hold: both ask a value of the same field, and not the same one.
+pub fn exclusive(a: &Expr, b: &Expr) -> bool {
+    if let ExprKind::Binary(BinOp::Or, x, y) = &*a.kind { return exclusive(x, b) && exclusive(y, b) }
+    if let ExprKind::Binary(BinOp::Or, x, y) = &*b.kind { return exclusive(a, x) && exclusive(a, y) }
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    demands(a, &mut x);
+    demands(b, &mut y);
+    x.iter().any(|(field, r)| y.iter().any(|(other, s)| field == other && disjoint(r, s)))
+}
+
+/// What all parts of a condition demand: a field, and the ranges of its values.
+fn demands<'e>(e: &'e Expr, out: &mut Vec<(&'e Path, Vec<(u64, u64)>)>) {
+    use BinOp::*;
+    let number = |e: &Expr| match &*e.kind { ExprKind::Int(n) => u64::try_from(*n).ok(), _ => None };
+    let field = |e: &'e Expr| match &*e.kind { ExprKind::Read(p) => Some(p), _ => None };
+    match &*e.kind {
+        ExprKind::Binary(And, a, b) => { demands(a, out); demands(b, out) }
+        ExprKind::Binary(op @ (Eq | Ne), a, b) => if let (Some(p), Some(n)) = (field(a).or(field(b)), number(a).or(number(b))) {
+            let others = [n.checked_sub(1).map(|n| (0, n)), n.checked_add(1).map(|n| (n, u64::MAX))];
+            out.push((p, if *op == Eq { vec![(n, n)] } else { others.into_iter().flatten().collect() }))
+        },
+        ExprKind::InRanges(a, ranges) => if let Some(p) = field(a) { out.push((p, ranges.clone())) },
+        _ => {}
+    }
+}
+
+fn disjoint(a: &[(u64, u64)], b: &[(u64, u64)]) -> bool { a.iter().all(|x| b.iter().all(|y| x.1 < y.0 || y.1 < x.0)) }

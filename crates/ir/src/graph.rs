@@ -129,9 +129,10 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
     }
     for (n, h) in m.handlers.iter().enumerate() {
         let event = match h.on {
-            On::Test(_) => continue,
+            On::Test(_) | On::Check { .. } => continue,
             On::Every(_) => Some("timer"),
             On::Start => Some("start"),
+            On::End => Some("end"),
             On::Signal(_) => Some("signal"),
             On::Fault => Some("any fault"),
             _ => None,
@@ -159,15 +160,15 @@ fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
     let this = Key::Handler(n);
     match h.on {
         On::Message { port, .. } | On::Frame { port, .. } | On::Opened(port) | On::Closed(port) => add(Key::Port(port.0), this, Line::Message),
-        On::Fault | On::Start | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, Line::Message),
-        On::Test(_) => {}
+        On::Fault | On::Start | On::End | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, Line::Message),
+        On::Test(_) | On::Check { .. } => {}
     }
     walk::stmts(&h.body.block, &mut |s| match &s.kind {
         StmtKind::Call { port, .. } => add(this, Key::Port(port.0), Line::Call),
         StmtKind::Send { port, .. } => add(this, Key::Port(port.0), Line::Send),
         StmtKind::Reply { .. } => if let On::Message { port, .. } = h.on { add(this, Key::Port(port.0), Line::Reply) },
         StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
-        | StmtKind::TableLen { table, .. } => add(this, Key::Table(table.0), Line::Uses),
+        | StmtKind::TableLen { table, .. } | StmtKind::TablePush { table, .. } | StmtKind::TablePop { table, .. } => add(this, Key::Table(table.0), Line::Uses),
         _ => {}
     });
 }

@@ -76,6 +76,8 @@ pub struct Module {
     pub places: Vec<Place>,
     /// The program's own fault kinds, from `WL_F_USER` on.
     pub faults: Vec<String>,
+    /// Instances of elements whose handlers were put into those of the app.
+    pub elements: Vec<String>,
     pub files: Vec<String>,
 }
 
@@ -109,7 +111,15 @@ pub struct Record { pub name: String, pub fields: Vec<(String, TyId)> }
 pub struct Enum { pub name: String, pub bits: u8, pub open: bool, pub variants: Vec<(String, u64)> }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span { pub file: u32, pub start: u32, pub end: u32, pub line: u32, pub column: u32 }
+pub struct Span {
+    pub file: u32,
+    pub start: u32,
+    pub end: u32,
+    pub line: u32,
+    pub column: u32,
+    /// Of a statement: the element's instance that it belongs to, [`Module::elements`] from 1 on; 0: the app itself.
+    pub element: u32,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place { pub name: String, pub span: Span }
@@ -184,6 +194,20 @@ pub struct Table {
     pub memory: u64,
 }
 
+/// Where a table's entries are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each core has those that are its own.
+    Parts,
+    /// Each core has all of them: what changes them does so on every core.
+    Copies,
+    /// There is one table, which all cores use.
+    One,
+}
+
+/// Registers of a HyperLogLog, a byte each: its standard error is 1.04 / √4096.
+pub const HLL_REGISTERS: u64 = 4096;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TableKind {
     #[default]
@@ -199,6 +223,10 @@ pub enum TableKind {
     Bloom,
     /// Value u64: a count-min sketch; `update` adds; reads are never below the truth.
     CountMin,
+    /// Value bool, which is put and never read: how many different keys there were (`TableLen`), within 2 % as a rule. Hashed as [`Builtin::Hash`] does.
+    HyperLogLog,
+    /// A queue of values of one core, first in, first out (`TablePush`, `TablePop`). Key u32: a place, counted from the oldest.
+    Ring,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -261,12 +289,16 @@ pub enum On {
     Closed(PortId),
     Fault,
     Start,
+    /// On every core, when all messages, packets and timers are done.
+    End,
     /// ns
     Every(u64),
     /// A call from the control interface; index in [`Module::signals`].
     Signal(u32),
-    /// A `test` block of code; index in `Module::tests`. Runs like `Start`; fails by fault `EXPECT`.
+    /// Code of a `test` block; index in `Module::tests`. Runs like `Start`; fails by fault `EXPECT`.
     Test(u32),
+    /// A condition on a frame that a test has received: local 0 is the frame. Fails by fault `EXPECT`.
+    Check { test: u32, unit: UnitId },
 }
 
 /// `signal read(n: u32) -> u64 { … }`: called from outside while the app runs, on every core. Its handler returns the result as
@@ -278,6 +310,8 @@ pub struct Signal {
     pub doc: String,
     pub span: Span,
     pub args: Vec<(String, desc::ParamType)>,
+    /// How arguments are written, where their types leave it open; none for the last ones: as their types say.
+    pub forms: Vec<desc::Form>,
     pub result: desc::ResultType,
     /// Type of what the handler returns: bytes.
     pub ret: TyId,
@@ -338,11 +372,56 @@ pub enum SimStep {
     Accept(SimPort),
     /// ns of virtual time
     Wait(u64),
+    /// Runs code of the test: it must end without a fault.
+    Run(HandlerId),
+    /// What the handler sends through a port comes in there.
+    Give(HandlerId),
+    /// What the handler sends through a port is what the program must have sent there next.
+    SeeSame(HandlerId),
+    /// The next frame that the program has sent must be there, and the handler (an `On::Check`) end without a fault.
+    Check(SimPort, HandlerId),
+    /// The steps, so many times; `first` sets what counts the rounds (a state), `next` runs behind each round.
+    Repeat { first: HandlerId, next: HandlerId, times: u64, steps: Vec<(Span, SimStep)> },
+}
+
+impl On {
+    /// Part of a `test` block; such handlers come last.
+    pub fn is_test(&self) -> bool { matches!(self, On::Test(_) | On::Check { .. }) }
+
+    /// What frame local 0 is, where it is one.
+    pub fn frame_unit(&self) -> Option<UnitId> {
+        match self { On::Frame { unit, .. } | On::Check { unit, .. } => Some(*unit), _ => None }
+    }
 }
 
 impl Module {
     pub fn ty(&self, id: TyId) -> &Ty { &self.types[id.index()] }
     pub fn unit(&self, id: UnitId) -> &Unit { &self.units[id.index()] }
+
+    /// Where the entries of a table of this module are.
+    pub fn sharing(&self, t: &Table) -> Sharing {
+        match t.kind {
+            TableKind::Ring => Sharing::Parts,
+            _ if t.local => Sharing::Parts,
+            TableKind::Exact | TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => Sharing::One,
+            TableKind::Wildcard | TableKind::Lpm => Sharing::Copies,
+            TableKind::Array => if self.changed_by_traffic(t) { Sharing::One } else { Sharing::Copies },
+        }
+    }
+
+    /// Whether a message or a packet can change a table. What is done at the start, by timers and from outside is done on every core.
+    pub fn changed_by_traffic(&self, t: &Table) -> bool {
+        let Some(n) = self.tables.iter().position(|o| std::ptr::eq(o, t)) else { return true };
+        let mut hit = false;
+        for h in self.handlers.iter().filter(|h| !matches!(h.on, On::Start | On::Every(_) | On::Signal(_) | On::Test(_) | On::Check { .. })) {
+            walk::stmts(&h.body.block, &mut |s| hit |= match &s.kind {
+                StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. } | StmtKind::TableInsert { table, .. }
+                | StmtKind::TableDelete { table, .. } => table.index() == n,
+                _ => false,
+            });
+        }
+        hit
+    }
 
     /// The signal that a handler answers.
     pub fn signal_of(&self, on: On) -> Option<&Signal> {

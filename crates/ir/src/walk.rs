@@ -40,7 +40,7 @@ macro_rules! direct {
                 If { cond, .. } => f(cond),
                 Switch { on, .. } => f(on),
                 For { from, to, .. } => { f(from); f(to) }
-                Loop { .. } | Break | Continue | Fault { .. } | TableLen { .. } | Await { .. } | Close => {}
+                Loop { .. } | Break | Continue | Fault { .. } | TableLen { .. } | TablePop { .. } | Await { .. } | Close => {}
                 Return(e) => if let Option::Some(e) = e { f(e) },
                 Require { cond, .. } => f(cond),
                 TableGet { key, .. } | TableRemove { key, .. } | TableUpdate { key, .. } => f(key),
@@ -60,7 +60,8 @@ macro_rules! direct {
                 },
                 Parse { bytes, .. } => f(bytes),
                 TableNext { .. } => {}
-                SendFrame { index, .. } => f(index),
+                SendFrame { index, .. } | Queue { index, .. } => f(index),
+                TablePush { value, .. } => f(value),
                 TableInsert { key, mask, priority, value, .. } => { f(key); f(mask); f(priority); f(value) }
                 TableDelete { key, mask, priority, .. } => { f(key); f(mask); f(priority) }
                 Frame { act, .. } => match act {
@@ -209,17 +210,18 @@ pub fn block_exprs_mut(block: &mut Block, f: &mut dyn FnMut(&mut Expr)) {
 }
 
 /// The local a statement sets as a whole (a message local: binds).
-pub fn defined(s: &StmtKind) -> [Option<LocalId>; 2] {
+pub fn defined(s: &StmtKind) -> [Option<LocalId>; 4] {
     use StmtKind::*;
-    match s {
-        Set(l, _) | TableGet { dst: l, .. } | TableLen { dst: l, .. } | BindPart { dst: l, .. } | Render { dst: l, .. } => [Some(*l), None],
+    let two = |[a, b]: [Option<LocalId>; 2]| [a, b, None, None];
+    two(match s {
+        Set(l, _) | TableGet { dst: l, .. } | TableLen { dst: l, .. } | TablePush { dst: l, .. } | TablePop { dst: l, .. } | Queue { dst: l, .. } | BindPart { dst: l, .. } | Render { dst: l, .. } => [Some(*l), None],
         TableRemove { dst, .. } | TableDelete { dst, .. } => [*dst, None],
-        TableNext { key, value, .. } => [Some(*key), Some(*value)],
+        TableNext { key, value, masked, .. } => return [Some(*key), Some(*value), masked.map(|m| m.0), masked.map(|m| m.1)],
         For { var, .. } => [Some(*var), None],
         TableUpdate { entry, .. } => [Some(*entry), None],
         Parse { dst, ok, .. } => [Some(*dst), Some(*ok)],
         _ => [None, None],
-    }
+    })
 }
 
 /// Locals an expression reads, message locals included.

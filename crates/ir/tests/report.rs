@@ -24,7 +24,7 @@ fn report_names_what_there_is() {
 #[test]
 fn an_empty_module_has_a_report_and_a_picture() {
     let m = Module::default();
-    assert!(explain::report(&m).contains("pool: output waiting"));
+    assert!(explain::report(&m).contains("\nMemory\n"));
     assert!(graph::svg(&m).ends_with("</svg>\n"));
 }
 
@@ -58,7 +58,7 @@ fn picture() {
     well_formed(&svg);
     assert!(svg.contains("&lt;script&gt;&amp;") && !svg.contains("<script>") && !svg.contains('\u{1}'));
     for class in ["box port", "box handler", "box table", "box event", "edge reply", "edge uses"] { assert!(svg.contains(class), "{class}") }
-    assert_eq!(svg.matches("class=\"box ").count(), 3 + 3 + 1 + 1, "ports, handlers, table, timer; no tests");
+    assert_eq!(svg.matches("class=\"box ").count(), 4 + 3 + 2 + 1, "ports, handlers, tables, timer; no tests");
     assert_eq!(graph::svg(&m), svg);
     if let Some(path) = std::env::var_os("SHOW") { std::fs::write(path, graph::svg(&sample())).unwrap() }
 }

@@ -31,7 +31,11 @@ fn indices() {
     wrong("fault 8 at 0", "fault 8 at 5", "handler on client: stmt 7.1", "place does not exist");
     wrong("fault 8 at 0", "fault 900 at 0", "handler on client: stmt 7.1", "fault kind does not exist");
     wrong("set_session chosen#0", "set_session chosen#1", "handler on client: stmt 11", "session does not exist");
-    wrong("table_get stats#0", "table_get stats#1", "handler on client: stmt 9", "table does not exist");
+    wrong("table_get stats#0", "table_get stats#2", "handler on client: stmt 9", "table does not exist");
+    wrong("table_push turns#1", "table_push stats#0", "handler every", "no ring");
+    wrong("table_pop turns#1", "table_pop turns#9", "handler every", "no ring");
+    wrong("queue pop waiting#3", "queue pop sink#2", "handler every", "no queue");
+    wrong("queue len waiting#3 [0:u32] -> %q#4", "queue len waiting#3 [0:u32] -> %b#2", "handler every", "");
     wrong("call pick#0(%key", "call pick#9(%key", "handler on client: stmt 3", "function does not exist");
     wrong(".key#5):bytes<250>;", ".key#50):bytes<250>;", "handler on client: stmt 2", "leads nowhere");
     wrong("local %1: u32 \"i\"", "local %1: t999 \"i\"", "handler on client http", "type does not exist");
@@ -70,7 +74,7 @@ fn locals() {
     // Set on one branch only, then on both; the `init` pass mends the first.
     let branch = |other: &str| format!("{POST} if eq(now:u64, 0:u64):bool {{ set %more#2 = 1:u64; }} else {{ {other} }} set %n#1 = %more#2:u64;");
     let check = |s: String, init: bool| {
-        let text = SAMPLE.replace("local %1: u64 \"n\";", "local %1: u64 \"n\"; local %2: u64 \"more\";").replace(POST, &s);
+        let text = SAMPLE.replace("local %4: u32 \"q\";", "local %4: u32 \"q\"; local %5: u64 \"more\";").replace(POST, &s.replace("%more#2", "%more#5"));
         let mut m = text::parse(&text).unwrap();
         (passes::find("edits").unwrap().run)(&mut m);
         if init { (passes::find("init").unwrap().run)(&mut m) }

@@ -107,6 +107,19 @@ pub struct Compiler<'a> {
     /// Depth and number of parts of each record, as of [`Compiler::measure`].
     pub record_sizes: Vec<(u32, u32)>,
     pub app: crate::apps::AppScope,
+    /// Constants of the app or element at hand are visible in constants.
+    pub app_constants: bool,
+    /// Ports back into the program.
+    pub loops: Vec<crate::apps::instances::Loop>,
+    /// The packet types of frame ports.
+    pub frame_units: Vec<ir::UnitId>,
+    /// Where the ways out of the elements around lead, while a function of theirs is checked.
+    pub around: Vec<crate::apps::elements::Outlet>,
+    /// The app as it is written.
+    pub app_ast: Option<Rc<ast::Element>>,
+    pub test_names: crate::apps::frame_tests::TestNames,
+    /// The element whose statements are being made: see [`ir::Span::element`].
+    pub element: u32,
 }
 
 impl<'a> Compiler<'a> {
@@ -119,6 +132,7 @@ impl<'a> Compiler<'a> {
         Compiler {
             map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
             records: Vec::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
+            app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
         }
     }
 
@@ -137,11 +151,20 @@ impl<'a> Compiler<'a> {
 
     pub fn span(&self, s: Span) -> ir::Span {
         let p = self.map.position(s);
-        ir::Span { file: s.file.0, start: s.start, end: s.end, line: p.line as u32, column: p.column as u32 }
+        ir::Span { file: s.file.0, start: s.start, end: s.end, line: p.line as u32, column: p.column as u32, element: self.element }
+    }
+
+    /// The number of an element's instance in [`ir::Module::elements`].
+    pub fn element_number(&mut self, name: String) -> u32 {
+        let n = self.m.elements.iter().position(|e| *e == name).unwrap_or_else(|| {
+            self.m.elements.push(name);
+            self.m.elements.len() - 1
+        });
+        n as u32 + 1
     }
 
     pub fn place(&mut self, name: impl Into<String>, span: Span) -> ir::PlaceId {
-        let span = self.span(span);
+        let span = ir::Span { element: 0, ..self.span(span) };
         let name = name.into();
         if let Some(i) = self.m.places.iter().position(|p| p.name == name && p.span == span) {
             return ir::PlaceId(i as u32);
@@ -208,7 +231,10 @@ impl<'a> Compiler<'a> {
             return Err(self.report(d));
         }
         self.busy.push(id);
+        // Items do not see the names of the app that uses them.
+        let visible = std::mem::replace(&mut self.app_constants, false);
         let found = self.within(at, DEFINITION, |cx| cx.resolve_item(id));
+        self.app_constants = visible;
         self.busy.pop();
         self.cache.insert(id, found.clone().ok());
         found

@@ -40,6 +40,7 @@ impl Compiler<'_> {
     /// Evaluates a constant expression, to the type wanted if one is.
     pub fn constant(&mut self, module: ModId, e: &Expr, want: Option<&Ty>) -> R<Val> {
         let mut l = Lower::new(self, module, Kind::Const);
+        l.in_app = l.cx.app_constants;
         let val = match want {
             Some(t) => { let x = l.expr_as(e, t)?; Val::pure(t.clone(), x) }
             None => l.expr(e, None)?,

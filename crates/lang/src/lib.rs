@@ -30,6 +30,8 @@ pub struct Checked {
     pub map: SourceMap,
     /// The apps of the file, in its order.
     pub apps: Vec<String>,
+    /// How many tests of elements it has: see [`compile_test`].
+    pub element_tests: usize,
 }
 
 impl Checked {
@@ -38,19 +40,32 @@ impl Checked {
 
 /// Checks and lowers a file: its app (the one named, or its first one), and everything else it holds. A file without an app gives a
 /// module of its units, functions and tests.
-pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked {
+pub fn compile(world: &dyn World, main: &Path, app: Option<&str>) -> Checked { checked(world, main, |cx| program(cx, app)) }
+
+/// Checks and lowers the n-th test of an element in a file: an app around an instance of the element, with a port for each of its ways in and out.
+pub fn compile_test(world: &dyn World, main: &Path, n: usize) -> Checked {
+    checked(world, main, |cx| {
+        let Some(id) = cx.element_tests().get(n).copied() else { return };
+        let item = cx.names.items[id].item.clone();
+        if let ItemKind::Test(t) = &item.kind { let _ = cx.element_test(0, t); }
+        cx.analyze();
+    })
+}
+
+fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Compiler)) -> Checked {
     let mut map = SourceMap::new();
     let mut diagnostics = Vec::new();
     let names = names::load(world, main, &mut map, &mut diagnostics);
     let mut cx = compiler::Compiler::new(&map, names);
-    if !cx.names.modules.is_empty() { program(&mut cx, app); }
+    if !cx.names.modules.is_empty() { lower(&mut cx); }
     diagnostics.append(&mut cx.diags);
     let module = std::mem::take(&mut cx.m);
     let apps = apps(&cx).iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
+    let element_tests = if cx.names.modules.is_empty() { 0 } else { cx.element_tests().len() };
     drop(cx);
     diagnostic::sort(&mut diagnostics);
     let module = (!diagnostics.iter().any(Diagnostic::is_error)).then_some(module);
-    Checked { module, diagnostics, map, apps }
+    Checked { module, diagnostics, map, apps, element_tests }
 }
 
 fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {

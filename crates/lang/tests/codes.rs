@@ -6,7 +6,7 @@ use wireloom_syntax::{codes, diagnostic, MemoryWorld, World};
 fn world(text: &str) -> MemoryWorld {
     let std = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std");
     let mut world = MemoryWorld::new().with("/app/main.loom", text);
-    for file in std::fs::read_dir(std).expect("std is there").flatten() {
+    for file in std::fs::read_dir(std).expect("std is there").flatten().filter(|f| f.path().is_file()) {
         let text = std::fs::read(file.path()).expect("a module of std");
         world.add(Path::new("/std").join(file.file_name()), text);
     }

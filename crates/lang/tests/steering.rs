@@ -6,7 +6,7 @@ use wireloom_syntax::{diagnostic, MemoryWorld};
 
 fn module(app: &str) -> Module {
     let mut world = MemoryWorld::new().with("/app/main.loom", format!("app a {{\n    port wire = memory(\"w\"), other = memory(\"o\")\n{app}\n}}\n"));
-    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std")).expect("std is there").flatten() {
+    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std")).expect("std is there").flatten().filter(|f| f.path().is_file()) {
         world.add(Path::new("/std").join(file.file_name()), std::fs::read(file.path()).expect("a module of std"));
     }
     let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), None);

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 1;
+pub const WL_ABI: u32 = 2;
 
 // What parse() and tail() answer.
 pub const WL_MORE: c_int = 0;
@@ -67,6 +67,18 @@ pub const WL_T_FAULT: c_int = 2;
 pub const WL_C_HOLD: u32 = 1;
 pub const WL_C_HOLD_REQ: u32 = 2;
 pub const WL_C_PIPELINE: u32 = 4;
+
+// What crypto() computes.
+pub const WL_X_AES_CTR: u32 = crate::crypto::Op::AesCtr as u32;
+pub const WL_X_AES_CBC_ENCRYPT: u32 = crate::crypto::Op::AesCbcEncrypt as u32;
+pub const WL_X_AES_CBC_DECRYPT: u32 = crate::crypto::Op::AesCbcDecrypt as u32;
+pub const WL_X_AES_GCM_SEAL: u32 = crate::crypto::Op::AesGcmSeal as u32;
+pub const WL_X_AES_GCM_OPEN: u32 = crate::crypto::Op::AesGcmOpen as u32;
+pub const WL_X_HMAC_SHA1: u32 = crate::crypto::Op::HmacSha1 as u32;
+pub const WL_X_HMAC_SHA256: u32 = crate::crypto::Op::HmacSha256 as u32;
+pub const WL_X_SHA1: u32 = crate::crypto::Op::Sha1 as u32;
+pub const WL_X_SHA256: u32 = crate::crypto::Op::Sha256 as u32;
+pub const WL_X_RANDOM: u32 = crate::crypto::Op::Random as u32;
 
 // Flags of reply() and fault_reply().
 pub const WL_R_CLOSE: u32 = 1;
@@ -236,6 +248,7 @@ pub struct wl_host {
     pub close: Option<unsafe extern "C" fn(*mut wl_task)>,
     pub log: Option<unsafe extern "C" fn(*mut wl_core, u32, wl_bytes)>,
     pub fault: Option<unsafe extern "C" fn(*mut wl_core, u32, u32)>,
+    pub crypto: Option<unsafe extern "C" fn(u32, *const wl_bytes, u32, *mut u8) -> i32>,
 }
 
 #[repr(C)]
@@ -381,6 +394,13 @@ pub struct wl_frame {
 pub type BatchFn = unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *mut wl_frame, u32);
 pub type SteerFn = unsafe extern "C" fn(*mut c_void, u32, *const u8, u32) -> u32;
 pub type TransmitFn = unsafe extern "C" fn(*mut wl_core, u32, u32, *const u8, u32);
+pub type QueueFn = unsafe extern "C" fn(*mut wl_core, u32, u32, u32) -> u32;
+pub type ServeFn = unsafe extern "C" fn(*mut wl_core);
+
+pub const WL_Q_POP: u32 = 0;
+pub const WL_Q_DROP: u32 = 1;
+pub const WL_Q_LEN: u32 = 2;
+pub const WL_Q_FIRST: u32 = 3;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -388,6 +408,8 @@ pub struct wl_packets {
     pub batch: Option<BatchFn>,
     pub steer: Option<SteerFn>,
     pub transmit: Option<TransmitFn>,
+    pub queue: Option<QueueFn>,
+    pub serve: Option<ServeFn>,
 }
 
 /// Type of the symbol `wireloom_packets`.

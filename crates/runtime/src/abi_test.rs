@@ -25,7 +25,7 @@ fn ours() -> Vec<Layout> {
         layout!(wl_conn: session, peer, local, port, instance, id),
         layout!(wl_task: core, conn, frame, handler, pc, fault, _pad, place, req, rep, part, parts, _pad2),
         layout!(wl_call: timeout_ns, ctx, flags, _pad),
-        layout!(wl_host: call, reply, send, grow, close, log, fault),
+        layout!(wl_host: call, reply, send, grow, close, log, fault, crypto),
         layout!(wl_port: n, _pad, load, up, ring, ring_n, maglev_n, maglev),
         layout!(wl_param: u, b, ep),
         layout!(wl_core: host = host, rt = rt, state = state, shared = shared, param = param, port = port, now = now,
@@ -34,7 +34,7 @@ fn ours() -> Vec<Layout> {
         layout!(wl_merge_at: input, fault, place, used, messages),
         layout!(wl_merge: state_size, inputs, message_max, run),
         layout!(wl_frame: p, n, head, tail, port, instance, time, wire, out),
-        layout!(wl_packets: batch, steer, transmit),
+        layout!(wl_packets: batch, steer, transmit, queue, serve),
         layout!(wl_unit: view_size, head_max, whole_max, parse, tail),
         layout!(wl_program: abi = abi, units = units, handlers = handlers, frame_size = frame_size,
             state_size = state_size, shared_size = shared_size, session_size = session_size, _pad = _pad, self_ = self,
@@ -50,7 +50,8 @@ fn constants() -> Vec<(&'static str, i64)> {
         WL_F_TRUNCATED, WL_F_CONSTRAINT, WL_F_INDEX, WL_F_DIVISION, WL_F_NONE_VALUE, WL_F_LOST, WL_F_REFUSED,
         WL_F_TIMEOUT, WL_F_BAD_REPLY, WL_F_OVERLOAD, WL_F_IDLE, WL_F_FULL, WL_F_CANCELLED, WL_F_NO_REPLY, WL_F_USER,
         WL_S_OK, WL_T_DONE, WL_T_SUSPEND, WL_T_FAULT, WL_C_HOLD, WL_C_HOLD_REQ, WL_C_PIPELINE, WL_R_CLOSE, WL_R_NOTHING, WL_G_DRY,
-        WL_G_FULL, WL_G_DONE, WL_G_BAD, WL_HEADROOM, WL_TAILROOM, WL_GONE)
+        WL_G_FULL, WL_G_DONE, WL_G_BAD, WL_HEADROOM, WL_TAILROOM, WL_GONE, WL_X_AES_CTR, WL_X_AES_CBC_ENCRYPT,
+        WL_X_AES_CBC_DECRYPT, WL_X_AES_GCM_SEAL, WL_X_AES_GCM_OPEN, WL_X_HMAC_SHA1, WL_X_HMAC_SHA256, WL_X_SHA1, WL_X_SHA256, WL_X_RANDOM)
 }
 
 /// A C program that prints one line per struct, field and constant.

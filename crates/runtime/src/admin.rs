@@ -29,12 +29,12 @@ struct View {
     apps: Vec<Arc<App>>,
     stats: Arc<Vec<CoreStats>>,
     engine: String,
-    post: Post,
+    post: Arc<Post>,
     started: Instant,
 }
 
 impl Page {
-    pub fn open(addr: SocketAddr, apps: Vec<Arc<App>>, stats: Arc<Vec<CoreStats>>, engine: String, post: Post) -> Result<Page, Error> {
+    pub fn open(addr: SocketAddr, apps: Vec<Arc<App>>, stats: Arc<Vec<CoreStats>>, engine: String, post: Arc<Post>) -> Result<Page, Error> {
         let fail = |e| Error::Io(format!("cannot listen on {addr} for the admin page"), e);
         let listener = TcpListener::bind(addr).map_err(fail)?;
         let addr = listener.local_addr().map_err(fail)?;
@@ -121,7 +121,7 @@ fn index(apps: &[Arc<App>]) -> String {
 }
 
 /// A program counter's value, summed over cores.
-fn counter(stats: &[CoreStats], app: usize, i: usize) -> u64 {
+pub(crate) fn counter(stats: &[CoreStats], app: usize, i: usize) -> u64 {
     sum(stats, |c| c.apps[app].counters.get(i).map_or(0, crate::stats::Cell::get))
 }
 

@@ -8,7 +8,9 @@
 pub mod abi;
 pub mod admin;
 pub mod buffer;
+pub mod control;
 pub mod core;
+pub mod crypto;
 pub mod engine;
 pub mod error;
 pub mod hashing;
@@ -16,11 +18,13 @@ pub mod merge;
 pub mod packet;
 pub mod params;
 pub mod program;
+pub mod rows;
 pub mod server;
 mod signal;
 pub mod sim;
 pub mod stats;
 pub mod timer;
+mod together;
 
 #[cfg(test)]
 mod line;

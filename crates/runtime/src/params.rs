@@ -197,6 +197,27 @@ fn example(ty: ParamType) -> &'static str {
     }
 }
 
+/// Like [`parse`], for data of tables and signals: bytes that are no text are written as `0x` and hexadecimal digits.
+pub fn parse_data(ty: ParamType, text: &str) -> Result<ParamValue, String> {
+    let (ParamType::Bytes(max), Some(digits)) = (ty, text.trim().strip_prefix("0x")) else { return parse(ty, text) };
+    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
+    let pair = |p: &[u8]| Some(digit(p[0])? << 4 | digit(*p.get(1)?)?);
+    let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(pair).collect();
+    match bytes {
+        None => Err("expected pairs of hexadecimal digits behind 0x".into()),
+        Some(b) if b.len() > max as usize => Err(format!("must be at most {max} bytes long")),
+        Some(b) => Ok(ParamValue::Bytes(b)),
+    }
+}
+
+/// Bytes as [`parse_data`] reads them.
+pub fn data_text(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.starts_with("0x") && !text.contains('\0') => text.into(),
+        _ => bytes.iter().fold("0x".to_string(), |s, b| format!("{s}{b:02x}")),
+    }
+}
+
 /// Parses one value as its type asks.
 pub fn parse(ty: ParamType, text: &str) -> Result<ParamValue, String> {
     let t = text.trim();
@@ -344,6 +365,13 @@ mod tests {
         assert!(parse(ParamType::Endpoints(2), "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3").is_err());
         assert!(parse(ParamType::Endpoint, "nonsense").is_err());
         assert!(parse(ParamType::Bytes(3), "four").is_err());
+        for bytes in [&b"text"[..], b"", b"0x", b"0x12", b"\xff\x00", b"a\0b", "\u{e9}".as_bytes()] {
+            assert_eq!(parse_data(ParamType::Bytes(16), &data_text(bytes)), Ok(ParamValue::Bytes(bytes.to_vec())), "{bytes:?}");
+        }
+        assert_eq!(parse_data(ParamType::Bytes(2), "0xAb0c"), Ok(ParamValue::Bytes(vec![0xab, 0x0c])));
+        for wrong in ["0x123", "0xgg", "0x001122"] {
+            assert!(parse_data(ParamType::Bytes(2), wrong).is_err(), "{wrong}");
+        }
     }
 
     fn desc() -> Desc {

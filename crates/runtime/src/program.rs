@@ -8,6 +8,7 @@ use crate::error::Error;
 use std::ffi::{c_void, CStr, CString};
 use std::os::raw::c_int;
 use std::path::Path;
+use std::sync::atomic::AtomicU32;
 
 /// What a parser said; see `WL_MORE` and its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +98,21 @@ pub struct Packets {
     pub batch: BatchFn,
     pub steer: Option<SteerFn>,
     pub this: *mut c_void,
+    /// The program's own table.
+    table: *mut wl_packets,
 }
 
-// SAFETY: as for `Program`: functions and the program's own pointer.
+impl Packets {
+    /// Exchanges what the program calls: for harnesses that run programs without [`crate::serve`].
+    /// # Safety
+    /// Nothing runs the program now; the functions fit whoever runs it from now on.
+    pub unsafe fn set_host(&self, transmit: TransmitFn, queue: QueueFn, serve: ServeFn) {
+        // SAFETY: valid for the process by the contract of `with_packets`, used by nobody else now.
+        unsafe { ((*self.table).transmit, (*self.table).queue, (*self.table).serve) = (Some(transmit), Some(queue), Some(serve)) }
+    }
+}
+
+// SAFETY: as for `Program`: functions and the program's own pointers.
 unsafe impl Send for Packets {}
 // SAFETY: as above.
 unsafe impl Sync for Packets {}
@@ -112,6 +125,7 @@ pub struct Program {
     units: Vec<Unit>,
     merges: Vec<Merge>,
     packets: Option<Packets>,
+    mark: Option<&'static AtomicU32>,
 }
 
 // SAFETY: the table is immutable, and the ABI asks of a program that its functions can be called from several cores
@@ -146,7 +160,7 @@ impl Program {
             let view_size = (u.view_size as usize).max(std::mem::size_of::<wl_parser>());
             units.push(Unit { view_size, head_max: u.head_max as usize, whole_max: u.whole_max as usize, parse: u.parse, tail: u.tail, this: t.self_, index: i });
         }
-        Ok(Program { table, units, merges: Vec::new(), packets: None })
+        Ok(Program { table, units, merges: Vec::new(), packets: None, mark: None })
     }
 
     /// Loads a compiled program.
@@ -186,6 +200,10 @@ impl Program {
                 program = program.with_packets(this, f());
             }
         }
+        // SAFETY: as above; the symbol is there only if the program was compiled with marks.
+        let sym = unsafe { libc::dlsym(lib, c"wireloom_mark".as_ptr()) };
+        // SAFETY: an aligned word of a library that is never unloaded, written by whole stores only.
+        program.mark = (!sym.is_null()).then(|| unsafe { AtomicU32::from_ptr(sym.cast()) });
         // SAFETY: as above; the symbol is there only if the program has merge nodes.
         let sym = unsafe { libc::dlsym(lib, c"wireloom_merges".as_ptr()) };
         if sym.is_null() {
@@ -221,9 +239,16 @@ impl Program {
         // SAFETY: by contract.
         if let Some(p) = unsafe { packets.as_mut() } {
             p.transmit = Some(crate::packet::transmit);
-            self.packets = p.batch.map(|batch| Packets { batch, steer: p.steer, this });
+            p.queue = Some(crate::packet::ask_queue);
+            p.serve = Some(crate::packet::serve_popped);
+            self.packets = p.batch.map(|batch| Packets { batch, steer: p.steer, this, table: packets });
         }
         self
+    }
+
+    /// Where the program at hand is, if it was compiled with marks: the number of an element.
+    pub fn mark(&self) -> Option<&'static AtomicU32> {
+        self.mark
     }
 
     /// What runs frames, if the program has frame ports.

@@ -4,13 +4,14 @@
 //! under way finish; a second signal, or the end of the drain limit, closes the rest.
 
 use crate::admin;
+use crate::control::{self, Where};
 use crate::core::app::App;
 use crate::core::Core;
 use crate::engine::{self, EngineKind, Waker};
 use crate::error::Error;
 use crate::merge;
 use crate::program::Program;
-use crate::signal::{Mailbox, Post};
+use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::{CoreStats, FaultTable};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -31,6 +32,8 @@ pub struct ServeOptions {
     pub engine: EngineKind,
     /// Where `/metrics` and `/status` are served.
     pub admin: Option<SocketAddr>,
+    /// Where commands of this machine's users are taken.
+    pub control: Where,
     /// The longest rest before a look at the sockets that makes batches larger; zero: never (see `core::pace`).
     pub batch_wait: Duration,
     /// How long a drain may take.
@@ -52,6 +55,7 @@ impl Default for ServeOptions {
             cpus: Vec::new(),
             engine: EngineKind::Auto,
             admin: None,
+            control: Where::Off,
             batch_wait: crate::core::pace::DEFAULT_MAX,
             drain_limit: Duration::from_secs(10),
             stop: Stop::default(),
@@ -66,6 +70,8 @@ pub struct Ready {
     pub engine: String,
     pub cores: usize,
     pub admin: Option<SocketAddr>,
+    /// The control socket, where its path was asked for.
+    pub control: Option<std::path::PathBuf>,
     /// (app, port, address) of every listening port.
     pub ports: Vec<(String, String, SocketAddr)>,
     /// (app, port, what it is bound to) of every frame port.
@@ -125,7 +131,11 @@ pub fn prepare(specs: Vec<AppSpec>) -> Result<Vec<Arc<App>>, Error> {
 pub fn serve(specs: Vec<AppSpec>, options: ServeOptions) -> Result<Summary, Error> {
     let frames = |s: &AppSpec| s.desc.ports.iter().any(|p| matches!(p.kind, wireloom_ir::desc::PortKind::Frames { .. }));
     if specs.iter().any(frames) {
-        return crate::packet::serve(specs, options);
+        if specs.len() == 1 {
+            return crate::packet::serve(specs, options);
+        }
+        let (packets, services) = specs.into_iter().partition(frames);
+        return crate::together::serve(packets, services, options);
     }
     let f = &options.frames;
     if !(f.bind.is_empty() && f.out.is_empty() && f.load.is_empty() && f.dump.is_empty()) {
@@ -179,17 +189,15 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
             return Err(e);
         }
     };
-    let page = match options.admin {
-        Some(addr) => match admin::Page::open(addr, apps.clone(), stats.clone(), engine.clone(), Post { boxes, wakers: wakers.clone() }) {
-            Ok(p) => Some(p),
-            Err(e) => {
-                options.stop.end();
-                wakers.iter().for_each(Waker::wake);
-                join(threads);
-                return Err(e);
-            }
-        },
-        None => None,
+    let post = Arc::new(Post { boxes, wakers: wakers.clone() });
+    let doors = match Doors::open(&options, &apps, &stats, &engine, post) {
+        Ok(doors) => doors,
+        Err(e) => {
+            options.stop.end();
+            wakers.iter().for_each(Waker::wake);
+            join(threads);
+            return Err(e);
+        }
     };
     if let Err(e) = start_nodes(nodes, &mut wakers, &mut threads) {
         options.stop.end();
@@ -198,12 +206,38 @@ pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summ
         return Err(e);
     }
     if let Some(ready) = options.ready.take() {
-        ready(&Ready { engine, cores, admin: page.as_ref().map(admin::Page::addr), ports: ports(&apps), frames: Vec::new(), stats: stats.clone(), apps: apps.clone() });
+        let (admin, control) = doors.names();
+        ready(&Ready { engine, cores, admin, control, ports: ports(&apps), frames: Vec::new(), stats: stats.clone(), apps: apps.clone() });
     }
     wait(&signals, &options.stop, &wakers, &threads);
     let clean = join(threads);
-    drop(page);
+    drop(doors);
     Ok(summary(&stats, started.elapsed(), clean))
+}
+
+/// Ways in beside the ports: the admin page and the control socket. They close when dropped.
+pub(crate) struct Doors {
+    page: Option<admin::Page>,
+    control: Option<control::Socket>,
+    asked: bool,
+}
+
+impl Doors {
+    pub(crate) fn open(options: &ServeOptions, apps: &[Arc<App>], stats: &Arc<Vec<CoreStats>>, engine: &str, post: Arc<Post>) -> Result<Doors, Error> {
+        let page = match options.admin {
+            Some(addr) => Some(admin::Page::open(addr, apps.to_vec(), stats.clone(), engine.into(), post.clone())?),
+            None => None,
+        };
+        let view = control::View::new(apps.to_vec(), stats.clone(), engine.into(), post);
+        let control = control::open(&options.control, view)?;
+        Ok(Doors { page, control, asked: matches!(options.control, Where::At(_)) })
+    }
+
+    /// For the start-up lines.
+    pub(crate) fn names(&self) -> (Option<SocketAddr>, Option<std::path::PathBuf>) {
+        let control = self.control.as_ref().filter(|_| self.asked).map(|c| c.path().to_path_buf());
+        (self.page.as_ref().map(admin::Page::addr), control)
+    }
 }
 
 /// Every core listens on the same port (SO_REUSEPORT), so the kernel would let two services share it unawares: each port is
@@ -315,6 +349,7 @@ struct Thread {
 
 /// A core's thread. Answers whether all its clients ended in order.
 fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mpsc::Sender<Started>) -> bool {
+    let _closes = Closes(spec.mailbox.clone());
     if let Some(cpu) = spec.cpu {
         pin(cpu);
     }
@@ -327,6 +362,13 @@ fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mp
     };
     core.start();
     let _ = tx.send(Ok((core.engine.waker(), core.engine.name().to_string())));
+    let clean = run_until_told(&spec, &mut core);
+    core.end();
+    clean
+}
+
+/// Serves, and drains when told to; whether all clients ended in order.
+fn run_until_told(spec: &Thread, core: &mut Core) -> bool {
     let mut drain_end: Option<Instant> = None;
     loop {
         let wait = drain_end.map_or(Duration::from_millis(500), |_| Duration::from_millis(20));

@@ -1,11 +1,13 @@
-//! Signals from the admin page to the cores: `/signal/APP/NAME?arg=value` in, JSON out.
+//! Work for the cores from outside: signals called by the admin page (`/signal/APP/NAME?arg=value` in, JSON out) and by the control socket.
 //!
-//! A call goes into every core's mailbox; each core takes it between two batches, runs the handler and answers through a channel. The
-//! results are listed by core; integers are added up as well.
+//! A job goes into the cores' mailboxes; each core takes it between two batches, runs handlers and answers through a channel. So what
+//! one job changes is changed at once for every message and packet of that core. A signal's results are listed by core; integers are
+//! added up as well.
 
 use crate::core::app::App;
 use crate::engine::Waker;
 use crate::params;
+use crate::rows;
 use serde_json::{json, Map, Number, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc, Mutex};
@@ -15,36 +17,55 @@ use wireloom_ir::desc::{ParamValue, ResultType, SignalDesc};
 /// A core answers after the batch at hand; one that does not is stuck or ending.
 const WAIT: Duration = Duration::from_secs(2);
 
-struct Call {
-    app: usize,
-    handler: u32,
-    args: Arc<Vec<ParamValue>>,
-    answer: mpsc::Sender<Option<Vec<u8>>>,
-}
+/// What a handler ended with: the fault's kind and place.
+pub type Fault = (u32, u32);
+/// Runs a handler of an app with arguments, on the core at hand; its result as the program wrote it.
+pub type Run<'r> = dyn FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
+/// Work for a core, done between two batches.
+type Job = Box<dyn FnOnce(&mut Run) + Send>;
 
-/// Calls for one core.
+/// Work for one core.
 #[derive(Default)]
 pub struct Mailbox {
     any: AtomicBool,
-    calls: Mutex<Vec<Call>>,
+    jobs: Mutex<Jobs>,
+}
+
+#[derive(Default)]
+struct Jobs {
+    list: Vec<Job>,
+    /// The core has ended: what comes is dropped, so that nobody waits for it.
+    closed: bool,
+}
+
+/// Closes a core's mailbox when the core ends, in whatever way.
+pub struct Closes(pub Arc<Mailbox>);
+
+impl Drop for Closes {
+    fn drop(&mut self) {
+        let mut jobs = self.0.jobs.lock().unwrap_or_else(|e| e.into_inner());
+        *jobs = Jobs { list: Vec::new(), closed: true };
+    }
 }
 
 impl Mailbox {
-    /// Runs what has come in: `run` takes an app, a handler and its arguments.
-    pub fn serve(&self, mut run: impl FnMut(usize, u32, &[ParamValue]) -> Option<Vec<u8>>) {
+    /// Does what has come in.
+    pub fn serve(&self, mut run: impl FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, Fault>) {
         if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::Acquire) {
             return;
         }
-        let calls = std::mem::take(&mut *self.calls.lock().unwrap_or_else(|e| e.into_inner()));
-        for c in calls {
-            // Whoever asked may have gone.
-            let _ = c.answer.send(run(c.app, c.handler, &c.args));
+        let jobs = std::mem::take(&mut self.jobs.lock().unwrap_or_else(|e| e.into_inner()).list);
+        for job in jobs {
+            job(&mut run);
         }
     }
 
-    fn put(&self, c: Call) {
-        self.calls.lock().unwrap_or_else(|e| e.into_inner()).push(c);
-        self.any.store(true, Ordering::Release);
+    fn put(&self, job: Job) {
+        let mut jobs = self.jobs.lock().unwrap_or_else(|e| e.into_inner());
+        if !jobs.closed {
+            jobs.list.push(job);
+            self.any.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -73,39 +94,50 @@ impl Post {
         };
         let signals = &apps[app].desc.signals;
         let Some(signal) = signals.iter().find(|s| s.name == name) else {
-            let names: Vec<&str> = signals.iter().map(|s| s.name.as_str()).collect();
+            let own = signals.iter().filter(|s| !crate::control::is_of_table(&apps[app].desc, s));
+            let names: Vec<&str> = own.map(|s| s.name.as_str()).collect();
             return (NOT_FOUND, format!("app `{app_name}` has no signal `{name}`; its signals: {}\n", names.join(", ")));
         };
         match arguments(signal, query) {
-            Ok(args) => self.call(app, app_name, signal, args),
+            Ok(args) => {
+                let (out, all) = self.call(app, app_name, signal, args);
+                (if all { "200 OK" } else { FAILED }, out.to_string() + "\n")
+            }
             Err(e) => (BAD, e + "\n"),
         }
     }
 
-    fn call(&self, app: usize, app_name: &str, signal: &SignalDesc, args: Vec<ParamValue>) -> Answer {
-        let args = Arc::new(args);
-        let asked: Vec<_> = self
-            .boxes
-            .iter()
-            .map(|mailbox| {
-                let (answer, got) = mpsc::channel();
-                mailbox.put(Call { app, handler: signal.handler, args: args.clone(), answer });
-                got
-            })
-            .collect();
-        self.wakers.iter().for_each(Waker::wake);
-        let mut cores = Vec::new();
-        for got in asked {
-            let bytes = got.recv_timeout(WAIT).ok().flatten();
-            cores.push(bytes.and_then(|b| decode(&signal.result, &mut &b[..])));
-        }
-        let status = if cores.iter().any(Option::is_none) { FAILED } else { "200 OK" };
+    pub fn cores(&self) -> usize {
+        self.boxes.len()
+    }
+
+    /// Has cores do something between two batches, all at the same time. None: one did not answer.
+    pub fn on<T: Send + 'static>(&self, cores: std::ops::Range<usize>, work: impl Fn(&mut Run) -> T + Send + Sync + 'static) -> Vec<Option<T>> {
+        let work = Arc::new(work);
+        let ask = |i: usize| {
+            let (answer, got) = mpsc::channel();
+            let work = work.clone();
+            // Whoever asked may have gone.
+            self.boxes[i].put(Box::new(move |run| drop(answer.send(work(run)))));
+            self.wakers[i].wake();
+            got
+        };
+        let asked: Vec<_> = cores.map(ask).collect();
+        asked.into_iter().map(|got| got.recv_timeout(WAIT).ok()).collect()
+    }
+
+    /// Calls a signal on every core. The answer, and whether all cores gave one.
+    pub fn call(&self, app: usize, app_name: &str, signal: &SignalDesc, args: Vec<ParamValue>) -> (Value, bool) {
+        let handler = signal.handler;
+        let answers = self.on(0..self.cores(), move |run| run(app, handler, &args).ok());
+        let cores: Vec<Option<Value>> = answers.into_iter().map(|b| b.flatten().and_then(|b| decode(&signal.result, &mut &b[..]))).collect();
         let sum = (signal.result == ResultType::Int).then(|| cores.iter().flatten().filter_map(integer).fold(0i128, i128::saturating_add));
+        let all = cores.iter().all(Option::is_some);
         let mut out = json!({ "app": app_name, "signal": signal.name, "cores": cores });
         if let Some(sum) = sum {
             out["sum"] = number(sum);
         }
-        (status, out.to_string() + "\n")
+        (out, all)
     }
 }
 
@@ -133,11 +165,12 @@ fn arguments(signal: &SignalDesc, query: &str) -> Result<Vec<ParamValue>, String
         given.push((name, plain(value)));
     }
     let mut out = Vec::new();
-    for (name, ty) in &signal.args {
+    for (i, (name, ty)) in signal.args.iter().enumerate() {
         let Some((_, text)) = given.iter().find(|(n, _)| n == name) else {
             return Err(format!("signal `{}` needs `{name}`: /signal/APP/{}?{name}=…", signal.name, signal.name));
         };
-        out.push(params::parse(*ty, text).map_err(|e| format!("argument `{name}`: {e} (got `{text}`)"))?);
+        let value = rows::single(*ty, rows::form(signal, i), name, &Value::String(text.clone()));
+        out.push(value.map_err(|e| format!("argument `{name}`: {e}"))?);
     }
     Ok(out)
 }
@@ -168,7 +201,7 @@ pub(crate) fn decode(ty: &ResultType, from: &mut &[u8]) -> Option<Value> {
         ResultType::Nothing => Value::Null,
         ResultType::Bool => Value::Bool(leaf(from)? == b"true"),
         ResultType::Int => number(std::str::from_utf8(leaf(from)?).ok()?.parse().ok()?),
-        ResultType::Text => Value::String(String::from_utf8_lossy(leaf(from)?).into_owned()),
+        ResultType::Text => Value::String(params::data_text(leaf(from)?)),
         ResultType::Option(t) => {
             let (mark, rest) = from.split_first()?;
             *from = rest;
@@ -223,6 +256,7 @@ mod tests {
             doc: String::new(),
             handler: 0,
             args: vec![("n".into(), ParamType::UInt(8)), ("t".into(), ParamType::Bytes(4))],
+            forms: Vec::new(),
             result: ResultType::Nothing,
         };
         assert_eq!(arguments(&s, "t=a%20b&n=255"), Ok(vec![ParamValue::UInt(255), ParamValue::Bytes(b"a b".to_vec())]));

@@ -392,6 +392,10 @@ pub enum MemberKind {
     /// `counter hits`
     Counter(Ident),
     Table(Table),
+    /// `queue waiting as Packet { depth 32, instances 4 }`
+    Queue(Queue),
+    /// `limiter fair: flow5 { rate 1000, burst 100, capacity 64K }`, `meter m { … }`
+    Gauge(Gauge),
     /// `const`, `fn` local to the app
     Const { name: Ident, ty: Option<Type>, value: Expr },
     Fn(Fn),
@@ -400,7 +404,7 @@ pub enum MemberKind {
     /// `signal read() -> u64 { … }`
     Signal { name: Ident, params: Vec<Param>, ret: Option<Type>, body: Block },
     /// `cnt = Count(…)`
-    Instance { name: Ident, element: Path, args: Vec<Expr> },
+    Instance { name: Ident, element: Path, args: Vec<Arg> },
     /// `tor -> cnt -> tee`
     Wiring(Vec<Node>),
 }
@@ -421,13 +425,32 @@ pub struct Port {
     pub options: Vec<(Ident, Expr)>,
 }
 
+/// A queue of packets inside of an app.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub name: Ident,
+    /// The type of its packets; those of the app's first port without one
+    pub packet: Option<Path>,
+    pub options: Vec<(Ident, Option<Expr>)>,
+}
+
+/// A token bucket or a meter, one or one per key.
+#[derive(Clone, Debug)]
+pub struct Gauge {
+    /// `limiter` or `meter`
+    pub word: Ident,
+    pub name: Ident,
+    pub key: Option<Type>,
+    pub options: Vec<(Ident, Option<Expr>)>,
+}
+
 #[derive(Clone, Debug)]
 pub struct Table {
     pub name: Ident,
-    /// `wildcard`, `lpm`, `array`, `bloom`, `count_min`; exact without one
+    /// `wildcard`, `lpm`, `array`, `bloom`, `count_min`, `ring`, `hyper_log_log`; exact without one
     pub kind: Option<Ident>,
     pub key: Type,
-    /// Of `bloom` bool, which is not written
+    /// Of `bloom` and `hyper_log_log` bool, which is not written; nor is the key of `ring`
     pub value: Type,
     /// `{ capacity 1M, idle 60s, evict lru, memory 64MiB }`: name and value; flags have none
     pub options: Vec<(Ident, Option<Expr>)>,
@@ -449,6 +472,8 @@ pub enum On {
     Event { port: Ident, event: Ident, param: Option<Ident> },
     Fault(Ident),
     Start,
+    /// Behind the last message, packet or timer.
+    End,
     Every(Expr),
 }
 
@@ -635,7 +660,7 @@ pub enum BinOp {
 
 // ---- tests ----
 
-/// `test "name" { … }` (functions, units) or `test "name" of app_name(param = v) { … }` (a simulated run).
+/// `test "name" { … }` (functions, units), `test "name" of app_name(param = v) { … }` or `… of Element<2>(args) { … }` (a simulated run).
 #[derive(Clone, Debug)]
 pub struct Test {
     pub name: String,
@@ -658,6 +683,10 @@ pub enum TestStepKind {
     Send { port: Expr, bytes: Expr },
     /// `client -> b"…"`: the world must see exactly these bytes next
     See { port: Expr, bytes: Expr },
+    /// `mon -> where .udp.dst == 53`: the next packet must be there, and this must hold of it
+    SeeWhere { port: Expr, cond: Expr },
+    /// `for i in 0..10 { steps }`, in tests `of` something
+    For { var: Ident, list: Expr, steps: Vec<TestStep> },
     /// `client -> closed`, `client -> nothing`
     SeeEnd { port: Expr, closed: bool },
     /// `close backends[1]`, `reset …`, `refuse backends[0]`, `accept backends[0]`

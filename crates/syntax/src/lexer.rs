@@ -191,7 +191,7 @@ impl Lexer<'_> {
             '0' => return Some(0),
             '\\' | '"' | '\'' => return Some(c as u8),
             'x' => {
-                let digits: String = self.text[self.at..].chars().take(2).filter(char::is_ascii_hexdigit).collect();
+                let digits: String = self.text[self.at..].chars().take(2).take_while(char::is_ascii_hexdigit).collect();
                 self.at += digits.len();
                 if digits.len() == 2 {
                     return u8::from_str_radix(&digits, 16).ok();

@@ -65,12 +65,12 @@ int main(void) {
         real += f[i].n;
     }
     app_state *s = core.state;
-    NEED(s->t_flows.used == 3);
-    for (uint64_t at = 0;;) {
-        wl_slot *e = wl_flow_next(&s->t_flows, &at, 40, 1);
-        if (!e) break;
-        uint64_t *v = wl_slot_key(e) + 2;
-        packets += v[0]; bytes += v[1];
+    NEED(s->t_flows.used[0] == 3);
+    unsigned part;
+    const uint8_t *e;
+    for (uint64_t at = 0; (e = wl_flow_next(&s->t_flows, t_flows_shape, &at, &part, WL_TAKEN)) != NULL;) {
+        NEED(part == 0);
+        packets += wl_le64(e + t_flows_shape[0].value); bytes += wl_le64(e + t_flows_shape[0].value + 8);
     }
     NEED(packets == 130 && bytes == real);
     for (unsigned i = 0; i < 32; i++) NEED(!faults[i]);
@@ -80,7 +80,7 @@ int main(void) {
     for (unsigned i = 0; i < 8; i++) g[i] = make(0x0b000000 + i, 53, 0, 4, true);
     pk->batch(NULL, &core, 0, g, 8);
     for (unsigned i = 0; i < 8; i++) NEED((g[i].out == 0) == (i < 5));
-    NEED(faults[WL_F_FULL] == 3 && s->t_flows.used == 8);
+    NEED(faults[WL_F_FULL] == 3 && s->t_flows.used[0] == 8);
 
     /* Every prefix, and every byte changed: no fault of the machine, no read beyond. */
     memset(faults, 0, sizeof faults);

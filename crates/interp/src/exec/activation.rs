@@ -5,6 +5,7 @@
 
 use super::flatten::Op;
 use super::frame::{self, Frame};
+use super::keyed;
 use super::outgoing::{self, Bytes, Ready};
 use super::tables::Table;
 use crate::eval::{internal, Env, Res, Stop};
@@ -35,8 +36,12 @@ pub struct Message {
 #[derive(Default)]
 pub struct CoreData {
     pub states: Vec<Value>,
+    /// By table: the values of a ring.
+    pub rings: Vec<std::collections::VecDeque<Value>>,
     pub tasks: Vec<Option<Suspended>>,
     pub free: Vec<u32>,
+    /// By table: those that are not exact.
+    pub keyed: std::collections::HashMap<u32, super::keyed::Keyed>,
 }
 
 /// A handler that waits.
@@ -74,6 +79,8 @@ pub struct Activation<'a> {
     pub frame: RefCell<Option<Frame>>,
     /// How frames are handed out.
     pub transmit: Option<TransmitFn>,
+    /// What queues of frames answer.
+    pub queue: Option<QueueFn>,
 }
 
 /// A connect or listen port.
@@ -388,7 +395,7 @@ impl<'a> Activation<'a> {
         Ok(())
     }
 
-    fn table(&self, t: TableId) -> Res<MutexGuard<'_, Table>> {
+    pub fn table(&self, t: TableId) -> Res<MutexGuard<'_, Table>> {
         match self.tables.get(t.index()) {
             Some(table) => Ok(table.lock().unwrap_or_else(|e| e.into_inner())),
             None => internal("no such table"),
@@ -396,7 +403,7 @@ impl<'a> Activation<'a> {
     }
 
     /// Publishes a table's statistics and lets it go.
-    fn done(&self, t: TableId, table: MutexGuard<'_, Table>) {
+    pub fn done(&self, t: TableId, table: MutexGuard<'_, Table>) {
         let words = table.stats.words();
         // SAFETY: statistics come first in the shared memory, which has shared_size bytes; written under the table's lock.
         unsafe {
@@ -407,19 +414,23 @@ impl<'a> Activation<'a> {
         }
     }
 
-    fn key(&self, env: &Env, e: &Expr) -> Res<Vec<u8>> {
+    pub fn key(&self, env: &Env, e: &Expr) -> Res<Vec<u8>> {
         let mut key = Vec::new();
         canonical(self.module(), e.ty, &env.eval(e)?, true, &mut key);
         Ok(key)
     }
 
-    fn put(&self, t: TableId, table: &mut Table, key: &[u8], value: Value, place: PlaceId) -> Res<()> {
+    pub fn put(&self, t: TableId, table: &mut Table, key: &[u8], value: Value, place: PlaceId) -> Res<()> {
         let mut form = Vec::new();
         canonical(self.module(), self.module().tables[t.index()].value, &value, true, &mut form);
         match table.put(key, value, (key.len() + form.len()) as u64, self.now()) {
             true => Ok(()),
             false => Err(Stop::Fault { kind: FaultKind::FULL, place }),
         }
+    }
+
+    fn is_ring(&self, t: TableId) -> bool {
+        self.module().tables[t.index()].kind == TableKind::Ring
     }
 
     /// Text of a value for the log.
@@ -440,13 +451,19 @@ fn endpoint(e: &wl_endpoint) -> Endpoint {
     Endpoint { ip: e.ip, port: e.port }
 }
 
-fn act<'a>(env: &Env<'a>) -> Res<&'a Activation<'a>> {
+pub fn act<'a>(env: &Env<'a>) -> Res<&'a Activation<'a>> {
     env.act.map_or_else(|| internal("a statement that needs a handler stands outside one"), Ok)
 }
 
 /// Statements with effects beyond the locals.
 pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
+    if let Some(t) = keyed::table_of(env.module, s) {
+        return keyed::effect(env, t, s, locals);
+    }
     let a = act(env)?;
+    if super::kinds::effect(env, a, s, locals)? {
+        return Ok(());
+    }
     let here = Env { locals, ..*env };
     match s {
         StmtKind::SetState(s, e) => {
@@ -462,6 +479,24 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             let word = a.counter_word(*c);
             // SAFETY: see counter_word; only this core writes it.
             unsafe { word.write(word.read().wrapping_add(n)) }
+        }
+        StmtKind::TableGet { table, key, dst } if a.is_ring(*table) => {
+            let place = usize::try_from(here.int(key)?).unwrap_or(usize::MAX);
+            let found = a.data.borrow().rings[table.index()].get(place).cloned();
+            locals[dst.index()] = Value::Option(found.map(Box::new));
+        }
+        StmtKind::TableLen { table, dst } if a.is_ring(*table) => {
+            locals[dst.index()] = Value::Int(a.data.borrow().rings[table.index()].len() as u128);
+        }
+        StmtKind::TableNext { table, cursor, key, value, more, .. } if a.is_ring(*table) => {
+            let at = locals[cursor.index()].as_int().unwrap_or(0);
+            let found = a.data.borrow().rings[table.index()].get(at as usize).cloned();
+            locals[more.index()] = Value::Bool(found.is_some());
+            if let Some(v) = found {
+                (locals[cursor.index()], locals[key.index()], locals[value.index()]) = (Value::Int(at + 1), Value::Int(at), v);
+            } else {
+                locals[cursor.index()] = Value::Int(u64::MAX.into());
+            }
         }
         StmtKind::TableGet { table, key, dst } => {
             let key = a.key(&here, key)?;
@@ -491,17 +526,44 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             locals[dst.index()] = Value::Int(t.len(a.now()) as u128);
             a.done(*table, t);
         }
-        StmtKind::TableNext { table, cursor, key, value, more } => {
+        StmtKind::TableNext { table, cursor, key, value, more, .. } => {
             let at = locals[cursor.index()].as_int().unwrap_or(0) as usize;
             let mut t = a.table(*table)?;
-            let found = t.nth(at, a.now());
+            // Each core walks its own part: here all tables are shared, and the first core's.
+            let found = if a.core().index == 0 { t.nth(at, a.now()) } else { None };
             a.done(*table, t);
-            locals[cursor.index()] = Value::Int(at as u128 + 1);
+            locals[cursor.index()] = Value::Int(if found.is_some() { at as u128 + 1 } else { u64::MAX.into() });
             locals[more.index()] = Value::Bool(found.is_some());
             if let Some((k, v)) = found {
                 locals[key.index()] = from_canonical(env.module, env.module.tables[table.index()].key, &mut k.as_slice());
                 locals[value.index()] = v;
             }
+        }
+        StmtKind::TablePush { table, value, dst } => {
+            let value = here.eval(value)?;
+            let mut data = a.data.borrow_mut();
+            let Some(ring) = data.rings.get_mut(table.index()) else { return internal("no such ring") };
+            let room = (ring.len() as u64) < env.module.tables[table.index()].capacity;
+            if room {
+                ring.push_back(value);
+            }
+            locals[dst.index()] = Value::Bool(room);
+        }
+        StmtKind::TablePop { table, dst } => {
+            let first = a.data.borrow_mut().rings.get_mut(table.index()).and_then(|r| r.pop_front());
+            locals[dst.index()] = Value::Option(first.map(Box::new));
+        }
+        StmtKind::Queue { port, index, act, dst } => {
+            let act = match act {
+                QueueAct::Pop => WL_Q_POP,
+                QueueAct::Drop => WL_Q_DROP,
+                QueueAct::Len => WL_Q_LEN,
+                QueueAct::First => WL_Q_FIRST,
+            };
+            let index = here.int(index)? as u32;
+            // SAFETY: the runtime's function, inside a call of ours.
+            let answer = a.queue.map_or(0, |f| unsafe { f(a.core, port.0, index, act) });
+            locals[dst.index()] = if act <= WL_Q_DROP { Value::Bool(answer != 0) } else { Value::Int(answer.into()) };
         }
         StmtKind::Close => {
             if let Some(c) = a.collect {
@@ -577,13 +639,22 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
         }
         Op::Frame(act) => frame::act(env, a, act, locals),
         Op::SendFrame { port, index, parts } => frame::send_frame(env, a, *port, index, parts, locals),
+        Op::Update { table, key, entry, body, place, .. } if keyed::is_keyed(env.module, *table) => {
+            locals[entry.index()] = keyed::begin(&Env { locals, ..*env }, *table, key)?;
+            super::run(env, body, locals, &mut 0, &mut Vec::new())?;
+            let value = locals[entry.index()].clone();
+            keyed::finish(&Env { locals, ..*env }, *table, key, value, *place)
+        }
         Op::Update { table, key, entry, body, place, nested } => {
+            let kind = env.module.tables[table.index()].kind;
+            let index = if kind == TableKind::Array { Env { locals, ..*env }.int(key)? } else { 0 };
             let key = a.key(&Env { locals, ..*env }, key)?;
             let zero = Value::zero(env.module, env.module.tables[table.index()].value);
             // A body that uses tables runs without the lock, and again if the table was written to meanwhile.
             for attempt in 0.. {
                 let mut t = a.table(*table)?;
-                locals[entry.index()] = t.peek(&key, a.now()).unwrap_or_else(|| zero.clone());
+                let other = super::kinds::entry(a, *table, &mut t, &key, index, a.now(), *place).transpose()?;
+                locals[entry.index()] = other.unwrap_or_else(|| t.peek(&key, a.now()).unwrap_or_else(|| zero.clone()));
                 let version = t.version;
                 if *nested {
                     drop(t);
@@ -595,7 +666,9 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
                 } else {
                     super::run(env, body, locals, &mut 0, &mut Vec::new())?;
                 }
-                let result = a.put(*table, &mut t, &key, locals[entry.index()].clone(), *place);
+                let old = t.peek(&key, a.now());
+                let value = super::kinds::merged(kind, old, locals[entry.index()].clone());
+                let result = a.put(*table, &mut t, &key, value, *place);
                 a.done(*table, t);
                 return result;
             }

@@ -7,7 +7,7 @@ use crate::grammar::parse::{Halt, Parser};
 use crate::grammar::tree::{Content, FieldNode, Node};
 use crate::value::Value;
 use std::rc::Rc;
-use wireloom_ir::frame::{field_size, fixed_offset, leads_to};
+use wireloom_ir::frame::{contradict, field_size, fixed_offset, has_alternative, leads_to};
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 
@@ -38,7 +38,8 @@ pub struct Frame {
     pub tail: usize,
     /// Bytes that the capture cut off.
     cut: usize,
-    pub out: Option<(u32, u32)>,
+    /// Where the runtime's frame is.
+    pub raw: *mut wl_frame,
 }
 
 /// Part of what is built: its header's unit, if it is one, and its bytes.
@@ -129,11 +130,11 @@ impl Frame {
         let cut = f.wire.saturating_sub(f.n) as usize;
         let mut frame = Frame {
             unit, bytes, layers: vec![None; layers.len()], end, top: 0, instance: u32::from(f.instance), time: f.time, head: f.head as usize,
-            tail: f.tail as usize, cut, out: None,
+            tail: f.tail as usize, cut, raw: std::ptr::null_mut(),
         };
         let mut net = None;
         for (n, l) in layers.iter().enumerate() {
-            if let Some(p) = frame.layer(m, l, net, fault) {
+            if let Some(p) = frame.layer(m, n, l, net, fault) {
                 if m.unit(l.unit).header.addresses.is_some() {
                     net = Some(n);
                 }
@@ -148,16 +149,47 @@ impl Frame {
         frame
     }
 
-    fn layer(&self, m: &Module, l: &Layer, net: Option<usize>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Option<Place> {
+    /// Leaves as it is.
+    fn leave(&self, port: PortId, instance: u32) {
+        self.write_back();
+        // SAFETY: as below.
+        if let Some(f) = unsafe { self.raw.as_mut() } {
+            f.out = port.0 << 16 | (instance & 0xffff);
+        }
+    }
+
+    /// The runtime's frame becomes this one; where it lies.
+    fn write_back(&self) -> Option<(*const u8, usize)> {
+        // SAFETY: null, or the frame of the batch at hand, which nobody else uses while its handler runs.
+        let f = unsafe { self.raw.as_mut() }?;
+        let room = f.head + f.n + f.tail;
+        // Where its first byte is now: before the old one by what was taken of the headroom.
+        // SAFETY: the frame has shrunk or stayed within the rooms around it.
+        unsafe {
+            f.p = f.p.offset(self.head as isize - f.head as isize);
+            std::ptr::copy_nonoverlapping(self.bytes.as_ptr(), f.p, self.bytes.len());
+        }
+        (f.head, f.n) = (self.head as u32, self.bytes.len() as u32);
+        f.tail = room - (f.head + f.n);
+        Some((f.p.cast_const(), f.n as usize))
+    }
+
+    fn layer(&self, m: &Module, n: usize, l: &Layer, net: Option<usize>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Option<Place> {
         let node = self.node(m);
-        let at = l.after.iter().find_map(|a| {
+        let (by, at) = l.after.iter().enumerate().find_map(|(i, a)| {
             let at = match a.layer {
                 Some(n) => self.layers[n as usize].as_ref()?.to,
                 None => 0,
             };
             let env = Env::grammar(m, Seen { node: &node, buf: &self.bytes });
-            a.cond.as_ref().is_none_or(|c| env.truth(c).unwrap_or(false)).then_some(at)
+            a.cond.as_ref().is_none_or(|c| env.truth(c).unwrap_or(false)).then_some((i, at))
         })?;
+        // Where a header is that this one contradicts, there is nothing wrong.
+        let all = m.unit(self.unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
+        if all.iter().zip(&self.layers).any(|(o, p)| p.as_ref().is_some_and(|p| p.at == at) && contradict(m, o.unit, l.unit)) { return None }
+        // As long as another one may be there in its place, neither is there.
+        let mut none = |_, _| ();
+        let fault: &mut dyn FnMut(FaultKind, PlaceId) = if has_alternative(m, all, n, by) { &mut none } else { fault };
         let place = m.unit(self.unit).fields[l.header.index()].place;
         let def = m.unit(l.unit);
         let node = match Parser::new(m, &self.bytes[..self.end], true).unit(l.unit, def, at, Vec::new(), def.body.len()) {
@@ -279,9 +311,10 @@ impl Frame {
     fn set(&mut self, m: &Module, layer: usize, f: FieldId, value: &Value) -> Res<()> {
         let unit = self.unit_of(m, layer);
         let (def, all) = (m.unit(unit), m.unit(self.unit).frame.as_ref().map_or(&[][..], |f| &f.layers));
-        let Some((at, start)) = self.layers[layer].as_ref().and_then(|p| Some((p.at, p.node.field(f)?.start))) else { return internal("a header that is not there") };
-        let size = field_size(m, &def.fields[f.index()]).unwrap_or(0) as usize;
-        let words = match fixed_offset(m, unit, f) {
+        let Some((at, start, end)) = self.layers[layer].as_ref().and_then(|p| { let f = p.node.field(f)?; Some((p.at, f.start, f.end)) }) else { return internal("a header that is not there") };
+        let fixed = field_size(m, &def.fields[f.index()]);
+        let size = fixed.map_or(end - start, |n| n as usize);
+        let words = match fixed_offset(m, unit, f).filter(|_| fixed.is_some()) {
             Some(n) => { let n = n as usize; at + (n & !1)..at + (n + size).next_multiple_of(2) }
             None => start..start + size,
         };
@@ -374,10 +407,11 @@ impl Frame {
         let (pos, around) = place.map_or((self.top, self.end), |p| (p.at, p.lim));
         let mut built = parts.iter().flat_map(|p| p.1.iter().copied()).collect::<Vec<u8>>();
         let n = built.len();
-        if self.bytes.len() + n > 65535 || (self.head < n && self.tail < n) {
+        if self.bytes.len() + n > 65535 || self.head + self.tail < n {
             return false;
         }
-        if self.head >= n { self.head -= n } else { self.tail -= n }
+        let front = if self.head >= n { n } else if self.tail >= n { 0 } else { self.head };
+        (self.head, self.tail) = (self.head - front, self.tail - (n - front));
         // The network header before the new ones.
         let net = (0..self.layers.len()).rev().find(|k| self.layers[*k].as_ref().is_some_and(|p| p.to <= pos) && m.unit(self.unit_of(m, *k)).header.addresses.is_some());
         let net = net.and_then(|k| Some((self.unit_of(m, k), self.bytes[self.layers[k].as_ref()?.at..].to_vec())));
@@ -401,15 +435,16 @@ impl Frame {
         let place = layer.and_then(|n| self.layers[n as usize].as_ref());
         let (pos, end) = place.map_or((self.top, self.end), |p| (p.to, p.lim));
         let by = to.len() as isize - (end - pos) as isize;
-        if by > self.tail as isize || self.bytes.len() as isize + by > 65535 {
+        if by > (self.head + self.tail) as isize || self.bytes.len() as isize + by > 65535 {
             return false;
         }
-        self.tail = moved(self.tail, -by);
+        let behind = by.min(self.tail as isize);
+        (self.head, self.tail) = (moved(self.head, behind - by), moved(self.tail, -behind));
         self.bytes.splice(pos..end, to.iter().copied());
         for p in self.layers.iter_mut().flatten() {
             if p.lim >= end { p.lim = moved(p.lim, by) }
         }
-        self.end = moved(self.end, by);
+        (self.end, self.top) = (pos + to.len(), self.top.min(pos));
         for p in &mut self.layers {
             if p.as_ref().is_some_and(|p| p.at >= pos) { *p = None }
         }
@@ -494,10 +529,13 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
         Act::Plain(FrameAct::Send { port, index, last }) => {
             let index = Env { locals, ..*env }.int(index)? as u32;
             if *last {
-                return a.with_frame(|f| f.out = Some((port.0, index)));
+                return a.with_frame(|f| f.leave(*port, index));
             }
-            let bytes = a.with_frame(|f| f.bytes.clone())?;
-            a.transmit(*port, index, &bytes);
+            // From where it lies: by that the runtime knows its time.
+            if let Some((p, n)) = a.with_frame(|f| f.write_back())? {
+                // SAFETY: a frame names n bytes of its buffer.
+                a.transmit(*port, index, unsafe { std::slice::from_raw_parts(p, n) });
+            }
             Ok(())
         }
         Act::Plain(FrameAct::Insert { .. } | FrameAct::Payload { .. }) => internal("an act whose code is missing"),

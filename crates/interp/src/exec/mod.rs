@@ -4,6 +4,8 @@
 pub mod activation;
 pub mod flatten;
 pub mod frame;
+pub mod keyed;
+pub mod kinds;
 pub mod outgoing;
 pub mod tables;
 

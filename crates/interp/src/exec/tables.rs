@@ -52,11 +52,13 @@ pub struct Table {
     /// Counts changes.
     pub version: u64,
     pub stats: Stats,
+    /// Of a HyperLogLog.
+    pub registers: Vec<u8>,
 }
 
 impl Table {
     pub fn new(limits: Limits) -> Table {
-        Table { limits, entries: HashMap::new(), order: BTreeMap::new(), turn: 0, version: 0, stats: Stats::default() }
+        Table { limits, entries: HashMap::new(), order: BTreeMap::new(), turn: 0, version: 0, stats: Stats::default(), registers: Vec::new() }
     }
 
     fn is_over(&self, e: &Entry, now: u64) -> bool {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// What is steered by, and per table whether it is local and why.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan { pub unit: Option<UnitId>, pub parts: Vec<Part>, pub tables: Vec<(bool, String)> }
+pub struct Plan { pub unit: Option<UnitId>, pub parts: Vec<Part>, pub tables: Vec<(bool, String)>, /** Packets change this table, of which every core would have a copy: one core handles them all. */ pub one_core: Option<TableId> }
 
 /// Part of a flow key, over local 0 of a handler of frames.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,16 +33,72 @@ pub fn run(m: &mut Module) {
     if !m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) { return }
     let plan = plan(m);
     for (t, (local, _)) in m.tables.iter_mut().zip(&plan.tables) { t.local = *local }
+    let (mut own, outer) = (Vec::new(), plan.unit.map(|u| outer_addresses(m, u)).unwrap_or_default());
     let keys: Vec<Expr> = plan.parts.iter().flat_map(|p| p.exprs()).cloned().collect();
     let symmetric = !plan.parts.is_empty() && plan.parts.iter().all(|p| matches!(p, Part::Pair(..)));
     let mut steer = Vec::new();
-    if let (Some(unit), false) = (plan.unit, keys.is_empty()) {
-        let guarded: Vec<Expr> = plan.parts.iter().flat_map(|p| p.lowered(m, unit)).collect();
+    if plan.one_core.is_some() {
+        let number = m.intern(Ty::UInt(32));
         for h in &m.handlers {
-            if let On::Frame { port, unit: u } = h.on { if u == unit { steer.push(Steer { port, unit, keys: guarded.clone(), symmetric }) } }
+            let On::Frame { port, unit } = h.on else { continue };
+            if !is_loop(m, port) { steer.push(Steer { port, unit, keys: vec![Expr::new(number, ExprKind::Int(0))], symmetric: false }) }
+        }
+    } else if let (Some(unit), false) = (plan.unit, keys.is_empty()) {
+        let common: Vec<Expr> = plan.parts.iter().flat_map(|p| p.lowered(m, unit)).collect();
+        for e in outer { own.push(guarded(m, unit, e)) }
+        // What comes by a loop stays on the core that sent it.
+        let loops = m.handlers.iter().any(|h| matches!(h.on, On::Frame { port, .. } if is_loop(m, port)));
+        for h in &m.handlers {
+            let On::Frame { port, unit: u } = h.on else { continue };
+            if u != unit || is_loop(m, port) { continue }
+            // Where no local table is used, any core may handle a frame: flows are spread, each on one core.
+            let mut bound = own.is_empty() || loops;
+            walk::stmts(&h.body.block, &mut |s| bound |= table_of(&s.kind).is_some_and(|t| m.tables[t.index()].local));
+            let (keys, symmetric) = if bound { (common.clone(), symmetric) } else { (own.clone(), false) };
+            steer.push(Steer { port, unit, keys, symmetric });
         }
     }
     m.steer = steer;
+}
+
+fn is_loop(m: &Module, p: PortId) -> bool {
+    m.ports.get(p.index()).is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Loop, .. }))
+}
+
+fn table_of(s: &StmtKind) -> Option<TableId> {
+    use StmtKind::*;
+    match s {
+        TableGet { table, .. } | TablePut { table, .. } | TableRemove { table, .. } | TableUpdate { table, .. } | TableLen { table, .. } | TableNext { table, .. }
+        | TableInsert { table, .. } | TableDelete { table, .. } => Some(*table),
+        _ => None,
+    }
+}
+
+/// The addresses of the network headers that no other one can be around.
+fn outer_addresses(m: &Module, unit: UnitId) -> Vec<Expr> {
+    let layers = m.unit(unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
+    let network = |n: &u32| m.unit(layers[*n as usize].unit).header.addresses;
+    let all: Vec<u32> = (0..layers.len() as u32).filter(|n| network(n).is_some()).collect();
+    all.iter().filter(|n| !all.iter().any(|o| frame::leads_to(layers, *o, **n))).flat_map(|n| {
+        let (l, (src, dst)) = (&layers[*n as usize], network(n).unwrap_or((FieldId(0), FieldId(0))));
+        let read = |f: FieldId| Expr::new(m.unit(l.unit).fields[f.index()].ty, ExprKind::Read(Path { root: FRAME, steps: vec![Step::Field(l.header), Step::Field(f)] }));
+        [read(src), read(dst)]
+    }).collect()
+}
+
+/// Whether entries can lie in one core's memory: keys and values of one size.
+fn fixed(m: &Module, t: &Table) -> bool {
+    !layout::has_bytes(m, t.key) && !layout::has_bytes(m, t.value) && !has_list(m, t.key) && !has_list(m, t.value)
+}
+
+fn has_list(m: &Module, ty: TyId) -> bool {
+    match m.ty(ty) {
+        Ty::List(..) | Ty::Msg(_) => true,
+        Ty::Option(t) => has_list(m, *t),
+        Ty::Record(r) => m.records[r.index()].fields.iter().any(|(_, t)| has_list(m, *t)),
+        Ty::Tuple(ts) => ts.iter().any(|t| has_list(m, *t)),
+        _ => false,
+    }
 }
 
 impl Part {
@@ -71,7 +127,7 @@ impl Part {
 
 /// Finds the key without changing the module.
 pub fn plan(m: &Module) -> Plan {
-    let mut uses = Uses { m, unit: None, mixed: false, of: vec![Vec::new(); m.tables.len()], outside: vec![false; m.tables.len()] };
+    let mut uses = Uses { m, unit: None, mixed: false, of: vec![Vec::new(); m.tables.len()], outside: vec![None; m.tables.len()], walked: Vec::new() };
     for h in &m.handlers { uses.handler(h) }
     let candidates: Vec<Option<Vec<Part>>> = (0..m.tables.len()).map(|t| uses.derivable(t)).collect();
     let mut best: (Vec<usize>, Vec<Part>) = (Vec::new(), Vec::new());
@@ -86,18 +142,53 @@ pub fn plan(m: &Module) -> Plan {
         }
         if members.len() > best.0.len() { best = (members, common) }
     }
+    let one_core = for_one_core(m);
     let parts = needed(best.1);
     let name = |p: &Part| p.exprs().iter().map(|e| show(m, uses.unit, e)).collect::<Vec<_>>().join(" with ");
     let key = parts.iter().map(name).collect::<Vec<_>>().join(", ");
     let tables = (0..m.tables.len()).map(|t| {
         let why = uses.why(t, candidates[t].is_some());
         match &why {
+            _ if m.tables[t].kind == TableKind::Ring => (false, "per core: a ring of its own on each".into()),
+            _ if m.sharing(&m.tables[t]) == Sharing::Copies => match one_core {
+                Some(_) => (false, "on one core, with all packets".into()),
+                None => (false, "a copy per core: packets only read it".into()),
+            },
+            None if !fixed(m, &m.tables[t]) => (false, "shared: its entries have no fixed size".into()),
             _ if best.0.contains(&t) => (true, format!("per core: frames are steered by {key}")),
-            Some(why) => (false, format!("shared: {why}")),
-            None => (false, "shared: its key has no part in common with those of the local tables".into()),
+            Some(why) => (false, format!("shared{}: {why}", cost(&m.tables[t]))),
+            None => (false, format!("shared{}: its key has no part in common with those of the local tables", cost(&m.tables[t]))),
         }
     }).collect();
-    Plan { unit: uses.unit, parts, tables }
+    Plan { unit: uses.unit, parts, tables, one_core }
+}
+
+impl Plan {
+    /// The key in words, from what is said of a table that is divided by it.
+    pub fn key(&self) -> String {
+        let by = self.tables.iter().find_map(|(local, why)| why.strip_prefix("per core: frames are steered by ").filter(|_| *local));
+        match (self.one_core, by) {
+            (Some(_), _) => "all packets on one core".into(),
+            (None, Some(key)) => format!("steered by {key}"),
+            (None, None) => "no key of its own: steered by flow".into(),
+        }
+    }
+}
+
+/// What a shared table costs at each use.
+fn cost(t: &Table) -> &'static str {
+    match t.kind {
+        TableKind::Exact | TableKind::Array => " (a lock at each use)",
+        TableKind::CountMin => " (four atomic additions at each count)",
+        TableKind::Bloom | TableKind::HyperLogLog => " (an atomic change for each new key)",
+        TableKind::Wildcard | TableKind::Lpm | TableKind::Ring => "",
+    }
+}
+
+/// The table for which one core handles all packets: they change what every core would have a copy of.
+fn for_one_core(m: &Module) -> Option<TableId> {
+    let copied = |t: &Table| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm) && m.changed_by_traffic(t);
+    m.tables.iter().position(copied).map(|n| TableId(n as u32))
 }
 
 struct Uses<'m> {
@@ -106,35 +197,48 @@ struct Uses<'m> {
     unit: Option<UnitId>,
     mixed: bool,
     of: Vec<Vec<Use>>,
-    /// Used in a timer or at the start: on every core, with keys of its own.
-    outside: Vec<bool>,
+    /// Used where no packet that was steered is at hand, on every core, with keys of its own: why that is.
+    outside: Vec<Option<&'static str>>,
+    /// Keys that a walk over this core's part has given, in the handler at hand.
+    walked: Vec<(TableId, LocalId)>,
 }
 
 impl Uses<'_> {
     fn handler(&mut self, h: &Handler) {
-        let On::Frame { unit, .. } = h.on else {
-            if !matches!(h.on, On::Signal(_) | On::Test(_)) {
-                walk::stmts(&h.body.block, &mut |s| if let Some((t, _)) = keyed(&s.kind) { self.outside[t.index()] = true });
-            }
+        self.walked = walked(&h.body.block);
+        let all = |this: &mut Self, why| walk::stmts(&h.body.block, &mut |s| if let (Some((t, _)), false) = (keyed(&s.kind), this.own(&s.kind)) { this.outside[t.index()] = Some(why) });
+        // What comes back into the program was steered as another frame may be.
+        let unit = match h.on { On::Frame { unit, port } if !is_loop(self.m, port) => Some((unit, port)), _ => None };
+        let Some((unit, port)) = unit else {
+            if !matches!(h.on, On::Signal(_) | On::Test(_) | On::Check { .. }) { all(self, "it is also used by handlers that have no packet") }
             return;
         };
+        // What comes out of a queue is on the core of what went in; changed on the way, it has another key.
+        let waits = self.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
+        if waits && self.m.handlers.iter().any(changes) { return all(self, "it is also used behind a queue, where packets may have been changed") }
         if *self.unit.get_or_insert(unit) != unit { self.mixed = true }
         let mut known: BTreeMap<LocalId, Option<Expr>> = BTreeMap::new();
         let mut changed: Vec<(FieldId, FieldId)> = Vec::new();
         self.block(&h.body.block, unit, &mut known, &mut changed);
     }
 
+    /// Removes an entry that a walk has given: it is this core's.
+    fn own(&self, s: &StmtKind) -> bool {
+        let StmtKind::TableRemove { table, key, .. } = s else { return false };
+        matches!(&*key.kind, ExprKind::Local(l) if self.walked.contains(&(*table, *l)))
+    }
+
     /// Statements in the order in which they stand; what is set twice, or edited before, is not known.
     fn block(&mut self, block: &Block, unit: UnitId, known: &mut BTreeMap<LocalId, Option<Expr>>, changed: &mut Vec<(FieldId, FieldId)>) {
         for s in block {
-            if let Some((t, key)) = keyed(&s.kind) {
+            if let (Some((t, key)), false) = (keyed(&s.kind), self.own(&s.kind)) {
                 let mut parts = Vec::new();
                 let key = resolve(key, known);
                 split(&key, &mut parts);
                 let parts = parts.into_iter().map(|p| p.filter(|p| p.exprs().iter().all(|e| from_frame(e, changed))).map(|p| p.rooted(Root::This, FRAME))).collect();
                 self.of[t.index()].push(parts);
             }
-            if let StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } | StmtKind::TableNext { table, .. } = &s.kind { self.outside[table.index()] = true }
+            if let StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } = &s.kind { self.outside[table.index()] = Some("it is also used without a key of the packet") }
             match &s.kind {
                 StmtKind::Set(l, e) => {
                     let value = resolve(e, known);
@@ -154,7 +258,7 @@ impl Uses<'_> {
 
     /// The parts of a table's key that can be steered by.
     fn derivable(&self, t: usize) -> Option<Vec<Part>> {
-        if self.mixed || self.outside[t] || !matches!(self.m.tables[t].kind, TableKind::Exact) { return None }
+        if self.mixed || self.outside[t].is_some() || !divided(&self.m.tables[t]) { return None }
         let (first, rest) = self.of[t].split_first()?;
         let mut found: Vec<Part> = Vec::new();
         for (n, part) in first.iter().enumerate() {
@@ -178,11 +282,35 @@ impl Uses<'_> {
     fn why(&self, t: usize, derivable: bool) -> Option<String> {
         if derivable { return None }
         Some(if self.mixed { "the app's ports give packets of several types".into() }
-        else if self.m.tables[t].kind != TableKind::Exact { "its kind is not divided by key".into() }
+        else if !divided(&self.m.tables[t]) { "its kind is not divided by key".into() }
         else if self.of[t].is_empty() { "no handler of packets uses it by key".into() }
-        else if self.outside[t] { "it is also used by handlers that have no packet".into() }
+        else if let Some(why) = self.outside[t] { why.into() }
         else { "its keys at different uses have no part of the packet in common".into() })
     }
+}
+
+/// Whether parts of a table can be kept apart by parts of its keys.
+fn divided(t: &Table) -> bool { matches!(t.kind, TableKind::Exact | TableKind::Array | TableKind::Bloom | TableKind::CountMin) }
+/// Keys that walks give, and nothing else sets.
+fn walked(block: &Block) -> Vec<(TableId, LocalId)> {
+    let (mut found, mut set) = (Vec::new(), Vec::new());
+    walk::stmts(block, &mut |s| match &s.kind {
+        StmtKind::TableNext { table, key, .. } => found.push((*table, *key)),
+        other => set.extend(walk::defined(other).into_iter().flatten()),
+    });
+    found.retain(|(_, l)| !set.contains(l));
+    found
+}
+
+/// Whether a handler changes frames or makes new ones.
+fn changes(h: &Handler) -> bool {
+    let mut hit = false;
+    walk::stmts(&h.body.block, &mut |s| hit |= match &s.kind {
+        StmtKind::SendFrame { .. } => true,
+        StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. } | FrameAct::Checksum { .. }),
+        _ => false,
+    });
+    hit
 }
 
 fn keyed(s: &StmtKind) -> Option<(TableId, &Expr)> {

@@ -33,6 +33,9 @@ pub fn print_expr(m: &Module, e: &Expr) -> String { print_body::lone_expr(m, e) 
 /// The word for a frame port's engine.
 pub fn engine_name(e: crate::desc::FrameEngine) -> &'static str { names::name_of(names::ENGINES, e) }
 
+/// The word for a table's kind.
+pub fn table_kind(k: crate::TableKind) -> &'static str { names::name_of(names::TABLE_KINDS, k) }
+
 /// A type as it is written in the text form.
 pub fn print_type(m: &Module, ty: crate::TyId) -> String { print::type_name(m, ty) }
 

@@ -1,7 +1,7 @@
 //! Words of the text form for operators and builtins.
 
 use crate::desc::FrameEngine;
-use crate::{BinOp, Builtin, TableKind, UnOp};
+use crate::{BinOp, Builtin, QueueAct, TableKind, UnOp};
 
 pub const UNARY: &[(UnOp, &str)] = &[(UnOp::Neg, "neg"), (UnOp::Not, "not"), (UnOp::BitNot, "bit_not")];
 
@@ -20,17 +20,22 @@ pub const BUILTINS: &[(Builtin, &str)] = &[
     (Builtin::FindBytes, "find_bytes"), (Builtin::Slice, "slice"), (Builtin::ByteAt, "byte_at"), (Builtin::Concat, "concat"),
     (Builtin::ParseU64, "parse_u64"), (Builtin::TextU64, "text_u64"), (Builtin::TextIp, "text_ip"),
     (Builtin::EndpointIp, "endpoint_ip"), (Builtin::EndpointPort, "endpoint_port"), (Builtin::HasToken, "has_token"),
-    (Builtin::AllIn, "all_in"), (Builtin::Be32, "be32"), (Builtin::FromBe32, "from_be32"), (Builtin::UnixTime, "unix_time"),
+    (Builtin::AllIn, "all_in"), (Builtin::Be32, "be32"), (Builtin::FromBe32, "from_be32"), (Builtin::UnixTime, "unix_time"), (Builtin::UnixNanos, "unix_nanos"),
+    (Builtin::AesCtr, "aes_ctr"), (Builtin::AesCbcEncrypt, "aes_cbc_encrypt"), (Builtin::AesCbcDecrypt, "aes_cbc_decrypt"),
+    (Builtin::AesGcmSeal, "aes_gcm_seal"), (Builtin::AesGcmOpen, "aes_gcm_open"), (Builtin::HmacSha1, "hmac_sha1"),
+    (Builtin::HmacSha256, "hmac_sha256"), (Builtin::Sha1, "sha1"), (Builtin::Sha256, "sha256"),
+    (Builtin::ConstantTimeEq, "constant_time_eq"), (Builtin::RandomBytes, "random_bytes"), (Builtin::FromHex, "from_hex"),
 ];
 
+pub const QUEUE_ACTS: &[(QueueAct, &str)] = &[(QueueAct::Pop, "pop"), (QueueAct::Drop, "drop"), (QueueAct::Len, "len"), (QueueAct::First, "first")];
 pub const TABLE_KINDS: &[(TableKind, &str)] = &[
     (TableKind::Exact, "exact"), (TableKind::Wildcard, "wildcard"), (TableKind::Lpm, "lpm"), (TableKind::Array, "array"), (TableKind::Bloom, "bloom"),
-    (TableKind::CountMin, "count_min"),
+    (TableKind::CountMin, "count_min"), (TableKind::Ring, "ring"), (TableKind::HyperLogLog, "hyper_log_log"),
 ];
 
 pub const ENGINES: &[(FrameEngine, &str)] = &[
     (FrameEngine::Nic, "nic"), (FrameEngine::Pcap, "pcap"), (FrameEngine::Tun, "tun"), (FrameEngine::Tap, "tap"), (FrameEngine::Kernel, "kernel"),
-    (FrameEngine::Memory, "memory"), (FrameEngine::Udp, "udp"),
+    (FrameEngine::Memory, "memory"), (FrameEngine::Udp, "udp"), (FrameEngine::Loop, "loop"), (FrameEngine::Queue, "queue"),
 ];
 
 pub fn name_of<T: PartialEq + Copy>(table: &[(T, &'static str)], value: T) -> &'static str {

@@ -4,7 +4,7 @@ use super::lex::{tokens, Token, ARROW, DOTS, FAT_ARROW};
 use super::names::{value_of, ENGINES, TABLE_KINDS};
 use super::TextError;
 use crate::*;
-use desc::{ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
+use desc::{Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
 
 pub(super) type Res<T> = Result<T, TextError>;
 
@@ -109,7 +109,8 @@ impl Parser {
             if i > 0 { self.sign(':')? }
             *n = self.num()?;
         }
-        Ok(Span { file: n[0], start: n[1], end: n[2], line: n[3], column: n[4] })
+        let element = if self.eat(':') { self.num()? } else { 0 };
+        Ok(Span { file: n[0], start: n[1], end: n[2], line: n[3], column: n[4], element })
     }
 
     pub fn end(&mut self) -> Res<Span> { self.sign(';')?; self.span() }
@@ -182,6 +183,7 @@ impl Parser {
         match word.as_str() {
             "app" => self.m.app = self.str()?,
             "file" => { let s = self.str()?; self.m.files.push(s) }
+            "element" => { let s = self.str()?; self.m.elements.push(s) }
             "fault" => { let s = self.str()?; self.m.faults.push(s) }
             "place" => { let place = Place { name: self.str()?, span: self.span()? }; self.m.places.push(place) }
             "type" => self.type_declaration()?,
@@ -369,14 +371,27 @@ impl Parser {
         })
     }
 
+    fn form(&mut self) -> Res<Form> {
+        if !self.eat_word("is") { return Ok(Form::Plain) }
+        Ok(match self.any_word()?.as_str() {
+            "ip4" => Form::Ip4,
+            "ip" => Form::Ip,
+            "mac" => Form::Mac,
+            "one" => { self.word("of")?; Form::Enum(self.list(|p| p.str())?) }
+            w => return self.error(format!("unknown form `{w}`")),
+        })
+    }
+
     fn signal(&mut self) -> Res<Signal> {
         let name = self.str()?;
-        let args = self.list(|p| { let n = p.str()?; p.sign(':')?; Ok((n, p.param_type()?)) })?;
+        let all = self.list(|p| { let n = p.str()?; p.sign(':')?; Ok(((n, p.param_type()?), p.form()?)) })?;
+        let (args, mut forms): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        while forms.last() == Some(&Form::Plain) { forms.pop(); }
         let result = self.result_type()?;
         self.word("as")?;
         let ret = self.ty()?;
         self.word("doc")?;
-        Ok(Signal { name, args, result, ret, doc: self.str()?, span: self.span()? })
+        Ok(Signal { name, args, forms, result, ret, doc: self.str()?, span: self.span()? })
     }
 
     fn result_type(&mut self) -> Res<ResultType> { self.nested(|p| p.result_inner()) }
@@ -403,9 +418,11 @@ impl Parser {
             "closed" => On::Closed(PortId(self.index()?)),
             "fault" => On::Fault,
             "start" => On::Start,
+            "end" => On::End,
             "every" => On::Every(self.num()?),
             "signal" => On::Signal(self.num()?),
             "test" => On::Test(self.num()?),
+            "check" => On::Check { test: self.num()?, unit: UnitId(self.index()?) },
             w => return self.error(format!("unknown event `{w}`")),
         };
         self.word("steps")?;
@@ -441,15 +458,33 @@ impl Parser {
         self.word("sim")?;
         let params = self.list(|p| { let n = p.str()?; p.sign('=')?; Ok((n, p.str()?)) })?;
         let mut steps = Vec::new();
-        self.braces(|p| { let s = p.sim()?; steps.push((p.end()?, s)); Ok(()) })?;
+        self.braces(|p| { steps.push(p.sim()?); Ok(()) })?;
         Ok(Test { name, kind: TestKind::Sim { params, steps }, span: self.span()? })
     }
 
-    fn sim(&mut self) -> Res<SimStep> {
+    fn sim(&mut self) -> Res<(Span, SimStep)> {
         let word = self.any_word()?;
-        if word == "wait" { return Ok(SimStep::Wait(self.num()?)) }
+        if word == "repeat" {
+            let (first, next, times) = (HandlerId(self.index()?), HandlerId(self.index()?), self.num()?);
+            let mut steps = Vec::new();
+            self.braces(|p| { steps.push(p.sim()?); Ok(()) })?;
+            return Ok((self.span()?, SimStep::Repeat { first, next, times, steps }));
+        }
+        let step = self.plain_sim(&word)?;
+        Ok((self.end()?, step))
+    }
+
+    fn plain_sim(&mut self, word: &str) -> Res<SimStep> {
+        match word {
+            "wait" => return Ok(SimStep::Wait(self.num()?)),
+            "run" => return Ok(SimStep::Run(HandlerId(self.index()?))),
+            "give" => return Ok(SimStep::Give(HandlerId(self.index()?))),
+            "see_same" => return Ok(SimStep::SeeSame(HandlerId(self.index()?))),
+            _ => {}
+        }
         let at = SimPort { port: PortId(self.index()?), conn: self.num()? };
-        Ok(match word.as_str() {
+        Ok(match word {
+            "check" => SimStep::Check(at, HandlerId(self.index()?)),
             "send" => SimStep::Send(at, self.bytes()?),
             "see" => SimStep::See(at, self.bytes()?),
             "see_closed" => SimStep::SeeClosed(at),

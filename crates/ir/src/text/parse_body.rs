@@ -1,7 +1,7 @@
 //! Parsing: bodies, statements, expressions.
 
 use super::lex::{Token, ARROW};
-use super::names::{value_of, BINARY, BUILTINS, UNARY};
+use super::names::{value_of, BINARY, BUILTINS, QUEUE_ACTS, UNARY};
 use super::parse::{Parser, Res};
 use crate::*;
 
@@ -154,7 +154,9 @@ impl Parser {
                 let table = self.table()?;
                 let named = |p: &mut Self, w| { p.word(w)?; p.local() };
                 let (cursor, key) = (named(self, "cursor")?, named(self, "key")?);
-                StmtKind::TableNext { table, cursor, key, value: named(self, "value")?, more: named(self, "more")? }
+                let (value, more) = (named(self, "value")?, named(self, "more")?);
+                let masked = if self.is_word("mask") { Some((named(self, "mask")?, named(self, "priority")?)) } else { None };
+                StmtKind::TableNext { table, cursor, key, value, more, masked }
             }
             "table_insert" => {
                 let (table, key, mask, priority) = self.masked()?;
@@ -165,6 +167,14 @@ impl Parser {
                 StmtKind::TableDelete { table, key, mask, priority, dst: if self.is(ARROW) { Some(self.target()?) } else { None } }
             }
             "frame" => { let frame = self.local()?; StmtKind::Frame { frame, act: self.frame_act()? } }
+            "table_push" => { let table = self.table()?; StmtKind::TablePush { table, value: equals(self)?, dst: self.target()? } }
+            "table_pop" => StmtKind::TablePop { table: self.table()?, dst: self.target()? },
+            "queue" => {
+                let word = self.any_word()?;
+                let Some(act) = value_of(QUEUE_ACTS, &word) else { return self.error(format!("unknown act `{word}` of a queue")) };
+                let port = PortId(self.index()?);
+                StmtKind::Queue { port, index: self.key()?, act, dst: self.target()? }
+            }
             "table_len" => StmtKind::TableLen { table: self.table()?, dst: self.target()? },
             "await" => {
                 let (hold, hold_req) = (self.eat_word("hold"), self.eat_word("hold_req"));

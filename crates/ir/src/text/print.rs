@@ -2,7 +2,7 @@
 
 use super::names::{name_of, ENGINES, TABLE_KINDS};
 use crate::*;
-use desc::{ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
+use desc::{Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
 use std::fmt::Write;
 
 pub(super) struct Printer<'a> {
@@ -64,7 +64,8 @@ pub(super) fn reference(name: Option<&str>, n: u32) -> String { format!("{}#{n}"
 
 pub(super) fn span(s: &Span) -> String {
     if *s == Span::default() { return String::new() }
-    format!(" @{}:{}:{}:{}:{}", s.file, s.start, s.end, s.line, s.column)
+    let element = if s.element == 0 { String::new() } else { format!(":{}", s.element) };
+    format!(" @{}:{}:{}:{}:{}{element}", s.file, s.start, s.end, s.line, s.column)
 }
 
 /// A type, written out; by its number where that would not give it back.
@@ -111,6 +112,16 @@ fn param_type(t: &ParamType) -> String {
         ParamType::Bytes(n) => format!("bytes {n}"),
         ParamType::Endpoint => "endpoint".into(),
         ParamType::Endpoints(n) => format!("endpoints {n}"),
+    }
+}
+
+fn form(f: &Form) -> String {
+    match f {
+        Form::Plain => String::new(),
+        Form::Ip4 => " is ip4".into(),
+        Form::Ip => " is ip".into(),
+        Form::Mac => " is mac".into(),
+        Form::Enum(names) => format!(" is one of ({})", names.iter().map(|n| string(n)).collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -162,6 +173,7 @@ impl Printer<'_> {
         let m = self.m;
         self.line(&format!("app {}", string(&m.app)));
         for f in &m.files { self.line(&format!("file {}", string(f))) }
+        for e in &m.elements { self.line(&format!("element {}", string(e))) }
         for f in &m.faults { self.line(&format!("fault {}", string(f))) }
         for p in &m.places { self.line(&format!("place {}{}", string(&p.name), span(&p.span))) }
         for (n, t) in m.types.iter().enumerate() {
@@ -195,7 +207,7 @@ impl Printer<'_> {
                 t.idle, if t.evict_lru { "evict_lru" } else { "reject" }, t.memory, span(&t.span)));
         }
         for s in &m.signals {
-            let args: Vec<String> = s.args.iter().map(|(n, t)| format!("{}: {}", string(n), param_type(t))).collect();
+            let args: Vec<String> = s.args.iter().enumerate().map(|(i, (n, t))| format!("{}: {}{}", string(n), param_type(t), s.forms.get(i).map_or(String::new(), form))).collect();
             self.line(&format!("signal {} ({}) {} as {} doc {}{}", string(&s.name), args.join(", "), result_type(&s.result), self.ty(s.ret), string(&s.doc), span(&s.span)));
         }
         for f in &m.funcs { self.func(f) }
@@ -224,9 +236,11 @@ impl Printer<'_> {
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
             On::Fault => "fault".into(),
             On::Start => "start".into(),
+            On::End => "end".into(),
             On::Every(ns) => format!("every {ns}"),
             On::Signal(n) => format!("signal {n}"),
             On::Test(n) => format!("test {n}"),
+            On::Check { test, unit } => format!("check {test} {}", self.unit_ref(*unit)),
         }
     }
 
@@ -296,9 +310,20 @@ impl Printer<'_> {
             TestKind::Sim { params, steps } => {
                 let params: Vec<String> = params.iter().map(|(n, v)| format!("{} = {}", string(n), string(v))).collect();
                 self.braces(&format!("{head} sim ({})", params.join(", ")), &span(&t.span), &mut |p| {
-                    for (at, s) in steps { let line = format!("{};{}", p.sim(s), span(at)); p.line(&line) }
+                    p.sims(steps);
                 });
             }
+        }
+    }
+
+    fn sims(&mut self, steps: &[(Span, SimStep)]) {
+        for (at, s) in steps {
+            let SimStep::Repeat { first, next, times, steps } = s else {
+                let line = format!("{};{}", self.sim(s), span(at));
+                self.line(&line);
+                continue;
+            };
+            self.braces(&format!("repeat #{} #{} {times}", first.0, next.0), &span(at), &mut |p| p.sims(steps));
         }
     }
 
@@ -314,6 +339,11 @@ impl Printer<'_> {
             SimStep::Refuse(p) => format!("refuse {}", at(p)),
             SimStep::Accept(p) => format!("accept {}", at(p)),
             SimStep::Wait(ns) => format!("wait {ns}"),
+            SimStep::Run(h) => format!("run #{}", h.0),
+            SimStep::Give(h) => format!("give #{}", h.0),
+            SimStep::SeeSame(h) => format!("see_same #{}", h.0),
+            SimStep::Check(p, h) => format!("check {} #{}", at(p), h.0),
+            SimStep::Repeat { .. } => String::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Printing: bodies, statements, expressions.
 
-use super::names::{name_of, BINARY, BUILTINS, UNARY};
+use super::names::{name_of, BINARY, BUILTINS, QUEUE_ACTS, UNARY};
 use super::print::{bytes, reference, span, string, Printer};
 use crate::walk::{At, Scope};
 use crate::*;
@@ -123,6 +123,9 @@ impl Printer<'_> {
             StmtKind::TablePut { table, key, value, place } => format!("table_put {} [{}] = {} at {}", self.table(*table), e(key), e(value), place.0),
             StmtKind::TableRemove { table, key, dst } => format!("table_remove {} [{}]{}", self.table(*table), e(key), dst.as_ref().map_or(String::new(), |d| format!(" -> {}", l(d)))),
             StmtKind::TableLen { table, dst } => format!("table_len {} -> {}", self.table(*table), l(dst)),
+            StmtKind::TablePush { table, value, dst } => format!("table_push {} = {} -> {}", self.table(*table), e(value), l(dst)),
+            StmtKind::TablePop { table, dst } => format!("table_pop {} -> {}", self.table(*table), l(dst)),
+            StmtKind::Queue { port, index, act, dst } => format!("queue {} {} [{}] -> {}", name_of(QUEUE_ACTS, *act), self.port_ref(*port), e(index), l(dst)),
             StmtKind::Await { hold, hold_req, live } => format!("await{}{} live ({})", if *hold { " hold" } else { "" }, if *hold_req { " hold_req" } else { "" },
                 live.iter().map(l).collect::<Vec<_>>().join(", ")),
             StmtKind::BindPart { dst, part } => format!("bind {} = part {}", l(dst), e(part)),
@@ -135,8 +138,8 @@ impl Printer<'_> {
                 Emit::Varint(v) => format!("emit varint {}", e(v)),
             },
             StmtKind::Parse { unit, bytes, dst, ok } => format!("parse {} {} -> {} ok {}", self.unit_ref(*unit), e(bytes), l(dst), l(ok)),
-            StmtKind::TableNext { table, cursor, key, value, more } =>
-                format!("table_next {} cursor {} key {} value {} more {}", self.table(*table), l(cursor), l(key), l(value), l(more)),
+            StmtKind::TableNext { table, cursor, key, value, more, masked } => format!("table_next {} cursor {} key {} value {} more {}{}", self.table(*table), l(cursor), l(key),
+                l(value), l(more), masked.as_ref().map_or(String::new(), |(m, p)| format!(" mask {} priority {}", l(m), l(p)))),
             StmtKind::TableInsert { table, key, mask, priority, value, place } =>
                 format!("table_insert {} [{}] mask {} priority {} = {} at {}", self.table(*table), e(key), e(mask), e(priority), e(value), place.0),
             StmtKind::TableDelete { table, key, mask, priority, dst } => format!("table_delete {} [{}] mask {} priority {}{}", self.table(*table), e(key), e(mask),

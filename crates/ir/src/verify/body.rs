@@ -251,12 +251,17 @@ impl<'a> Flow<'a, '_, '_> {
                 Some(u) => self.message(name, path, at, msg, u, state),
                 None => self.c.need(*msg == Outgoing::Nothing, path, "an answer where none is due"),
             },
-            StmtKind::TableNext { table, cursor, key, value, more } => {
+            StmtKind::TableNext { table, cursor, key, value, more, masked } => {
                 let t = self.c.m.tables.get(table.index()).cloned();
                 self.c.need(t.is_some(), path, "a table does not exist");
                 self.sets(path, *cursor, &Ty::UInt(64), state);
                 self.sets(path, *more, &Ty::Bool, state);
-                for (l, want) in [(key, t.as_ref().map(|t| t.key)), (value, t.as_ref().map(|t| t.value))] {
+                if let Some((_, priority)) = masked {
+                    self.c.need(t.as_ref().is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm)), path, "the table's entries have no masks");
+                    self.sets(path, *priority, &Ty::UInt(32), state);
+                }
+                let mask = masked.as_ref().map(|(mask, _)| (mask, t.as_ref().map(|t| t.key)));
+                for (l, want) in [(key, t.as_ref().map(|t| t.key)), (value, t.as_ref().map(|t| t.value))].into_iter().chain(mask) {
                     self.c.need(self.ty_of(*l).zip(want).is_some_and(|(a, b)| self.c.same(a, b)), path, "a local is not of the table's type");
                     if let Some(set) = state.set.get_mut(l.index()) { *set = true }
                 }
@@ -268,6 +273,21 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::TableDelete { table, key, mask, priority, dst } => {
                 self.masked(path, *table, key, mask, priority);
                 if let Some(d) = dst { self.sets(path, *d, &Ty::Bool, state) }
+            }
+            StmtKind::TablePush { table, value, dst } => {
+                if let Some(t) = self.ring(path, *table) { self.c.need(self.c.fits(value.ty, t.value), path, "the value is not of the ring's type") }
+                self.sets(path, *dst, &Ty::Bool, state);
+            }
+            StmtKind::TablePop { table, dst } => if let Some(t) = self.ring(path, *table) {
+                let ok = self.ty_of(*dst).is_some_and(|d| matches!(self.c.ty(d), Ty::Option(v) if self.c.same(*v, t.value)));
+                self.c.need(ok, path, "the local is not an option of the ring's value");
+                if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
+            },
+            StmtKind::Queue { port, index, act, dst } => {
+                let queue = self.c.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
+                self.c.need(queue, path, "a frame is taken from what is no queue");
+                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                self.sets(path, *dst, match act { QueueAct::Pop | QueueAct::Drop => &Ty::Bool, QueueAct::Len | QueueAct::First => &Ty::UInt(32) }, state);
             }
             StmtKind::SendFrame { port, index, parts, place: fault } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *fault);
@@ -308,7 +328,8 @@ impl<'a> Flow<'a, '_, '_> {
             Kind::Function => {
                 let touches = sends || suspends || matches!(s, StmtKind::SetState(..) | StmtKind::SetSession(..) | StmtKind::Count(..) | StmtKind::Close
                     | StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }
-                    | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::Frame { .. } | StmtKind::SendFrame { .. });
+                    | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::TablePush { .. } | StmtKind::TablePop { .. }
+                    | StmtKind::Queue { .. } | StmtKind::Frame { .. } | StmtKind::SendFrame { .. });
                 self.c.need(!touches, path, "a function may not do this");
             }
             Kind::OnFault => self.c.need(!suspends && !matches!(s, StmtKind::Send { .. }), path, "`on fault` may not do this"),
@@ -337,6 +358,12 @@ impl<'a> Flow<'a, '_, '_> {
             Some(t) => self.c.need(self.c.fits(key.ty, t.key), path, "the key is not of the table's type"),
             None => self.error(path, "a table does not exist"),
         }
+        table
+    }
+
+    fn ring(&mut self, path: &str, t: TableId) -> Option<Table> {
+        let table = self.c.m.tables.get(t.index()).cloned();
+        self.c.need(table.as_ref().is_some_and(|t| t.kind == TableKind::Ring), path, "a table that is no ring, or does not exist");
         table
     }
 
@@ -387,8 +414,8 @@ impl<'a> Flow<'a, '_, '_> {
         if let (FrameAct::Set { field, value, .. }, Some(u)) = (act, unit) {
             match u.fields.get(field.index()) {
                 Some(Field { kind: FieldKind::UInt { .. }, ty, .. }) => self.c.need(self.c.same(value.ty, *ty), path, "the value is not of the field's type"),
-                Some(Field { kind: FieldKind::Bytes { extent: Extent::Length(n), .. }, .. }) =>
-                    self.c.need(matches!(*n.kind, ExprKind::Int(_)) && self.c.is_bytes(value.ty), path, "only fields of a fixed size are set in place"),
+                // Of one whose size varies the lowering has made sure that the new bytes are as many.
+                Some(Field { kind: FieldKind::Bytes { extent: Extent::Length(_), .. }, .. }) => self.c.need(self.c.is_bytes(value.ty), path, "the value is not of the field's type"),
                 _ => self.error(path, "only fields of a fixed size are set in place"),
             }
         }

@@ -220,10 +220,13 @@ impl Checker<'_> {
     fn builtin(&self, f: Builtin, args: &[Expr], ty: TyId) -> Result<(), String> {
         use Builtin::*;
         let arity = match f {
-            LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp | EndpointIp | EndpointPort | Be32 | FromBe32 => 1..=1,
-            UnixTime => 0..=0,
-            Min | Max | StartsWith | EndsWith | FindBytes | ByteAt | HasToken | AllIn => 2..=2,
-            Slice => 3..=3,
+            LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp | EndpointIp | EndpointPort | Be32 | FromBe32 | RandomBytes | FromHex => 1..=1,
+            UnixTime | UnixNanos => 0..=0,
+            Min | Max | StartsWith | EndsWith | FindBytes | ByteAt | HasToken | AllIn | ConstantTimeEq => 2..=2,
+            Slice | AesCtr | AesCbcEncrypt | AesCbcDecrypt => 3..=3,
+            AesGcmSeal | AesGcmOpen => 4..=4,
+            HmacSha1 | HmacSha256 => 2..=usize::MAX,
+            Sha1 | Sha256 => 1..=usize::MAX,
             Concat => 0..=usize::MAX,
         };
         ok(arity.contains(&args.len()), "a builtin has another number of operands")?;
@@ -238,19 +241,25 @@ impl Checker<'_> {
             Fnv1a32 | Crc32 | Md5U32 => { bytes(0)?; self.bits(t, 32) }
             Min | Max => { ok(self.is_int(args[0].ty) && self.same(args[0].ty, args[1].ty), "the operands differ in type or are no integers")?; self.is(ty, args[0].ty) }
             Lower | Upper => { bytes(0)?; result_bytes() }
-            StartsWith | EndsWith | HasToken => { bytes(0)?; bytes(1)?; self.boolean(t) }
+            StartsWith | EndsWith | HasToken | ConstantTimeEq => { bytes(0)?; bytes(1)?; self.boolean(t) }
             AllIn => { bytes(0)?; ok(matches!(&*args[1].kind, ExprKind::Bytes(b) if b.len() == 32), "a set is not 32 constant bytes")?; self.boolean(t) }
             FindBytes => { bytes(0)?; bytes(1)?; ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 32)), "the type is not an option of u32") }
             Slice => { bytes(0)?; uint(1)?; uint(2)?; result_bytes() }
             ByteAt => { bytes(0)?; uint(1)?; self.bits(t, 8) }
             Concat => { (0..args.len()).try_for_each(bytes)?; result_bytes() }
+            AesCtr | AesCbcEncrypt | AesCbcDecrypt | AesGcmSeal | HmacSha1 | HmacSha256 | Sha1 | Sha256 => { (0..args.len()).try_for_each(bytes)?; result_bytes() }
+            AesGcmOpen | FromHex => { (0..args.len()).try_for_each(bytes)?; ok(matches!(t, Ty::Option(t) if self.is_bytes(*t)), "the type is not an option of bytes") }
+            RandomBytes => {
+                let n = match (&*args[0].kind, t) { (ExprKind::Int(n), Ty::Bytes(max)) => *n <= u128::from(*max), _ => false };
+                ok(n, "the number of random bytes is no constant that the type has room for")
+            }
             ParseU64 => { bytes(0)?; ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 64)), "the type is not an option of u64") }
             TextU64 => { ok(self.is_int(args[0].ty), "an operand is not an integer")?; result_bytes() }
             TextIp => { ok(matches!(self.ty(args[0].ty), Ty::Ip | Ty::Endpoint), "an operand is not an address")?; result_bytes() }
             EndpointIp => { ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?; ok(*t == Ty::Ip, "the type is not ip") }
             Be32 => { ok(self.is_uint_of(args[0].ty, 32), "an operand is not a u32")?; result_bytes() }
             FromBe32 => { bytes(0)?; self.bits(t, 32) }
-            UnixTime => self.bits(t, 64),
+            UnixTime | UnixNanos => self.bits(t, 64),
             EndpointPort => { ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?; self.bits(t, 16) }
         }
     }

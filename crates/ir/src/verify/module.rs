@@ -110,7 +110,7 @@ impl Checker<'_> {
         let mut tests = false;
         for h in &m.handlers {
             let path = format!("handler {}", h.name);
-            let is_test = matches!(h.on, On::Test(_));
+            let is_test = h.on.is_test();
             self.need(is_test || !tests, &path, "it comes after handlers of tests");
             tests |= is_test;
             let given: Vec<Ty> = match h.on {
@@ -128,7 +128,12 @@ impl Checker<'_> {
                 On::Opened(p) | On::Closed(p) => { self.need(p.index() < m.ports.len(), &path, "its port does not exist"); vec![Ty::UInt(32)] }
                 On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],
                 On::Test(n) => { self.need((n as usize) < m.tests.len(), &path, "its test does not exist"); Vec::new() }
-                On::Start | On::Every(_) => Vec::new(),
+                On::Check { test, unit } => {
+                    let known = m.units.get(unit.index()).is_some_and(|u| u.frame.is_some());
+                    if !known || test as usize >= m.tests.len() { self.error(&path, "its test does not exist, or its unit describes no frame"); continue }
+                    vec![Ty::Msg(unit)]
+                }
+                On::Start | On::End | On::Every(_) => Vec::new(),
                 On::Signal(n) => {
                     let Some(s) = m.signals.get(n as usize) else { self.error(&path, "its signal does not exist"); continue };
                     self.need(self.is_bytes(s.ret), &path, "a signal's result is not bytes");
@@ -170,14 +175,29 @@ impl Checker<'_> {
             let path = format!("test {}", t.name);
             match &t.kind {
                 TestKind::Code(h) => self.need(m.handlers.get(h.index()).is_some_and(|h| h.on == On::Test(n as u32)), &path, "its handler is not its own"),
-                TestKind::Sim { steps, .. } => for (_, s) in steps {
-                    let port = match s {
-                        SimStep::Send(p, _) | SimStep::See(p, _) | SimStep::SeeClosed(p) | SimStep::SeeNothing(p) | SimStep::Close(p) | SimStep::Reset(p)
-                        | SimStep::Refuse(p) | SimStep::Accept(p) => p.port.index(),
-                        SimStep::Wait(_) => continue,
-                    };
-                    self.need(port < m.ports.len(), &path, "a port does not exist");
-                },
+                TestKind::Sim { steps, .. } => self.steps(n as u32, &path, steps),
+            }
+        }
+    }
+
+    fn steps(&mut self, test: u32, path: &str, steps: &[(Span, SimStep)]) {
+        let m = self.m;
+        let code = |h: &HandlerId| m.handlers.get(h.index()).is_some_and(|h| h.on == On::Test(test));
+        for (_, s) in steps {
+            match s {
+                SimStep::Send(p, _) | SimStep::See(p, _) | SimStep::SeeClosed(p) | SimStep::SeeNothing(p) | SimStep::Close(p) | SimStep::Reset(p)
+                | SimStep::Refuse(p) | SimStep::Accept(p) => self.need(p.port.index() < m.ports.len(), path, "a port does not exist"),
+                SimStep::Wait(_) => {}
+                SimStep::Run(h) | SimStep::Give(h) | SimStep::SeeSame(h) => self.need(code(h), path, "a step's handler is not its own"),
+                SimStep::Check(p, h) => {
+                    self.need(p.port.index() < m.ports.len(), path, "a port does not exist");
+                    let checks = m.handlers.get(h.index()).is_some_and(|h| matches!(h.on, On::Check { test: t, .. } if t == test));
+                    self.need(checks, path, "a step's handler is no check of its own");
+                }
+                SimStep::Repeat { first, next, steps, .. } => {
+                    self.need(code(first) && code(next), path, "a step's handler is not its own");
+                    self.steps(test, path, steps);
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! A wiring is walked from its listening port: inline nodes, elements (by what they send to their `out`), then a connecting port.
 
+use super::instances::built_outs;
 use super::{AppName, AppScope};
 use crate::body::deliver::Sink;
 use crate::body::Lower;
@@ -12,7 +13,7 @@ use crate::val::Val;
 use std::rc::Rc;
 use wireloom_ir as ir;
 use ir::StmtKind;
-use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, ItemKind, MemberKind, Node, NodeKind, On, Span};
+use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, ItemKind, MemberKind, Node, NodeKind, On, Span};
 use wireloom_syntax::Diagnostic;
 
 /// An element's instance: its names and where its handler is.
@@ -30,14 +31,18 @@ pub struct Outlet {
     pub counts: Vec<(String, u64)>,
     pub app: AppScope,
     pub module: ModId,
+    /// What is around the instance: see [`ir::Span::element`].
+    pub element: u32,
     /// The instance, for messages.
     pub name: String,
+    /// Ways out that the element sends frames to which it has built.
+    pub built: Vec<String>,
     pub span: Span,
 }
 
 impl Compiler<'_> {
     /// `cnt = Count(5)`: declares the element's state under the instance's name.
-    pub fn instance(&mut self, module: ModId, name: &Ident, path: &ast::Path, args: &[Expr]) -> R<AppName> {
+    pub fn instance(&mut self, module: ModId, name: &Ident, path: &ast::Path, args: &[Arg]) -> R<AppName> {
         let id = self.path_item(module, path, "element")?;
         if !matches!(self.item(id, path.span)?, Item::Element) {
             return Err(self.error("E0609", path.span, "this is no element"));
@@ -45,37 +50,81 @@ impl Compiler<'_> {
         let owner = self.names.items[id].module;
         let item = self.names.items[id].item.clone();
         let ItemKind::Element(element) = &item.kind else { return Err(Reported) };
+        let given = self.element_args(owner, module, element, args)?;
         let outer = std::mem::take(&mut self.app);
-        let made = self.instance_scope(owner, module, name, element, args);
+        let visible = std::mem::replace(&mut self.app_constants, true);
+        let made = self.instance_scope(owner, name, element, given);
+        self.app_constants = visible;
         let scope = std::mem::replace(&mut self.app, outer);
         made?;
         Ok(AppName::Instance(Rc::new(Instance { scope, element: element.clone(), module: owner })))
     }
 
-    fn instance_scope(&mut self, owner: ModId, module: ModId, name: &Ident, element: &ast::Element, args: &[Expr]) -> R<()> {
-        let mut args = args.iter();
+    /// What is given for each parameter, by its place or its name: a constant, or a parameter of the app.
+    fn element_args(&mut self, owner: ModId, module: ModId, element: &ast::Element, args: &[Arg]) -> R<Vec<Option<AppName>>> {
+        let params: Vec<&ast::Param> = element.members.iter().filter_map(|m| match &m.kind { MemberKind::Param(p) => Some(p), _ => None }).collect();
+        let mut given: Vec<Option<AppName>> = vec![None; params.len()];
+        let mut next = 0;
+        for a in args {
+            let at = match &a.name {
+                None => { next += 1; next - 1 }
+                Some(n) => match params.iter().position(|p| p.name.name == n.name) {
+                    Some(at) => at,
+                    None => {
+                        let d = Diagnostic::error("E0308", n.span, format!("`{}` has no parameter `{}`", element.name.name, n.name));
+                        let hint = crate::names::suggest(&n.name, params.iter().map(|p| p.name.name.as_str()));
+                        return Err(self.report(crate::names::with_hint(d, hint)));
+                    }
+                },
+            };
+            match given.get(at) {
+                Some(None) => {}
+                Some(Some(_)) => return Err(self.error("E0308", a.value.span, "this parameter is given twice")),
+                None => return Err(self.error("E0308", a.value.span, format!("`{}` takes fewer arguments", element.name.name))),
+            }
+            given[at] = Some(self.element_arg(owner, module, params[at], &a.value)?);
+        }
+        Ok(given)
+    }
+
+    fn element_arg(&mut self, owner: ModId, module: ModId, p: &ast::Param, e: &Expr) -> R<AppName> {
+        let t = self.ty(owner, &p.ty)?;
+        if let ExprKind::Name(n) = &*e.kind {
+            if let Some(AppName::Param(id, of)) = self.app.get(&n.name).cloned() {
+                if of == t { return Ok(AppName::Param(id, of)); }
+                let (want, found) = (self.show(&t), self.show(&of));
+                return Err(self.error("E0301", e.span, format!("expected {want}, found {found}")));
+            }
+        }
+        let visible = std::mem::replace(&mut self.app_constants, true);
+        let v = self.constant(module, e, Some(&t));
+        self.app_constants = visible;
+        Ok(AppName::Const(v?))
+    }
+
+    fn instance_scope(&mut self, owner: ModId, name: &Ident, element: &ast::Element, given: Vec<Option<AppName>>) -> R<()> {
+        let mut given = given.into_iter();
         let mut fns = Vec::new();
-        let (states, counters) = (self.m.states.len(), self.m.counters.len());
+        let (states, counters, ports) = (self.m.states.len(), self.m.counters.len(), self.m.ports.len());
         for m in &element.members {
             match &m.kind {
                 MemberKind::In { .. } | MemberKind::Out { .. } | MemberKind::Handler(_) | MemberKind::Signal { .. } => {}
                 MemberKind::Param(p) => {
                     let t = self.ty(owner, &p.ty)?;
-                    let v = match (args.next(), &p.default) {
-                        (Some(e), _) => self.constant(module, e, Some(&t))?,
-                        (None, Some(e)) => self.constant(owner, e, Some(&t))?,
+                    let v = match (given.next().flatten(), &p.default) {
+                        (Some(v), _) => v,
+                        (None, Some(e)) => AppName::Const(self.constant(owner, e, Some(&t))?),
                         (None, None) => return Err(self.error("E0308", name.span, format!("`{}` needs its parameter `{}`", element.name.name, p.name.name))),
                     };
-                    self.add(&p.name, AppName::Const(v));
+                    self.add(&p.name, v);
                 }
                 // A compound element: instances of its own, wired.
                 MemberKind::Instance { .. } => self.declare(owner, m, &mut fns)?,
                 MemberKind::Wiring(_) => {}
-                MemberKind::State { .. } | MemberKind::Counter(_) | MemberKind::Table(_) | MemberKind::Const { .. } | MemberKind::Fn(_) => self.declare(owner, m, &mut fns)?,
+                MemberKind::State { .. } | MemberKind::Counter(_) | MemberKind::Table(_) | MemberKind::Queue(_) | MemberKind::Gauge(_) | MemberKind::Const { .. } | MemberKind::Fn(_) => self.declare(owner, m, &mut fns)?,
                 _ => return Err(self.error("E0609", m.span, "this member of an element is not compiled yet")),
             }
         }
-        if let Some(extra) = args.next() { self.error("E0308", extra.span, format!("`{}` takes fewer arguments", element.name.name)); }
         for m in &element.members {
             if let MemberKind::State { name, init: Some(e), .. } = &m.kind { self.state_init(owner, name, e)?; }
         }
@@ -83,6 +132,9 @@ impl Compiler<'_> {
         // What is shown to people carries the instance's name.
         for s in &mut self.m.states[states..] { s.name = format!("{}.{}", name.name, s.name); }
         for c in &mut self.m.counters[counters..] { c.name = format!("{}.{}", name.name, c.name); }
+        for p in ports..self.m.ports.len() {
+            if self.is_queue(ir::PortId(p as u32)) { self.m.ports[p].name = format!("{}.{}", name.name, self.m.ports[p].name); }
+        }
         Ok(())
     }
 
@@ -96,6 +148,13 @@ impl Compiler<'_> {
                 [] => name,
                 [Expr { kind, span }] => match &**kind {
                     ExprKind::Field(None, f) => Expr { span: *span, kind: Box::new(ExprKind::Field(Some(name), f.clone())) },
+                    ExprKind::Index(base, i) => match &*base.kind {
+                        ExprKind::Field(None, f) => {
+                            let base = Expr { span: base.span, kind: Box::new(ExprKind::Field(Some(name), f.clone())) };
+                            Expr { span: *span, kind: Box::new(ExprKind::Index(base, i.clone())) }
+                        }
+                        _ => return n.clone(),
+                    },
                     _ => return n.clone(),
                 },
                 _ => return n.clone(),
@@ -172,8 +231,7 @@ impl Lower<'_, '_> {
                 for a in args {
                     let x = self.expr(a, None)?;
                     let x = self.defined(x, a.span)?;
-                    let t = self.settled(&x.ty);
-                    all.push(self.coerce(x, &t, a.span)?);
+                    all.push(self.logged(x, a.span)?);
                 }
                 self.dot = outer;
                 self.push(span, StmtKind::Log(all));
@@ -201,6 +259,28 @@ impl Lower<'_, '_> {
     fn flow_element(&mut self, name: &str, port: Option<&Ident>, i: &Rc<Instance>, rest: &[Node], v: Val, span: Span) -> R<()> {
         if self.outlets.len() >= 16 { return Err(self.cx.recursion(name, span)); }
         let (input, ty) = self.input(port, i, span)?;
+        let outlet = self.outlet_of(name, i, rest, span)?;
+        let want = self.cx.ty(i.module, &ty)?;
+        let frame = matches!(&v.ty, Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some()) && self.cx.any_packet(i.module, &ty);
+        if want != v.ty && !frame { let found = v.ty.clone(); return Err(self.mismatch(&want, &found, span)); }
+        let handler = i.element.members.iter().find_map(|m| match &m.kind {
+            MemberKind::Handler(h) => match &h.on { On::Message { port, param, .. } if port.name == input => Some((h, param)), _ => None },
+            _ => None,
+        });
+        let inner = i.scope.chains.get(&input).cloned();
+        if handler.is_none() && inner.is_none() { return Err(self.err("E0611", span, format!("element `{}` has no handler for `{input}`", i.element.name.name))); }
+        self.in_instance(i, outlet, |s| match (handler, inner) {
+            (Some((h, param)), _) => {
+                s.bind_all(&[(param.clone(), v)]);
+                s.element_body(h, span)
+            }
+            (None, Some(nodes)) => s.flow(&nodes, v, span).map(|_| Val::unit()),
+            (None, None) => Err(Reported),
+        }).map(|_| ())
+    }
+
+    /// Where the ways out of an instance lead: `rest` follows it directly, or they are wired apart.
+    pub fn outlet_of(&mut self, name: &str, i: &Rc<Instance>, rest: &[Node], span: Span) -> R<Outlet> {
         let outs: Vec<&Ident> = i.element.members.iter().filter_map(|m| match &m.kind { MemberKind::Out { name, .. } => Some(name), _ => None }).collect();
         if !rest.is_empty() && outs.len() != 1 {
             let names = outs.iter().map(|o| format!("`{name}.{} -> …`", o.name)).collect::<Vec<_>>().join(", ");
@@ -225,35 +305,30 @@ impl Lower<'_, '_> {
         if !rest.is_empty() && !counts.is_empty() {
             return Err(self.cx.report(Diagnostic::error("E0609", span, format!("`{name}` has several ways out")).hint(format!("wire each: `{name}[0] -> …`"))));
         }
-        let leads = ways;
-        let want = self.cx.ty(i.module, &ty)?;
-        let frame = matches!(&v.ty, Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some()) && self.cx.any_packet(i.module, &ty);
-        if want != v.ty && !frame { let found = v.ty.clone(); return Err(self.mismatch(&want, &found, span)); }
-        let handler = i.element.members.iter().find_map(|m| match &m.kind {
-            MemberKind::Handler(h) => match &h.on { On::Message { port, param, .. } if port.name == input => Some((h, param)), _ => None },
-            _ => None,
-        });
-        let inner = i.scope.chains.get(&input).cloned();
-        if handler.is_none() && inner.is_none() { return Err(self.err("E0611", span, format!("element `{}` has no handler for `{input}`", i.element.name.name))); }
-        let outer = std::mem::replace(&mut self.cx.app, i.scope.clone());
-        let module = std::mem::replace(&mut self.module, i.module);
+        Ok(Outlet { outs: ways, counts, app: self.cx.app.clone(), module: self.module, element: self.cx.element, name: name.to_string(), built: built_outs(&i.element), span })
+    }
+
+    /// Lowers code of an instance, which sees the element's names and sends to its ways out.
+    pub fn in_instance<T>(&mut self, i: &Rc<Instance>, outlet: Outlet, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.cx.app = i.scope.clone();
+        self.module = i.module;
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        self.outlets.push(Outlet { outs: leads, counts, app: outer, module, name: name.to_string(), span });
-        let made = match (handler, inner) {
-            (Some((h, param)), _) => {
-                self.bind_all(&[(param.clone(), v)]);
-                self.element_body(h, span)
-            }
-            (None, Some(nodes)) => self.flow(&nodes, v, span).map(|_| Val::unit()),
-            (None, None) => Err(Reported),
+        let around = self.cx.element;
+        let full = match around.checked_sub(1).and_then(|n| self.cx.m.elements.get(n as usize)) {
+            Some(outer) if !self.outlets.is_empty() => format!("{outer}.{}", outlet.name),
+            _ => outlet.name.clone(),
         };
+        self.cx.element = self.cx.element_number(full);
+        self.outlets.push(outlet);
+        let made = f(self);
         self.scopes = scopes;
         if let Some(o) = self.outlets.pop() { self.cx.app = o.app; self.module = o.module; }
-        made.map(|_| ())
+        self.cx.element = around;
+        made
     }
 
     /// An element's handler. `return` in it leaves the element, not the handler around.
-    fn element_body(&mut self, h: &ast::Handler, span: Span) -> R<Val> {
+    pub fn element_body(&mut self, h: &ast::Handler, span: Span) -> R<Val> {
         let body = |s: &mut Self| match &h.guard {
             None => s.block(&h.body, Some(&Ty::Unit)),
             Some(g) => s.decide(g).and_then(|c| s.branch(c, span, Some(&Ty::Unit), |s| s.block(&h.body, Some(&Ty::Unit)), |_| Ok(Val::unit()))),
@@ -311,7 +386,7 @@ impl Lower<'_, '_> {
                 made
             }
             ("tee", to, None) if !to.is_empty() => {
-                for t in to { self.with_name(v.clone(), span, |s, value| s.send(value, t, span))?; }
+                for t in to { self.with_name(v.clone(), span, |s, value| s.copy_to(value, t, span))?; }
                 self.flow(rest, v, span)
             }
             ("any" | "not", conds, None) if !conds.is_empty() => {
@@ -347,7 +422,7 @@ impl Lower<'_, '_> {
     }
 
     /// Whether an expression names a way out of the element at hand.
-    fn is_outlet(&self, e: &Expr) -> bool {
+    pub fn is_outlet(&self, e: &Expr) -> bool {
         let name = match &*e.kind {
             ExprKind::Name(n) => n,
             ExprKind::Index(b, _) => match &*b.kind { ExprKind::Name(n) => n, _ => return false },
@@ -400,12 +475,17 @@ impl Lower<'_, '_> {
             let d = Diagnostic::error("E0609", at, format!("`{whose}.{name}` leads nowhere")).label("this element sends there").hint(format!("wire it: `{whose}.{name} -> …`, or to `drop`"));
             return Some(Err(self.cx.report(d)));
         }
+        if self.frames && self.outlets.last()?.built.contains(&n.name) {
+            return Some(self.outlet_apart(value, &name, &rest, span));
+        }
         let v = match self.expr(value, None) { Ok(v) => v, Err(r) => return Some(Err(r)) };
         let o = self.outlets.pop()?;
         let inner = std::mem::replace(&mut self.cx.app, o.app.clone());
         let module = std::mem::replace(&mut self.module, o.module);
+        let element = std::mem::replace(&mut self.cx.element, o.element);
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
         let made = self.flow(&rest, v, span);
+        self.cx.element = element;
         self.scopes = scopes;
         self.module = module;
         self.cx.app = inner;
@@ -442,6 +522,7 @@ impl Lower<'_, '_> {
     pub fn instance_send(&mut self, value: &Expr, to: &Expr, span: Span) -> Option<R<()>> {
         let (n, _) = instance_port(to)?;
         let AppName::Instance(_) = self.cx.app.get(&n.name)? else { return None };
+        if let (true, ExprKind::List(_)) = (self.frames, &*value.kind) { return Some(self.built_to_instance(value, to, span)); }
         let v = match self.expr(value, None) { Ok(v) => v, Err(r) => return Some(Err(r)) };
         let node = Node { span: to.span, kind: NodeKind::Expr(to.clone()) };
         Some(self.flow(&[node], v, span))

@@ -32,6 +32,7 @@ impl Compiler<'_> {
         let unit = self.packet_type(module, p, engine)?;
         let id = ir::PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
+        self.frame_units.push(unit);
         match instances {
             Some(n) => { self.app.instances.insert(id, n); }
             None => { self.app.single.insert(id); self.app.instances.insert(id, 1); }
@@ -113,7 +114,13 @@ impl Compiler<'_> {
         }
     }
 
-    fn library_packet(&mut self, name: &str, span: Span) -> R<crate::names::ItemId> {
+    /// The packet type of frames that begin with Ethernet.
+    pub fn standard_packet(&mut self, span: Span) -> R<ir::UnitId> {
+        let id = self.library_packet("Packet", span)?;
+        match self.item(id, span)? { Item::Unit(u) if self.units[u.index()].ok => Ok(u), _ => Err(Reported) }
+    }
+
+    pub fn library_packet(&mut self, name: &str, span: Span) -> R<crate::names::ItemId> {
         match self.names.packet.and_then(|m| self.names.modules.get(m)).and_then(|m| m.names.get(name)) {
             Some((id, _)) => Ok(*id),
             None => Err(self.error("E0202", span, "the standard library has no `packet`")),
@@ -123,12 +130,14 @@ impl Compiler<'_> {
     /// `kernel`, which every packet app can send to.
     pub fn kernel_port(&mut self) -> Option<ir::PortId> {
         if self.app.frames.is_empty() { return None; }
-        if let Some(i) = self.m.ports.iter().position(|p| p.name == "kernel") { return Some(ir::PortId(i as u32)); }
-        let id = ir::PortId(self.m.ports.len() as u32);
-        let names = Value::Const(ParamValue::Bytes(b"kernel".to_vec()));
-        self.m.ports.push(ir::Port { name: "kernel".into(), span: ir::Span::default(), kind: PortKind::Frames { engine: FrameEngine::Kernel, names }, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
+        let found = self.m.ports.iter().position(|p| p.name == "kernel");
+        let id = ir::PortId(found.unwrap_or(self.m.ports.len()) as u32);
+        // It may have been made where another scope was at hand.
         self.app.single.insert(id);
         self.app.instances.insert(id, 1);
+        if found.is_some() { return Some(id); }
+        let names = Value::Const(ParamValue::Bytes(b"kernel".to_vec()));
+        self.m.ports.push(ir::Port { name: "kernel".into(), span: ir::Span::default(), kind: PortKind::Frames { engine: FrameEngine::Kernel, names }, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
         Some(id)
     }
 
@@ -136,7 +145,9 @@ impl Compiler<'_> {
     pub fn frame_handler(&mut self, module: ModId, app: &str, h: &ast::Handler, name: &Ident, param: &Ident, port: ir::PortId, span: Span) -> R<()> {
         let Some(unit) = self.app.frames.get(&port).copied() else { return Err(Reported) };
         self.handled_once(port, name.span)?;
+        let arrives = !self.is_queue(port);
         let mut l = begin(self, module, format!("app {app}: on {}", name.name));
+        l.arrival = arrives;
         let p = l.new_local(&param.name, &Ty::Msg(unit));
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(unit), x::msg(p)))]);
         let body = super::handlers::run(l, &h.body, h.guard.as_ref(), span).unwrap_or_default();
@@ -144,7 +155,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn handled_once(&mut self, port: ir::PortId, span: Span) -> R<()> {
+    pub fn handled_once(&mut self, port: ir::PortId, span: Span) -> R<()> {
         if !self.m.handlers.iter().any(|h| matches!(h.on, ir::On::Frame { port: p, .. } if p == port)) { return Ok(()); }
         let name = self.m.ports[port.index()].name.clone();
         Err(self.report(Diagnostic::error("E0611", span, format!("the packets of port `{name}` are handled already")).hint("to take them two ways: `port -> broadcast [a, b]`")))
@@ -155,7 +166,9 @@ impl Compiler<'_> {
         let Some(unit) = self.app.frames.get(&port).copied() else { return Err(Reported) };
         self.handled_once(port, span)?;
         let name = self.m.ports[port.index()].name.clone();
+        let arrives = !self.is_queue(port);
         let mut l = begin(self, module, format!("app {app}: {name}"));
+        l.arrival = arrives;
         let p = l.new_local("p", &Ty::Msg(unit));
         let made = l.flow(nodes, Val::path(Ty::Msg(unit), x::msg(p)), span);
         let body = l.body();
@@ -172,7 +185,7 @@ impl Compiler<'_> {
     }
 }
 
-fn begin<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId, place: String) -> Lower<'c, 'a> {
+pub fn begin<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId, place: String) -> Lower<'c, 'a> {
     let mut l = Lower::new(cx, module, Kind::Handler);
     l.place = place;
     l.in_app = true;

@@ -34,6 +34,12 @@ impl Compiler<'_> {
                 self.add_handler("start", ir::On::Start, span, body);
                 Ok(())
             }
+            On::End => {
+                let l = plain(self, module, format!("app {app}: on end"));
+                let body = run(l, &h.body, h.guard.as_ref(), span)?;
+                self.add_handler("end", ir::On::End, span, body);
+                Ok(())
+            }
             On::Every(e) => {
                 let period = self.const_duration(module, e)?;
                 if period < 1_000_000 { self.error("E0304", e.span, "a timer's period is at least 1ms"); }

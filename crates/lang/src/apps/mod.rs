@@ -1,9 +1,13 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
 pub mod elements;
+pub mod frame_tests;
 pub mod frames;
+pub mod gauges;
 pub mod handlers;
+pub mod instances;
 pub mod ports;
+pub mod queues;
 pub mod signals;
 pub mod tables;
 pub mod tests;
@@ -31,6 +35,7 @@ pub enum AppName {
     Const(Val),
     Fn(Rc<FnInfo>),
     Instance(Rc<elements::Instance>),
+    Gauge(Rc<gauges::Gauge>),
     /// Its declaration is in error.
     Failed,
 }
@@ -50,6 +55,8 @@ pub struct AppScope {
     pub wired: BTreeSet<ir::PortId>,
     /// What follows an element's instance, wired apart from what leads to it.
     pub chains: BTreeMap<String, Vec<ast::Node>>,
+    /// What follows an instance in the wirings that lead to it.
+    pub behind: BTreeMap<String, Vec<Vec<ast::Node>>>,
 }
 
 impl AppScope {
@@ -59,6 +66,13 @@ impl AppScope {
     pub fn port(&self, name: &str) -> Option<ir::PortId> { match self.get(name)? { AppName::Port(p) => Some(*p), _ => None } }
     pub fn table(&self, name: &str) -> Option<ir::TableId> { match self.get(name)? { AppName::Table(t) => Some(*t), _ => None } }
     pub fn function(&self, name: &str) -> Option<Rc<FnInfo>> { match self.get(name)? { AppName::Fn(f) => Some(f.clone()), _ => None } }
+    /// The names of another scope beside its own.
+    pub fn take_in(&mut self, other: &AppScope) {
+        for (n, what) in &other.names { self.names.entry(n.clone()).or_insert_with(|| what.clone()); }
+        self.single.extend(&other.single);
+        self.instances.extend(&other.instances);
+        self.frames.extend(&other.frames);
+    }
     pub fn is_single(&self, p: ir::PortId) -> bool { self.single.contains(&p) }
     pub fn instances(&self, p: ir::PortId) -> u64 { self.instances.get(&p).copied().unwrap_or(1) }
 }
@@ -66,6 +80,7 @@ impl AppScope {
 impl Compiler<'_> {
     pub fn app_item(&mut self, module: ModId, app: &ast::Element) {
         self.m.app = app.name.name.clone();
+        self.app_ast = Some(std::rc::Rc::new(app.clone()));
         let mut fns = Vec::new();
         for m in &app.members {
             let _ = self.declare(module, m, &mut fns);
@@ -73,11 +88,14 @@ impl Compiler<'_> {
         for m in &app.members {
             if let MemberKind::State { name, ty: _, init: Some(e) } = &m.kind { let _ = self.state_init(module, name, e); }
         }
-        for f in fns { let _ = self.function(&f, f.ast.name.span); }
         for m in &app.members { self.chain(m); }
+        for f in fns { let _ = self.function(&f, f.ast.name.span); }
         for m in &app.members { let _ = self.define(module, app, m); }
+        self.instance_handlers(module, &app.members);
+        self.loops(&app.name.name);
+        self.unhandled_queues();
         self.signals(module, app);
-        if !self.app.frames.is_empty() { self.table_signals(); }
+        self.table_signals();
         self.unhandled();
     }
 
@@ -103,6 +121,8 @@ impl Compiler<'_> {
                 (name, Ok(AppName::Counter(ir::CounterId(self.m.counters.len() as u32 - 1))))
             }
             MemberKind::Table(t) => (&t.name, self.table(module, t).map(AppName::Table)),
+            MemberKind::Queue(q) => (&q.name, self.queue(module, q)),
+            MemberKind::Gauge(g) => (&g.name, self.gauge(module, g)),
             MemberKind::Const { name, ty, value } => (name, self.const_item(module, ty.as_ref(), value).map(AppName::Const)),
             MemberKind::Fn(f) => {
                 let info = self.fn_info(module, f, true);
@@ -135,6 +155,7 @@ impl Compiler<'_> {
     pub fn chain(&mut self, m: &ast::Member) {
         let MemberKind::Wiring(nodes) = &m.kind else { return };
         let nodes = self.named_nodes(nodes);
+        self.note_behind(&nodes, &[]);
         let Some((ast::Node { kind: ast::NodeKind::Expr(e), .. }, rest)) = nodes.split_first() else { return };
         let (base, index) = match &*e.kind { ast::ExprKind::Index(b, i) => (b, Some(i)), _ => (e, None) };
         let Some((n, out)) = elements::instance_port(base) else { return };
@@ -142,6 +163,7 @@ impl Compiler<'_> {
             Some(AppName::Instance(i)) => i,
             // In a compound element: from one of its ways in.
             None if out.is_none() && index.is_none() => { self.app.chains.insert(n.name.clone(), rest.to_vec()); return; }
+            Some(AppName::Port(p)) if out.is_none() && index.is_none() && self.is_queue(p) => { self.app.chains.insert(n.name.clone(), rest.to_vec()); return; }
             _ => return,
         };
         let at = match index {
@@ -158,7 +180,23 @@ impl Compiler<'_> {
         }
     }
 
-    fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {
+    /// Notes what follows instances in the middle of a wiring; `after`: what follows the nodes.
+    fn note_behind(&mut self, nodes: &[ast::Node], after: &[ast::Node]) {
+        for (n, node) in nodes.iter().enumerate() {
+            let rest: Vec<ast::Node> = nodes[n + 1..].iter().chain(after).cloned().collect();
+            match &node.kind {
+                ast::NodeKind::Match(ways) => for (_, way) in ways { self.note_behind(way, &rest); },
+                ast::NodeKind::Expr(e) if n > 0 || !after.is_empty() => {
+                    let Some((name, _)) = elements::instance_port(e) else { continue };
+                    if rest.is_empty() || !matches!(self.app.get(&name.name), Some(AppName::Instance(_))) { continue; }
+                    self.app.behind.entry(name.name.clone()).or_default().push(rest);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub fn storable(&mut self, ty: &Ty, span: Span) -> R<()> {
         if ty.is_plain() { return Ok(()); }
         let s = self.show(ty);
         Err(self.report(Diagnostic::error("E0309", span, format!("{s} cannot be stored")).hint("messages live in their handler; store the data you need")))
@@ -202,6 +240,10 @@ impl Compiler<'_> {
         let kind = self.table_kind(t, &key, &value)?;
         let mut table = ir::Table { name: t.name.name.clone(), span, kind, local: false, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0 };
         for (name, e) in &t.options { let _ = self.table_option(module, &mut table, name, e.as_ref()); }
+        if kind == ir::TableKind::HyperLogLog {
+            if let Some((n, _)) = t.options.first() { return Err(self.error("E0614", n.span, "a HyperLogLog has one size and no options")); }
+            table.capacity = ir::HLL_REGISTERS;
+        }
         if table.capacity == 0 {
             let d = Diagnostic::error("E0704", t.name.span, format!("table `{}` has no capacity", t.name.name)).label("how many entries?").hint("write `{ capacity 100K }`");
             return Err(self.report(d));
@@ -211,11 +253,11 @@ impl Compiler<'_> {
         Ok(ir::TableId(self.m.tables.len() as u32 - 1))
     }
 
-    fn table_option(&mut self, module: ModId, t: &mut ir::Table, name: &Ident, e: Option<&ast::Expr>) -> R<()> {
+    pub fn table_option(&mut self, module: ModId, t: &mut ir::Table, name: &Ident, e: Option<&ast::Expr>) -> R<()> {
         let known = ["capacity", "idle", "evict", "reject", "memory", "lru"];
         match (name.name.as_str(), e) {
             ("capacity", Some(e)) => {
-                t.capacity = self.const_u64(module, e)?;
+                t.capacity = self.number_in_app(module, e)?;
                 if t.capacity == 0 || t.capacity > 1 << 32 { return Err(self.error("E0704", e.span, "a table holds 1 to 4G entries")); }
                 Ok(())
             }

@@ -7,7 +7,7 @@ use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
 use crate::x;
 use wireloom_ir as ir;
-use ir::desc::{ParamType, ResultType};
+use ir::desc::{Form, ParamType, ResultType};
 use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, FaultKind, LocalId, StmtKind, TableId, TableKind};
 use wireloom_syntax::ast::{self, Arg, FileId, Ident, Span};
 use wireloom_syntax::Diagnostic;
@@ -34,6 +34,9 @@ impl Compiler<'_> {
             "lpm" => Ok(TableKind::Lpm),
             "array" if !matches!(key, Ty::Int { signed: false, bits } if *bits <= 64) => fail(self, t.key.span, "an array's key is an unsigned integer", ""),
             "array" => Ok(TableKind::Array),
+            "ring" => Ok(TableKind::Ring),
+            "hyper_log_log" if *value != Ty::Bool => fail(self, t.value.span, "a HyperLogLog has no values", "leave it out: `hyper_log_log flow5`"),
+            "hyper_log_log" => Ok(TableKind::HyperLogLog),
             "bloom" if *value != Ty::Bool => fail(self, t.value.span, "a Bloom filter's value is a bool", "leave it out: `bloom flow5 { capacity 1M }`"),
             "bloom" => Ok(TableKind::Bloom),
             _ if *value != U64 => fail(self, t.value.span, "a count-min sketch counts in u64", ""),
@@ -48,15 +51,18 @@ impl Compiler<'_> {
             let table = self.m.tables[n].clone();
             let Some(entry) = self.table_entry(id) else { continue };
             let span = Span { file: FileId(table.span.file), start: table.span.start, end: table.span.end };
-            let sketch = matches!(table.kind, TableKind::Bloom | TableKind::CountMin);
+            let sketch = matches!(table.kind, TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog);
+            let ring = table.kind == TableKind::Ring;
             let masked = matches!(table.kind, TableKind::Wildcard | TableKind::Lpm);
             let add = |c: &mut Self, what: &str, doc: &str, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>| { let _ = c.table_signal(&table.name, what, doc, &entry, span, make); };
-            add(self, "get", "the value of a key", &|l, e| l.signal_get(id, e, span));
-            if table.kind != TableKind::Bloom { add(self, "insert", "adds or replaces an entry", &|l, e| l.signal_insert(id, e, masked, true, span)); }
+            if table.kind != TableKind::HyperLogLog { add(self, "get", "the value of a key", &|l, e| l.signal_get(id, e, span)); }
+            if ring { add(self, "insert", "adds a value behind the others", &|l, e| l.signal_push(id, e, span)); }
+            else if !matches!(table.kind, TableKind::Bloom | TableKind::HyperLogLog) { add(self, "insert", "adds or replaces an entry", &|l, e| l.signal_insert(id, e, masked, true, span)); }
             else { add(self, "insert", "adds a key", &|l, e| l.signal_insert(id, e, false, false, span)); }
-            if !sketch {
+            if ring { add(self, "next", "the value at a cursor and the next cursor; 0 begins", &|l, e| l.signal_next(id, e, span)); }
+            else if !sketch {
                 add(self, "remove", "removes an entry; whether it was there", &|l, e| l.signal_remove(id, e, masked, span));
-                add(self, "next", "the entry at a cursor and the next cursor; 0 begins", &|l, e| l.signal_next(id, e, span));
+                add(self, "next", "the entry at a cursor, if one is near, and the next cursor; 0 begins, all ones is the end", &|l, e| l.signal_next(id, e, span));
             }
             add(self, "len", "how many entries there are", &|l, _| {
                 let dst = l.new_local("n", &U64);
@@ -75,7 +81,22 @@ impl Compiler<'_> {
         let ok = |c: &mut Self, parts: &[(String, Ty)]| parts.iter().all(|(_, t)| c.argument_type(t).is_some());
         if !ok(self, &keys) { return None; }
         let settable = ok(self, &values);
-        Some(Entry { key, value, keys, values, settable })
+        let readable = self.answerable(&value, 0);
+        let listed = readable && self.answerable(&key, 0);
+        Some(Entry { key, value, keys, values, settable, readable, listed })
+    }
+
+    /// Whether a signal can answer it.
+    fn answerable(&self, t: &Ty, depth: u32) -> bool {
+        let all = |ts: Vec<&Ty>| depth < 16 && ts.into_iter().all(|t| self.answerable(t, depth + 1));
+        match t {
+            Ty::Int { bits, .. } => *bits <= 64,
+            Ty::Bool | Ty::Enum(_) | Ty::Duration | Ty::Instant | Ty::Mac | Ty::Bytes(_) | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Endpoint => true,
+            Ty::Option(t) => all(vec![t]),
+            Ty::Tuple(ts) => all(ts.iter().collect()),
+            Ty::Record(r) => all(self.records[r.index()].iter().map(|(_, t)| t).collect()),
+            _ => false,
+        }
     }
 
     /// How a value comes in from outside.
@@ -94,9 +115,20 @@ impl Compiler<'_> {
         })
     }
 
+    /// How it is written.
+    fn argument_form(&self, t: &Ty) -> Form {
+        match t {
+            Ty::Ip | Ty::Ip6 => Form::Ip,
+            Ty::Ip4 => Form::Ip4,
+            Ty::Mac => Form::Mac,
+            Ty::Enum(e) => Form::Enum(self.m.enums[e.index()].variants.iter().map(|(n, _)| n.clone()).collect()),
+            _ => Form::Plain,
+        }
+    }
+
     fn table_signal(&mut self, table: &str, what: &str, doc: &str, entry: &Entry, span: Span, make: &dyn Fn(&mut Lower, &Entry) -> R<Made>) -> R<()> {
         let name = format!("{table}.{what}");
-        if self.m.signals.iter().any(|s| s.name == name) || what == "insert" && !entry.settable { return Ok(()); }
+        if self.m.signals.iter().any(|s| s.name == name) || what == "insert" && !entry.settable || what == "get" && !entry.readable || what == "next" && !entry.listed { return Ok(()); }
         let mut l = Lower::new(self, 0, Kind::Handler);
         l.in_app = true;
         l.variants_by_name = true;
@@ -105,11 +137,12 @@ impl Compiler<'_> {
         if max > MAX_RESULT { return Ok(()); }
         let ret = e.ty;
         l.push(span, StmtKind::Return(Some(e)));
-        let args = std::mem::take(&mut l.signal_args);
+        let (args, mut forms) = (std::mem::take(&mut l.signal_args), std::mem::take(&mut l.signal_forms));
+        while forms.last() == Some(&Form::Plain) { forms.pop(); }
         let body = l.body();
         let at = self.span(span);
         let index = self.m.signals.len() as u32;
-        self.m.signals.push(ir::Signal { name: name.clone(), doc: doc.to_string(), span: at, args, result, ret });
+        self.m.signals.push(ir::Signal { name: name.clone(), doc: doc.to_string(), span: at, args, forms, result, ret });
         self.add_handler(&format!("signal {name}"), ir::On::Signal(index), span, body);
         Ok(())
     }
@@ -119,7 +152,16 @@ impl Compiler<'_> {
 type Made = (ResultType, X, u64);
 
 /// What an entry is made of.
-struct Entry { key: Ty, value: Ty, keys: Vec<(String, Ty)>, values: Vec<(String, Ty)>, settable: bool }
+struct Entry {
+    key: Ty,
+    value: Ty,
+    keys: Vec<(String, Ty)>,
+    values: Vec<(String, Ty)>,
+    /// Values can come in from outside; can go out; so can keys.
+    settable: bool,
+    readable: bool,
+    listed: bool,
+}
 
 /// The parts of a record or tuple; without names those of a tuple.
 fn parts_of(c: &Compiler, t: &Ty) -> Vec<(Option<String>, Ty)> {
@@ -149,6 +191,8 @@ impl Lower<'_, '_> {
             _ => t.clone(),
         };
         self.signal_args.push((name.to_string(), p));
+        let form = self.cx.argument_form(t);
+        self.signal_forms.push(form);
         Ok((self.new_local(name, &local), t.clone()))
     }
 
@@ -239,6 +283,15 @@ impl Lower<'_, '_> {
         self.signal_result(Val::unit(), span)
     }
 
+    fn signal_push(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
+        let values = self.args(&e.values)?;
+        let value = self.whole(&e.value, &values, span)?;
+        let dst = self.new_local("room", &Ty::Bool);
+        self.push(span, StmtKind::TablePush { table, value, dst });
+        self.guard(x::local(dst, T_BOOL), FaultKind::FULL, span);
+        self.signal_result(Val::unit(), span)
+    }
+
     fn signal_remove(&mut self, table: TableId, e: &Entry, masked: bool, span: Span) -> R<Made> {
         let (keys, masks, priority) = self.key_args(table, e, masked)?;
         let key = self.whole(&e.key, &keys, span)?;
@@ -257,10 +310,16 @@ impl Lower<'_, '_> {
     fn signal_next(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
         let cursor = self.arg("cursor", &U64)?.0;
         let (key, value, more) = (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
-        self.push(span, StmtKind::TableNext { table, cursor, key, value, more });
-        let parts = [Val::pure(U64, self.local_expr(cursor)), Val::pure(e.key.clone(), self.local_expr(key)), Val::pure(e.value.clone(), self.local_expr(value))];
-        let (mut fields, mut bytes, mut total) = (vec![], vec![], 1u64);
-        for (name, v) in ["cursor", "key", "value"].into_iter().zip(parts) {
+        let masked = matches!(self.cx.m.tables[table.index()].kind, TableKind::Wildcard | TableKind::Lpm)
+            .then(|| (self.new_local("mask", &e.key), self.new_local("priority", &U32)));
+        self.push(span, StmtKind::TableNext { table, cursor, key, value, more, masked });
+        let mut parts = vec![("key", e.key.clone(), key), ("value", e.value.clone(), value)];
+        if let Some((mask, priority)) = masked { parts.extend([("mask", e.key.clone(), mask), ("priority", U32, priority)]) }
+        let at = Val::pure(U64, self.local_expr(cursor));
+        let (at_type, at, at_max) = self.signal_result(at, span)?;
+        let (mut fields, mut bytes, mut total) = (vec![], vec![], 1u64.saturating_add(at_max));
+        for (name, ty, local) in parts {
+            let v = Val::pure(ty, self.local_expr(local));
             let (t, b, max) = self.signal_result(v, span)?;
             fields.push((name.to_string(), t));
             bytes.push(b);
@@ -268,11 +327,13 @@ impl Lower<'_, '_> {
         }
         let t = self.cx.lower_ty(&Ty::Bytes(total));
         let one = self.cx.lower_ty(&Ty::Bytes(1));
-        let mut all = vec![X::new(one, K::Bytes(b"+".to_vec()))];
+        let mut all = vec![at.clone(), X::new(one, K::Bytes(b"+".to_vec()))];
         all.extend(bytes);
-        let none = x::cast(t, X::new(one, K::Bytes(b"-".to_vec())));
+        let none = x::builtin(t, B::Concat, vec![at, X::new(one, K::Bytes(b"-".to_vec()))]);
         let there = self.local_expr(more);
-        Ok((ResultType::Option(Box::new(ResultType::Record(fields))), X::new(t, K::If(there, x::builtin(t, B::Concat, all), none)), total))
+        let entry = ResultType::Option(Box::new(ResultType::Record(fields)));
+        let result = ResultType::Record(vec![("cursor".to_string(), at_type), ("entry".to_string(), entry)]);
+        Ok((result, X::new(t, K::If(there, x::builtin(t, B::Concat, all), none)), total))
     }
 
     fn signal_clear(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
@@ -280,13 +341,18 @@ impl Lower<'_, '_> {
         let cursor = self.new_local("cursor", &U64);
         self.push(span, StmtKind::Set(cursor, x::u64(0)));
         let sp = self.cx.span(span);
-        let gone = x::not(x::local(more, T_BOOL));
-        let body = vec![
-            x::stmt(sp, StmtKind::TableNext { table, cursor, key, value, more }),
-            x::stmt(sp, StmtKind::If { cond: gone, then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] }),
+        let behind = x::cmp(BinOp::Eq, x::local(cursor, T_U64), x::u64(u64::MAX));
+        let take = vec![
             x::stmt(sp, StmtKind::TableRemove { table, key: self.local_expr(key), dst: None }),
+            // What stood behind it may have moved into its place.
+            x::stmt(sp, StmtKind::Set(cursor, x::bin(T_U64, BinOp::Sub, x::local(cursor, T_U64), x::u64(1)))),
         ];
-        let max = self.cx.m.tables[table.index()].capacity;
+        let body = vec![
+            x::stmt(sp, StmtKind::TableNext { table, cursor, key, value, more, masked: None }),
+            x::stmt(sp, StmtKind::If { cond: x::local(more, T_BOOL), then: take, other: vec![x::stmt(sp, StmtKind::If { cond: behind, then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] })] }),
+        ];
+        // Each round takes an entry or passes places without any.
+        let max = self.cx.m.tables[table.index()].capacity.saturating_mul(2).saturating_add(64);
         self.push(span, StmtKind::Loop { max, body });
         self.signal_result(Val::unit(), span)
     }
@@ -318,12 +384,66 @@ impl Lower<'_, '_> {
         x::builtin(all, B::Concat, parts)
     }
 
+    /// `h.add(key)`, `h.estimate()`.
+    fn estimate_method(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
+        let key_ty = self.cx.tables[table.index()].key.clone();
+        match (name.name.as_str(), args) {
+            ("add", [k]) => {
+                let key = self.expr_as(&k.value, &key_ty)?;
+                let place = self.place_id(span);
+                self.push(span, StmtKind::TablePut { table, key, value: x::boolean(true), place });
+                Ok(Val::unit())
+            }
+            ("estimate", []) => {
+                let dst = self.new_local("", &U64);
+                self.push(span, StmtKind::TableLen { table, dst });
+                Ok(Val::pure(U64, self.local_expr(dst)))
+            }
+            (other, _) => Err(self.cx.report(Diagnostic::error("E0201", name.span, format!("a HyperLogLog has no method `{other}` of {} arguments", args.len())).hint("write `h.add(key)`, `h.estimate()`"))),
+        }
+    }
+
     /// Entries with masks are not set by key alone.
     pub fn unmasked(&mut self, t: TableId, span: Span) -> R<()> {
         match self.cx.m.tables[t.index()].kind {
             TableKind::Wildcard => Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table has a mask and a priority").hint("write `table.insert(key, mask, priority, value)`"))),
+            TableKind::HyperLogLog => Err(self.cx.report(Diagnostic::error("E0701", span, "a HyperLogLog has no entries").hint("write `h.add(key)`, `h.estimate()`"))),
+            TableKind::Ring => Err(self.cx.report(Diagnostic::error("E0701", span, "the values of a ring are not changed").hint("write `ring.push(value)`"))),
             TableKind::Lpm => Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table is a prefix").hint("write `table.insert(10.0.0.0/8, value)`"))),
             _ => Ok(()),
+        }
+    }
+
+    /// `t.next(cursor)`: the cursor behind what was looked at, and the entry, if there was one; `t.forget()` removes the one that the last
+    /// `next` has given. Of a table that is split between cores each walks its part, so neither keeps it from being split.
+    fn walk_method(&mut self, table: TableId, name: &Ident, args: &[Arg], span: Span) -> R<Val> {
+        let (key_ty, value_ty) = (self.cx.tables[table.index()].key.clone(), self.cx.tables[table.index()].value.clone());
+        let wrong = |c: &mut Compiler, text: String| Err(c.report(Diagnostic::error("E0308", span, text).hint("`let (at, entry) = t.next(at)`, from 0 on; `t.forget()` behind it")));
+        match (name.name.as_str(), args) {
+            ("next", [from]) if from.name.is_none() => {
+                let from = self.expr_as(&from.value, &U64)?;
+                let (cursor, key, value, more) = (self.new_local("cursor", &U64), self.new_local("key", &key_ty), self.new_local("value", &value_ty), self.new_local("more", &Ty::Bool));
+                self.push(span, StmtKind::Set(cursor, from));
+                self.push(span, StmtKind::TableNext { table, cursor, key, value, more, masked: None });
+                self.walked.insert(table, key);
+                let entry = Ty::Tuple(vec![key_ty, value_ty]);
+                let some_ty = entry.clone().option();
+                let (entry_t, some_t) = (self.cx.lower_ty(&entry), self.cx.lower_ty(&some_ty));
+                let pair = X::new(entry_t, K::Make(vec![self.local_expr(key), self.local_expr(value)]));
+                let found = x::if_(some_t, self.local_expr(more), X::new(some_t, K::Some(pair)), X::new(some_t, K::None));
+                let whole = Ty::Tuple(vec![U64, some_ty]);
+                let t = self.cx.lower_ty(&whole);
+                Ok(Val::pure(whole, X::new(t, K::Make(vec![self.local_expr(cursor), found]))))
+            }
+            ("forget", []) => match self.walked.get(&table) {
+                Some(key) => {
+                    let key = self.local_expr(*key);
+                    self.push(span, StmtKind::TableRemove { table, key, dst: None });
+                    Ok(Val::unit())
+                }
+                None => wrong(self.cx, "`forget` stands behind a `next` of the same table, in the same handler".into()),
+            },
+            (other, _) => wrong(self.cx, format!("`{other}` takes {} arguments, found {}", usize::from(other == "next"), args.len())),
         }
     }
 
@@ -332,10 +452,13 @@ impl Lower<'_, '_> {
         if self.pure_only() { return Err(self.involved(span)); }
         self.impure = true;
         let kind = self.cx.m.tables[table.index()].kind;
+        if kind == TableKind::Ring { return self.ring_method(table, name, args, span); }
+        if kind == TableKind::HyperLogLog { return self.estimate_method(table, name, args, span); }
+        if kind == TableKind::Exact && matches!(name.name.as_str(), "next" | "forget") { return self.walk_method(table, name, args, span); }
         let insert = name.name == "insert";
         if !insert && name.name != "delete" || !matches!(kind, TableKind::Wildcard | TableKind::Lpm) {
             let d = Diagnostic::error("E0201", name.span, format!("this table has no method `{}`", name.name));
-            return Err(self.cx.report(d.hint("entries are read, set and removed by key: `table[key]`, `table[key] = value`, `remove table[key]`; wildcard and lpm tables have `insert` and `delete`")));
+            return Err(self.cx.report(d.hint("entries are read, set and removed by key: `table[key]`, `table[key] = value`, `remove table[key]`; they are walked by `table.next(cursor)`; wildcard and lpm tables have `insert` and `delete`")));
         }
         let (key_ty, value_ty) = (self.cx.tables[table.index()].key.clone(), self.cx.tables[table.index()].value.clone());
         let wanted = if kind == TableKind::Wildcard { 3 } else { 1 } + usize::from(insert);

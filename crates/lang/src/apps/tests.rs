@@ -1,4 +1,5 @@
-//! `test` blocks: code that runs like a handler, and simulated runs of an app against bytes.
+//! `test` blocks: code that runs like a handler, and simulated runs of an app or an element: against bytes of connections, or packets
+//! (see [`super::frame_tests`]).
 
 use super::AppName;
 use crate::body::{Kind, Lower};
@@ -18,8 +19,11 @@ impl Compiler<'_> {
             Some((path, args)) => {
                 let name = path.parts.last().map(|p| p.name.as_str());
                 let id = self.path_item(module, path, "app")?;
-                if !matches!(self.item(id, path.span)?, crate::compiler::Item::App) {
-                    return Err(self.error("E0619", path.span, "a test is of an app"));
+                match self.item(id, path.span)? {
+                    crate::compiler::Item::App => {}
+                    // Of each a module is made.
+                    crate::compiler::Item::Element => return Ok(()),
+                    _ => return Err(self.error("E0619", path.span, "a test is of an app or an element")),
                 }
                 // Of several apps in a file one is compiled at a time.
                 if name != app { return Ok(()); }
@@ -61,13 +65,27 @@ impl Compiler<'_> {
             let text = self.param_text(&a.value);
             params.push((n.name.clone(), text));
         }
-        let mut steps = Vec::new();
-        for s in &t.steps {
-            if let Ok(step) = self.sim_step(module, &s.kind, s.span) { let span = self.span(s.span); steps.push((span, step)); }
-        }
+        self.played(module, t, params)
+    }
+
+    /// The steps of a simulated run of the app at hand.
+    pub fn played(&mut self, module: ModId, t: &ast::Test, params: Vec<(String, String)>) -> R<()> {
+        let index = self.m.tests.len();
         let span = self.span(t.span);
-        self.m.tests.push(ir::Test { name: t.name.clone(), span, kind: TestKind::Sim { params, steps } });
+        self.m.tests.push(ir::Test { name: t.name.clone(), span, kind: TestKind::Sim { params: vec![], steps: vec![] } });
+        let outer = self.enter_test();
+        let steps = self.sim_steps(module, &t.steps);
+        self.leave_test(outer);
+        self.m.tests[index].kind = TestKind::Sim { params, steps };
         Ok(())
+    }
+
+    pub fn sim_steps(&mut self, module: ModId, steps: &[ast::TestStep]) -> Vec<(ir::Span, SimStep)> {
+        let mut made = Vec::new();
+        for s in steps {
+            if let Ok(Some(step)) = self.sim_step(module, &s.kind, s.span) { let span = self.span(s.span); made.push((span, step)); }
+        }
+        made
     }
 
     /// A parameter's value as on the command line.
@@ -80,9 +98,10 @@ impl Compiler<'_> {
         }
     }
 
-    fn sim_step(&mut self, module: ModId, k: &T, span: Span) -> R<SimStep> {
-        Ok(match k {
-            T::Code(_) => return Err(self.error("E0619", span, "a test of an app sends and sees bytes; code is tested in a test without `of`")),
+    fn sim_step(&mut self, module: ModId, k: &T, span: Span) -> R<Option<SimStep>> {
+        if let Some(made) = self.frame_step(module, k, span) { return made; }
+        Ok(Some(match k {
+            T::Code(_) | T::For { .. } | T::SeeWhere { .. } => return Err(self.error("E0619", span, "this is no step of a test of services: they send and see bytes")),
             T::Send { port, bytes } => { let (p, b) = (self.sim_port(module, port)?, self.test_bytes(module, bytes)?); SimStep::Send(p, b) }
             T::See { port, bytes } => { let (p, b) = (self.sim_port(module, port)?, self.test_bytes(module, bytes)?); SimStep::See(p, b) }
             T::SeeEnd { port, closed } => { let p = self.sim_port(module, port)?; if *closed { SimStep::SeeClosed(p) } else { SimStep::SeeNothing(p) } }
@@ -97,7 +116,7 @@ impl Compiler<'_> {
                     other => return Err(self.error("E0619", act.span, format!("a test cannot `{other}`"))),
                 }
             }
-        })
+        }))
     }
 
     fn test_bytes(&mut self, module: ModId, e: &Expr) -> R<Vec<u8>> {
@@ -109,7 +128,7 @@ impl Compiler<'_> {
     }
 
     /// `client`, `client.1`, `backends[2]`.
-    fn sim_port(&mut self, module: ModId, e: &Expr) -> R<SimPort> {
+    pub fn sim_port(&mut self, module: ModId, e: &Expr) -> R<SimPort> {
         let (name, conn) = match &*e.kind {
             ExprKind::Name(n) => (n.clone(), 0),
             ExprKind::Field(Some(base), n) => match (&*base.kind, n.name.parse::<u32>()) {
@@ -126,6 +145,10 @@ impl Compiler<'_> {
         match self.app.get(&name.name) {
             Some(AppName::Port(p)) => Ok(SimPort { port: *p, conn }),
             Some(AppName::Failed) => Err(Reported),
+            None if name.name == "kernel" && !self.app.frames.is_empty() => match self.m.ports.iter().position(|p| p.name == "kernel") {
+                Some(p) => Ok(SimPort { port: ir::PortId(p as u32), conn }),
+                None => Err(self.error("E0619", e.span, "nothing is sent to `kernel` here")),
+            },
             _ => { let known: Vec<String> = self.app.names().collect(); Err(self.unknown(module, &name.name, name.span, "port", &known)) }
         }
     }

@@ -2,7 +2,7 @@
 //! comparison serves both.
 
 use super::Lower;
-use crate::compiler::{Reported, R, T_BOOL};
+use crate::compiler::{Reported, R, T_BOOL, T_U32};
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
 use crate::x;
@@ -33,6 +33,32 @@ impl Lower<'_, '_> {
             return Err(self.cx.report(d));
         }
         Ok(Val::pure(Ty::Prefix, self.prefix_const(net, mask)))
+    }
+
+    /// `prefix(address, bits)`: the first bits of an address; more than it has are all. An address of either family has those of its own.
+    pub fn prefix_of(&mut self, address: &Expr, bits: &Expr) -> R<Val> {
+        let v = self.expr(address, None)?;
+        let v = self.defined(v, address.span)?;
+        let most = match v.ty {
+            Ty::Ip4 => Some(32),
+            Ty::Ip6 => Some(128),
+            Ty::Ip => None,
+            Ty::Error => return Err(crate::compiler::Reported),
+            _ => { let s = self.show(&v.ty); return Err(self.err("E0301", address.span, format!("expected an address, found {s}"))); }
+        };
+        let from = v.ty.clone();
+        let e = self.coerce(v, &from, address.span)?;
+        let ip = if from == Ty::Ip { e } else { self.address_as(e, &from, &Ty::Ip, address.span)? };
+        let wide = self.cx.lower_ty(&Ty::Int { bits: 128, signed: false });
+        let bits = self.expr_as(bits, &crate::ty::U32)?;
+        let value = X::new(wide, K::Cast(ip));
+        let mapped = || x::cmp(B::Eq, x::bin(wide, B::Shr, value.clone(), x::u32(32)), x::int(wide, 0xffff));
+        let most = most.map_or_else(|| x::if_(T_U32, mapped(), x::u32(32), x::u32(128)), x::u32);
+        let left = x::bin(T_U32, B::SubSat, most, bits);
+        let mask = x::bin(wide, B::Shl, x::int(wide, u128::MAX), left);
+        let net = x::bin(wide, B::BitAnd, value, mask.clone());
+        let pair = X::new(self.cx.lower_ty(&Ty::Prefix), K::Make(vec![net, mask]));
+        Ok(Val::pure(Ty::Prefix, crate::fold::fold(&self.cx.m, &pair)))
     }
 
     /// `ip in prefix`, `ip in {prefix, ip}`, `ip in list`.

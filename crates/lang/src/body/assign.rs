@@ -194,6 +194,7 @@ impl Lower<'_, '_> {
     pub fn table_get(&mut self, t: ir::TableId, key: &Expr, span: Span) -> R<Val> {
         if self.pure_only() { return Err(self.involved(span)); }
         self.impure = true;
+        if self.cx.m.tables[t.index()].kind == ir::TableKind::HyperLogLog { self.unmasked(t, span)?; }
         let key = self.table_key(t, key)?;
         let ty = self.cx.tables[t.index()].value.clone().option();
         let dst = self.new_local("", &ty);
@@ -234,6 +235,7 @@ impl Lower<'_, '_> {
         match self.cx.m.tables[table.index()].kind {
             ir::TableKind::Exact | ir::TableKind::Array => {}
             ir::TableKind::Wildcard | ir::TableKind::Lpm => return Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table has a mask").hint("write `table.delete(key, mask, priority)`, `table.delete(prefix)`"))),
+            ir::TableKind::Ring => return Err(self.cx.report(Diagnostic::error("E0701", span, "only the oldest value of a ring is taken").hint("write `ring.pop()`"))),
             _ => return Err(self.err("E0701", span, "nothing is removed from a sketch")),
         }
         let key = self.table_key(table, key)?;
@@ -276,6 +278,7 @@ impl Lower<'_, '_> {
             AppName::Const(v) => Ok(v),
             AppName::Fn(_) => Err(self.err("E0301", n.span, format!("`{}` is a function: call it", n.name))),
             AppName::Instance(_) => Err(self.err("E0301", n.span, format!("`{}` is an element, no value", n.name))),
+            AppName::Gauge(_) => Err(self.err("E0301", n.span, format!("`{}` is no value: `take` from a limiter, `mark` by a meter", n.name))),
             AppName::Failed => Err(Reported),
         })
     }

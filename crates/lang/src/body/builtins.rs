@@ -14,7 +14,9 @@ const NAMES: &[(&str, usize)] = &[
     ("len", 1), ("hash", 1), ("min", 2), ("max", 2), ("random", 1), ("raw", 1), ("lower", 1), ("upper", 1), ("starts_with", 2),
     ("ends_with", 2), ("find", 2), ("slice", 3), ("crc32", 1), ("fnv1a32", 1), ("fnv1a64", 1), ("md5", 1), ("ketama", 2), ("maglev", 2),
     ("up", 2), ("load", 2), ("any_token", 3), ("has_token", 2), ("all_in", 2), ("text", 1), ("some", 1), ("concat", usize::MAX),
-    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("any", usize::MAX), ("all", usize::MAX), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1),
+    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("any", usize::MAX), ("all", usize::MAX), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1), ("prefix", 2),
+    ("aes_ctr", 3), ("aes_cbc_encrypt", 3), ("aes_cbc_decrypt", 3), ("aes_gcm_seal", 4), ("aes_gcm_open", 4), ("hmac_sha1", usize::MAX), ("hmac_sha256", usize::MAX),
+    ("sha1", usize::MAX), ("sha256", usize::MAX), ("constant_time_eq", 2), ("random_bytes", 1), ("from_hex", 1),
 ];
 
 impl Lower<'_, '_> {
@@ -47,6 +49,7 @@ impl Lower<'_, '_> {
                 Ok(Val::pure(U64, X::new(T_U64, K::Random(n))))
             }
             "payload" | "checksum_ok" | "update_checksum" => self.header_fn(&name.name, a[0], span),
+            "prefix" => self.prefix_of(a[0], a[1]),
             "raw" => self.raw(a[0]),
             "text" => self.text(a[0]),
             "slice" => self.slice(a[0], a[1], a[2]),
@@ -67,13 +70,16 @@ impl Lower<'_, '_> {
             }
             "from_be32" => { let b = self.bytes_arg(a[0])?; Ok(Val::pure(U32, x::builtin(T_U32, B::FromBe32, vec![b]))) }
             "unix_time" => { self.impure = true; Ok(Val::pure(U64, x::builtin(T_U64, B::UnixTime, vec![]))) }
+            "aes_ctr" | "aes_cbc_encrypt" | "aes_cbc_decrypt" | "aes_gcm_seal" | "aes_gcm_open" => self.cipher(&name.name, &a, span),
+            "hmac_sha1" | "hmac_sha256" | "sha1" | "sha256" => self.digest(&name.name, &a, span),
+            "random_bytes" => self.random_bytes(a[0], span),
             "parse" => self.parse(a[0], span),
             "bytes_of" => self.bytes_of_message(a[0], span),
             _ => self.bytes_fn(&name.name, &a),
         }
     }
 
-    fn bytes_arg(&mut self, e: &Expr) -> R<X> {
+    pub fn bytes_arg(&mut self, e: &Expr) -> R<X> {
         let v = self.expr(e, None)?;
         self.bytes_of(v, e.span)
     }
@@ -103,6 +109,8 @@ impl Lower<'_, '_> {
             "fnv1a32" => (U32, B::Fnv1a32),
             "fnv1a64" => (U64, B::Fnv1a64),
             "md5" => (U32, B::Md5U32),
+            "constant_time_eq" => (Ty::Bool, B::ConstantTimeEq),
+            "from_hex" => (Ty::Bytes(max / 2).option(), B::FromHex),
             _ => (Ty::Bool, B::HasToken),
         };
         let t = self.cx.lower_ty(&ty);
@@ -110,6 +118,7 @@ impl Lower<'_, '_> {
     }
 
     fn len(&mut self, e: &Expr) -> R<Val> {
+        if let Some(made) = self.queue_len(e) { return made; }
         let v = self.expr(e, None)?;
         let v = if matches!(v.ty, Ty::Table(_)) { v } else { self.defined(v, e.span)? };
         match (v.ty, v.kind) {
@@ -358,6 +367,10 @@ impl Lower<'_, '_> {
         let Some(crate::compiler::Item::Unit(u)) = id.map(|id| self.cx.item(id, f.span)).transpose()? else {
             return Err(self.err("E0201", f.span, "this is no unit"));
         };
+        if self.cx.m.units[u.index()].frame.is_some() {
+            let d = Diagnostic::error("E0620", f.span, "a packet is what a frame port gives, and is not parsed from bytes").label("a packet type");
+            return Err(self.cx.report(d.hint("give `parse` the units of its headers, one after the other; or make them headers of the port's own packet type")));
+        }
         let bytes = self.bytes_arg(&a.value)?;
         let dst = self.new_local("", &Ty::Msg(u));
         let ok = self.new_local("", &Ty::Bool);

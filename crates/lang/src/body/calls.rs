@@ -2,6 +2,8 @@
 
 use super::deliver::Sink;
 use super::{Binding, Kind, Lower, Ret};
+use crate::apps::elements::Instance;
+use crate::apps::AppName;
 use crate::compiler::{Compiler, FnInfo, How, Item, Reported, R};
 use crate::consts;
 use crate::names::Found;
@@ -15,7 +17,14 @@ use wireloom_syntax::ast::{Arg, Block, Expr, ExprKind, FnBody, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 /// What a call means.
-pub enum Callee { Fn(Rc<FnInfo>), Builtin(Ident), Convert(Ty), Method(Expr, Ident) }
+pub enum Callee {
+    Fn(Rc<FnInfo>),
+    /// A function or signal of an element's instance.
+    Of(Ident, Rc<Instance>, Ident),
+    Builtin(Ident),
+    Convert(Ty),
+    Method(Expr, Ident),
+}
 
 /// Functions put into one another, and all calls so replaced in a program.
 const MAX_INLINED: usize = 16;
@@ -25,6 +34,7 @@ impl Lower<'_, '_> {
     pub fn call(&mut self, e: &Expr, f: &Expr, args: &[Arg], want: Option<&Ty>) -> R<Val> {
         match self.callee(f)? {
             Callee::Fn(info) => self.call_fn(&info, args, e.span, None),
+            Callee::Of(name, i, f) => self.call_of(&name, &i, &f, args, e.span),
             Callee::Builtin(name) => self.builtin(&name, args, e.span, want),
             Callee::Convert(ty) => self.convert(&ty, args, e.span),
             Callee::Method(base, name) => self.method(&base, &name, args, e.span, want),
@@ -71,6 +81,9 @@ impl Lower<'_, '_> {
                         }
                     }
                 }
+                if let (ExprKind::Name(n), true) = (&*base.kind, self.in_app) {
+                    if let (None, Some(AppName::Instance(i))) = (self.lookup(&n.name), self.cx.app.get(&n.name)) { return Ok(Callee::Of(n.clone(), i.clone(), name.clone())); }
+                }
                 Ok(Callee::Method(base.clone(), name.clone()))
             }
             ExprKind::Error => Err(Reported),
@@ -103,13 +116,45 @@ impl Lower<'_, '_> {
     }
 
     pub fn call_fn(&mut self, info: &Rc<FnInfo>, args: &[Arg], span: Span, sink: Option<Sink>) -> R<Val> {
+        let vals = self.values(info, args, span)?;
+        self.call_with(info, vals, span, sink)
+    }
+
+    /// The values of the arguments, in the order of the parameters.
+    fn values(&mut self, info: &Rc<FnInfo>, args: &[Arg], span: Span) -> R<Vec<Val>> {
         let args = self.arguments(info, args, span)?;
         let mut vals = Vec::new();
         for ((_, t), a) in info.params.iter().zip(args) {
             vals.push(self.argument(a, t));
         }
-        let vals = vals.into_iter().collect::<R<Vec<_>>>()?;
-        match self.cx.function(info, span)? {
+        vals.into_iter().collect()
+    }
+
+    /// `gate.open(true)`: a function or signal of an instance, which sees the element's names and sends to its ways out.
+    fn call_of(&mut self, name: &Ident, i: &Rc<Instance>, f: &Ident, args: &[Arg], span: Span) -> R<Val> {
+        if self.outlets.len() >= 16 { return Err(self.cx.recursion(&name.name, span)); }
+        let outer = std::mem::replace(&mut self.cx.app, i.scope.clone());
+        self.cx.callable_signals(i.module, &i.element);
+        let found = self.cx.app.function(&f.name);
+        let known: Vec<String> = self.cx.app.names().filter(|n| self.cx.app.function(n).is_some()).collect();
+        self.cx.app = outer;
+        let Some(info) = found else {
+            let d = Diagnostic::error("E0201", f.span, format!("`{}` has no function or signal `{}`", i.element.name.name, f.name));
+            let hint = crate::names::suggest(&f.name, known.iter().map(String::as_str));
+            return Err(self.cx.report(crate::names::with_hint(d, hint)));
+        };
+        let vals = self.values(&info, args, span)?;
+        let rest = self.behind(&name.name, i, false, span)?;
+        let outlet = self.outlet_of(&name.name, i, &rest, span)?;
+        self.in_instance(i, outlet, |s| s.call_with(&info, vals, span, None))
+    }
+
+    fn call_with(&mut self, info: &Rc<FnInfo>, vals: Vec<Val>, span: Span, sink: Option<Sink>) -> R<Val> {
+        // Its body is checked at its first use: what it sends to must be known.
+        let around = std::mem::replace(&mut self.cx.around, if info.in_app { self.outlets.clone() } else { vec![] });
+        let how = self.cx.function(info, span);
+        self.cx.around = around;
+        match how? {
             How::Func(id) => {
                 let exprs = vals.into_iter().map(|v| match v.kind { Vk::Pure(e) => Ok(e), _ => Err(Reported) }).collect::<R<Vec<_>>>()?;
                 let t = self.cx.lower_ty(&info.ret);
@@ -268,6 +313,8 @@ impl Compiler<'_> {
         }
         let mut l = Lower::new(self, info.module, Kind::Func);
         l.in_app = info.in_app;
+        l.frames = !l.cx.frame_units.is_empty();
+        l.outlets = l.cx.around.clone();
         l.place = format!("fn {}", info.name);
         l.ret = Ret::Body(info.ret.clone());
         for (n, t) in &info.params {

@@ -266,7 +266,9 @@ impl Lower<'_, '_> {
         if x::as_bool(&cond) == Some(false) { return Err(self.cx.error("E0305", span, "`none` has no value")); }
         // A field that is there in some cases only must be asked for; data may also be required.
         let computed = self.is_computed(&v);
-        if matches!(v.kind, Vk::Maybe(..)) && !computed || matches!(self.kind, Kind::Clause | Kind::Const) {
+        // A test of packets says what it expects: a header that is absent is not it.
+        let expected = self.kind == super::Kind::Test && self.frames;
+        if matches!(v.kind, Vk::Maybe(..)) && !computed && !expected || matches!(self.kind, Kind::Clause | Kind::Const) {
             let hint = self.header_hint(&cond).unwrap_or("ask first: `if x { … }`, `if let y = x { … }`, `match`, or give an alternative: `x else …`".into());
             return Err(self.cx.report(Diagnostic::error("E0305", span, "this may be absent here").label("an option").hint(hint)));
         }

@@ -62,7 +62,10 @@ impl Lower<'_, '_> {
     ) -> R<Val> {
         let start = (self.replied, self.epoch);
         let torn = self.torn.clone();
+        let facts = self.facts.clone();
         let a = self.way(&cond, true, then);
+        // What one way made untrue is still true on the other.
+        let facts = std::mem::replace(&mut self.facts, facts);
         (self.replied, self.epoch) = start;
         let torn = std::mem::replace(&mut self.torn, torn);
         let b = self.way(&cond, false, other);
@@ -74,6 +77,11 @@ impl Lower<'_, '_> {
             (_, true) => (a.replied, a.epoch),
             _ => (if a.replied == b.replied { a.replied } else { Replied::Maybe }, a.epoch.max(b.epoch)),
         };
+        match (never(&a), never(&b)) {
+            (true, _) => {}
+            (_, true) => self.facts = facts,
+            _ => self.facts.retain(|f| facts.contains(f)),
+        }
         if never(&a) { self.assume(&cond, false); }
         if never(&b) { self.assume(&cond, true); }
         self.merge(cond, span, want, a, b)

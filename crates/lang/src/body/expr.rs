@@ -1,6 +1,7 @@
 //! Expressions: names, fields, indices and literals; the other forms are in the neighbouring files.
 
 use super::{Kind, Lower};
+use crate::apps::AppName;
 use crate::compiler::{Item, Reported, R, T_U32, T_U64};
 use crate::consts;
 use crate::names::Found;
@@ -174,8 +175,25 @@ impl Lower<'_, '_> {
             return self.field_of(dot, name, e.span);
         };
         if let Some(v) = self.dotted(e, want) { return v; }
+        if let Some(v) = self.instance_member(base, name) { return v; }
         let v = self.expr(base, None)?;
         self.field_of(v, name, e.span)
+    }
+
+    /// `cnt.seen` in a test: what an instance has counted or keeps.
+    fn instance_member(&mut self, base: &Expr, name: &Ident) -> Option<R<Val>> {
+        let ExprKind::Name(n) = &*base.kind else { return None };
+        if self.kind != Kind::Test || !self.in_app || self.lookup(&n.name).is_some() { return None; }
+        let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() else { return None };
+        let outer = std::mem::replace(&mut self.cx.app, i.scope.clone());
+        let found = self.app_name(name);
+        let known: Vec<String> = self.cx.app.names().collect();
+        self.cx.app = outer;
+        Some(found.unwrap_or_else(|| {
+            let d = Diagnostic::error("E0201", name.span, format!("`{}` has no `{}`", i.element.name.name, name.name));
+            let hint = crate::names::suggest(&name.name, known.iter().map(String::as_str));
+            Err(self.cx.report(crate::names::with_hint(d, hint)))
+        }))
     }
 
     /// A dotted name that starts with a module or a type.

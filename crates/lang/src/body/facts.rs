@@ -14,12 +14,23 @@ pub fn split(cond: &Expr, holds: bool, into: &mut Vec<Expr>) {
         (ExprKind::Binary(BinOp::And, a, b), true) => { split(a, true, into); split(b, true, into); }
         (ExprKind::Binary(BinOp::Or, a, b), false) => { split(a, false, into); split(b, false, into); }
         (ExprKind::Unary(UnOp::Not, a), _) => split(a, !holds, into),
+        // Not all are absent: one is there.
+        (ExprKind::Binary(BinOp::And, ..), false) if some_there(cond).is_some() => if let Some(one) = some_there(cond) { split(&one, true, into) },
         (ExprKind::Bool(_), _) => {}
         _ => {
             let fact = if holds { cond.clone() } else { negate(cond) };
             // Of two cases that exclude each other only one is tracked; the rest follows by the branch's structure.
             if into.len() < MAX_FACTS && !into.contains(&fact) { into.push(fact); }
         }
+    }
+}
+
+/// What `not a and not b` denies: `a or b`.
+fn some_there(e: &Expr) -> Option<Expr> {
+    match &*e.kind {
+        ExprKind::Unary(UnOp::Not, a) if matches!(*a.kind, ExprKind::Case(..)) => Some(a.clone()),
+        ExprKind::Binary(BinOp::And, a, b) => Some(x::or(some_there(a)?, some_there(b)?)),
+        _ => None,
     }
 }
 

@@ -207,8 +207,13 @@ impl Lower<'_, '_> {
     }
 
     /// `xs.any(|x| e)`, `.all`, `.count`, `.first`, `headers.count("name")`.
-    pub fn method(&mut self, base: &Expr, name: &Ident, args: &[Arg], span: Span, _want: Option<&Ty>) -> R<Val> {
-        if let Some(t) = self.table_name(base) { return self.table_method(t, name, args, span); }
+    pub fn method(&mut self, base: &Expr, name: &Ident, args: &[Arg], span: Span, want: Option<&Ty>) -> R<Val> {
+        let asked = if let Some(t) = self.table_name(base) { Some(self.table_method(t, name, args, span)) }
+            else if let Some((g, key)) = self.gauge_of(base) { Some(self.gauge_method(&g, key, name, args, span)) }
+            else if self.queue_of(base).is_some() { Some(self.queue_method(base, name, args, span)) }
+            else { None };
+        // As a statement it is there for what it does.
+        if let Some(made) = asked { return made.map(|v| if want == Some(&Ty::Unit) { Val::unit() } else { v }); }
         let [arg] = args else {
             return Err(self.err("E0201", name.span, format!("there is no method `{}` of {} arguments", name.name, args.len())));
         };

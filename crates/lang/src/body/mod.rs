@@ -9,6 +9,7 @@ pub mod builtins;
 pub mod calls;
 pub mod coerce;
 pub mod control;
+pub mod crypto;
 pub mod deliver;
 pub mod edits;
 pub mod emit;
@@ -140,10 +141,17 @@ pub struct Lower<'c, 'a> {
     pub packet: Option<(ir::Path, ir::UnitId)>,
     /// Arguments of the signal at hand.
     pub signal_args: Vec<(String, ir::desc::ParamType)>,
+    pub signal_forms: Vec<ir::desc::Form>,
+    /// The key that a walk over a table has given last.
+    pub walked: HashMap<ir::TableId, LocalId>,
     /// Signals show enums by name, not by number.
     pub variants_by_name: bool,
     /// The handler is one of packets: nothing is answered.
     pub frames: bool,
+    /// What holds the packet's mark, if the handler asks for it.
+    pub mark: Option<LocalId>,
+    /// The packet at hand has just come: its time is now.
+    pub arrival: bool,
     pub span: Span,
 }
 
@@ -152,7 +160,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false,
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], variants_by_name: false, frames: false, run: None, outlets: vec![], span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], signal_forms: vec![], walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, outlets: vec![], mark: None, span: Span::default(),
         }
     }
 
@@ -267,7 +275,13 @@ impl<'c, 'a> Lower<'c, 'a> {
         self.leave();
         let block = std::mem::replace(&mut self.out, out);
         let now = std::mem::take(&mut self.facts);
-        self.facts = if now.len() >= at && now[..at] == facts[..] { facts } else { facts.into_iter().filter(|f| now.contains(f)).collect() };
+        self.facts = facts;
+        if now.len() < at || now[..at] != self.facts[..] {
+            // What followed from a fact that is gone, and holds all the same, is kept.
+            let (old, new): (Vec<ir::Expr>, Vec<ir::Expr>) = now.into_iter().partition(|f| self.facts.contains(f));
+            let new: Vec<ir::Expr> = new.into_iter().filter(|f| self.proven(f)).collect();
+            self.facts = old.into_iter().chain(new).collect();
+        }
         (result, block)
     }
 
@@ -307,7 +321,13 @@ impl<'c, 'a> Lower<'c, 'a> {
         hit
     }
 
-    pub fn body(self) -> ir::Body { ir::Body { locals: self.locals, block: self.out } }
+    pub fn body(mut self) -> ir::Body {
+        if let Some(mark) = self.mark {
+            let span = self.cx.span(self.span);
+            self.out.insert(0, x::stmt(span, StmtKind::Set(mark, x::u32(0))));
+        }
+        ir::Body { locals: self.locals, block: self.out }
+    }
 }
 
 /// Whether evaluating twice is as good as once.

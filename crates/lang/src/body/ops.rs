@@ -43,6 +43,15 @@ impl Lower<'_, '_> {
     /// A condition: bool, or whether an option is there.
     pub fn cond(&mut self, e: &Expr) -> R<X> {
         let v = self.expr(e, Some(&Ty::Bool))?;
+        // The entries of an array are all there: what they hold is asked for, not whether the index is one.
+        if let (Ty::Option(inner), true) = (&v.ty, self.is_array_entry(e)) {
+            if **inner == Ty::Bool {
+                let there = self.cond_of(v.clone(), e.span)?;
+                let inner = self.inner(v);
+                let held = self.cond_of(inner, e.span)?;
+                return Ok(x::and(there, held));
+            }
+        }
         self.cond_of(v, e.span)
     }
 
@@ -315,6 +324,11 @@ impl Lower<'_, '_> {
         };
         let (p, q) = (self.recast(T_U64, x1.clone()), self.recast(T_U64, y1.clone()));
         Some(Val::pure(ty, crate::fold::fold(&self.cx.m, &x::bin(T_U64, op, p, q))))
+    }
+
+    fn is_array_entry(&mut self, e: &Expr) -> bool {
+        let ast::ExprKind::Index(t, _) = &*e.kind else { return false };
+        matches!(&*t.kind, ast::ExprKind::Name(_) | ast::ExprKind::Field(..)) && self.table_name(t).is_some_and(|t| self.cx.m.tables[t.index()].kind == ir::TableKind::Array)
     }
 
     pub fn table_name(&mut self, e: &Expr) -> Option<ir::TableId> {

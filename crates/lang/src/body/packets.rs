@@ -133,6 +133,13 @@ impl Lower<'_, '_> {
             "port" => Val::pure(U32, X::new(T_U32, K::FrameInstance(l))),
             "time" => Val::pure(Ty::Instant, X::new(T_U64, K::FrameTime(l))),
             "payload" => self.payload(l, None),
+            // A copy: the mark may be set before the value is used.
+            "mark" => {
+                let mark = self.mark_local();
+                let value = self.local_expr(mark);
+                let copy = self.temp("", &U32, value, name.span);
+                Val::pure(U32, self.local_expr(copy))
+            }
             _ => return None,
         }))
     }
@@ -211,6 +218,7 @@ impl Lower<'_, '_> {
             ExprKind::Name(n) => match self.lookup(&n.name) { Some((i, j)) => framed(&self.scopes[i][j].val), None => false },
             ExprKind::Field(Some(b), _) => self.in_frame(b),
             ExprKind::Field(None, _) => self.dot.as_ref().is_some_and(framed),
+            ExprKind::Call(..) => payload_of(e).is_some_and(|h| self.in_frame(h)),
             _ => false,
         }
     }
@@ -246,6 +254,11 @@ impl Lower<'_, '_> {
 
     /// `p.ip4.ttl -= 1`, `p.payload = bytes`.
     pub fn frame_assign(&mut self, place: &Expr, op: Option<ast::BinOp>, value: &Expr, span: Span) -> R<Val> {
+        if let Some(h) = payload_of(place) {
+            let h = self.header_at(h)?;
+            if op.is_some() { return Err(self.err("E0313", span, "a payload is set as a whole, by `=`")); }
+            return self.set_payload(h.frame, h.unit, Some(h.layer), value, span);
+        }
         let (base, name) = match &*place.kind {
             ExprKind::Field(Some(b), n) => (self.expr(b, None)?, n),
             ExprKind::Field(None, n) => (self.dot.clone().ok_or(Reported)?, n),
@@ -262,12 +275,14 @@ impl Lower<'_, '_> {
         let Some(m) = self.cx.units[header.index()].member(&name.name).cloned() else { return Err(self.cx.unknown_field(header, name)) };
         if m.ty.is_error() { return Err(Reported); }
         let kind = self.field_ir(header, m.field).kind;
-        let fixed = m.cases.is_empty() && match &kind {
-            ir::FieldKind::UInt { .. } => true,
-            ir::FieldKind::Bytes { extent: ir::Extent::Length(n), .. } => x::as_int(n).is_some(),
-            _ => false,
+        // Sums go over pairs of bytes: where the field begins must be known to be even.
+        let even = ir::frame::fixed_offset(&self.cx.m, header, m.field).is_some_and(|n| n % 2 == 0);
+        let (fits, varies) = match &kind {
+            ir::FieldKind::UInt { .. } => (true, false),
+            ir::FieldKind::Bytes { extent: ir::Extent::Length(n), .. } => (x::as_int(n).is_some() || even, x::as_int(n).is_none()),
+            _ => (false, false),
         };
-        if !fixed {
+        if !fits || !m.cases.is_empty() {
             return Err(self.cx.report(Diagnostic::error("E0622", name.span, format!("`{}` has no fixed size and cannot be set in place", name.name)).hint("remove the header and insert one that is built anew")));
         }
         let current = self.cx.member_val(&path.clone(), header, &m);
@@ -284,25 +299,68 @@ impl Lower<'_, '_> {
             self.guard(ok, FaultKind::CONSTRAINT, span);
         }
         let changed = ir::Path { root: path.root, steps: vec![ir::Step::Field(*h), ir::Step::Field(m.field)] };
+        let e = if varies {
+            // As many bytes as before: nothing moves.
+            let l = self.temp("", &ty, e, span);
+            let t = self.local_expr(l).ty;
+            let same = x::cmp(BinOp::Eq, x::len_bytes(self.local_expr(l)), x::len_bytes(X::new(t, K::Read(changed.clone()))));
+            self.guard(same, FaultKind::CONSTRAINT, span);
+            self.local_expr(l)
+        } else {
+            e
+        };
         self.act(frame, FrameAct::Set { layer: layer as u32, field: m.field, value: e }, span)?;
         self.forget(|k| matches!(k, K::Read(p) if *p == changed));
         Ok(Val::unit())
     }
 
+    /// What holds the mark of the packet at hand. It is part of the handler, not of the frame.
+    fn mark_local(&mut self) -> LocalId {
+        if let Some(l) = self.mark { return l; }
+        let l = self.new_local("mark", &U32);
+        self.mark = Some(l);
+        self.impure = true;
+        l
+    }
+
+    fn set_mark(&mut self, op: Option<ast::BinOp>, value: &Expr, span: Span) -> R<Val> {
+        let mark = self.mark_local();
+        let e = match op {
+            None => self.expr_as(value, &U32)?,
+            Some(op) => { let v = self.expr(value, Some(&U32))?; let current = Val::pure(U32, self.local_expr(mark)); let sum = self.arith(op, current, v, span)?; self.coerce(sum, &U32, span)? }
+        };
+        self.push(span, StmtKind::Set(mark, e));
+        Ok(Val::unit())
+    }
+
     fn frame_part(&mut self, frame: LocalId, u: ir::UnitId, name: &Ident, op: Option<ast::BinOp>, value: &Expr, span: Span) -> R<Val> {
+        if name.name == "mark" && self.cx.units[u.index()].member("mark").is_none() { return self.set_mark(op, value, span); }
         if name.name != "payload" || op.is_some() {
             let header = self.cx.units[u.index()].member(&name.name).is_some();
             let d = Diagnostic::error("E0313", name.span, format!("`{}` cannot be assigned to", name.name));
-            return Err(self.cx.report(if header { d.hint("set its fields, or `remove` it and `insert` another one") } else { d.hint("fields of headers and `.payload` can") }));
+            return Err(self.cx.report(if header { d.hint("set its fields, or `remove` it and `insert` another one") } else { d.hint("fields of headers, `.payload` and `payload(p.header)` can") }));
         }
+        self.set_payload(frame, u, None, value, span)
+    }
+
+    /// `p.payload = bytes`, `payload(p.eth) = bytes`: of a header what came behind it is gone.
+    fn set_payload(&mut self, frame: LocalId, u: ir::UnitId, layer: Option<u32>, value: &Expr, span: Span) -> R<Val> {
         let v = self.expr(value, None)?;
         let max = v.ty.bytes_max().min(MAX_FRAME) as u32;
         let bytes = self.bytes_of(v, value.span)?;
         let sp = self.cx.span(span);
         let body = vec![x::stmt(sp, StmtKind::Emit(Emit::Bytes(bytes)))];
         let place = self.place_id(span);
-        self.act(frame, FrameAct::Payload { layer: None, body, max, place }, span)?;
-        self.forget(|k| matches!(k, K::Payload(..) | K::FrameLen(_)));
+        self.act(frame, FrameAct::Payload { layer, body, max, place }, span)?;
+        let layers = self.layers(u);
+        let there = |k: u32| x::case(x::step(&x::msg(frame), ir::Step::Field(layers[k as usize].switch)), 0);
+        let (gone, rest): (Vec<u32>, Vec<u32>) = (0..layers.len() as u32).partition(|k| layer.is_some_and(|n| ir::frame::leads_to(layers, n, *k)));
+        let gone: Vec<X> = gone.into_iter().map(there).collect();
+        // What is known only because one of those is there stays known.
+        let known: Vec<X> = rest.into_iter().map(there).filter(|c| !gone.is_empty() && self.proven(c)).collect();
+        self.forget(|k| matches!(k, K::Payload(..) | K::FrameLen(_)) || gone.iter().any(|g| *k == *g.kind));
+        for c in &known { self.assume(c, true); }
+        for g in &gone { self.assume(g, false); }
         Ok(Val::unit())
     }
 
@@ -447,12 +505,11 @@ impl Lower<'_, '_> {
     /// `p -> broadcast ports`: to every instance of a port, or to all of a list.
     pub fn broadcast(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
         if let ExprKind::List(targets) = &*to.kind {
-            for t in targets { self.send(value, t, span)?; }
-            return Ok(());
+            return self.to_all(value, targets, span);
         }
         if let Some(n) = self.outlet_count(to) {
-            for i in 0..n { self.send(value, &item(to, i), span)?; }
-            return Ok(());
+            let targets: Vec<Expr> = (0..n).map(|i| item(to, i)).collect();
+            return self.to_all(value, &targets, span);
         }
         let port = self.port_arg(to)?;
         let var = self.new_local("", &U32);
@@ -463,6 +520,28 @@ impl Lower<'_, '_> {
         let max = self.cx.app.instances(port);
         self.push(span, StmtKind::For { var, from: x::u32(0), to: X::new(T_U32, K::PortLen(port)), max, body });
         Ok(())
+    }
+
+    fn to_all(&mut self, value: &Expr, targets: &[Expr], span: Span) -> R<()> {
+        let Some((last, before)) = targets.split_last() else { return Ok(()) };
+        for t in before { self.copy_to(value, t, span)?; }
+        self.send(value, last, span)
+    }
+
+    /// Sends a packet where others get it, too: whoever changes it has a copy.
+    pub fn copy_to(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
+        let (made, block) = self.sub(|s| s.send(value, to, span));
+        made?;
+        let mut changed = false;
+        ir::walk::stmts(&block, &mut |s| changed |= match &s.kind {
+            StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. }),
+            StmtKind::Set(l, _) => self.mark == Some(*l),
+            _ => false,
+        });
+        if !changed { self.out.extend(block); return Ok(()); }
+        let port = self.copy_port(to, span)?;
+        let v = self.expr(value, None)?;
+        self.send_frame(&v, port, &x::u32(0), span)
     }
 
     /// `p -> steer ports by key`: the instance that the key's hash picks.
@@ -498,6 +577,17 @@ impl Lower<'_, '_> {
         let on = x::bin(T_U64, BinOp::Rem, hash.clone(), x::u64(n));
         self.push(span, StmtKind::Switch { on, cases, default });
         Ok(())
+    }
+}
+
+/// The header of `payload(p.eth)`.
+fn payload_of(e: &Expr) -> Option<&Expr> {
+    match &*e.kind {
+        ExprKind::Call(f, args) => match (&*f.kind, args.as_slice()) {
+            (ExprKind::Name(n), [a]) if n.name == "payload" && a.name.is_none() => Some(&a.value),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

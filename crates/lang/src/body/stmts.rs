@@ -61,8 +61,7 @@ impl Lower<'_, '_> {
                 for e in es {
                     let v = self.expr(e, None)?;
                     let v = self.defined(v, e.span)?;
-                    let t = self.settled(&v.ty);
-                    args.push(self.coerce(v, &t, e.span)?);
+                    args.push(self.logged(v, e.span)?);
                 }
                 self.push(span, StmtKind::Log(args));
                 Ok(false)
@@ -77,6 +76,13 @@ impl Lower<'_, '_> {
                 Ok(false)
             }
         }
+    }
+
+    /// A value as a log shows it: addresses as addresses.
+    pub fn logged(&mut self, v: Val, span: Span) -> R<ir::Expr> {
+        let t = match self.settled(&v.ty) { Ty::Ip4 | Ty::Ip6 => Ty::Ip, t => t };
+        let e = self.coerce(v, &t, span)?;
+        Ok(if t == Ty::Mac { self.mac_text(e) } else { e })
     }
 
     /// A statement where a value is expected: it leaves, or is an assignment, whose value is what was assigned.

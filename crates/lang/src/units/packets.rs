@@ -14,7 +14,7 @@ use wireloom_syntax::ast::{self, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
 /// What every packet has beside its headers.
-pub const BUILTIN: &[&str] = &["len", "payload", "time", "port"];
+pub const BUILTIN: &[&str] = &["len", "payload", "time", "port", "mark"];
 
 /// Most headers of a packet type: backends keep a place for each.
 const MAX_LAYERS: usize = 64;
@@ -79,7 +79,7 @@ impl Compiler<'_> {
         if !self.units[unit.index()].params.is_empty() { return Err(self.error("E0620", h.unit.span, "a header's unit has no parameters")); }
         if let Some(f) = self.unframed(unit) {
             let d = Diagnostic::error("E0621", h.unit.span, format!("`{}` cannot be a header", self.m.units[unit.index()].name)).label("not a header's form")
-                .also(f, "this field has no place in a header").hint("a header's fields have a fixed width, or a length given by fields before them");
+                .also(f, "this field has no place in a header").hint("a header's fields have a fixed width, or are bytes whose length fields before them give; what is more, `parse` reads from such bytes");
             return Err(self.report(d));
         }
         if !self.free_member(id, &h.name) { return Err(Reported); }
@@ -124,15 +124,24 @@ impl Compiler<'_> {
         Ok(ir::After { layer, cond: Some(cond) })
     }
 
-    /// The first field that a header cannot have: text, streams, delimiters, switches.
+    /// The first field that a header cannot have: text, streams, delimiters, switches, lists. Backends find a header's fields by counting, and
+    /// read no further than the lengths before them say.
     fn unframed(&self, unit: ir::UnitId) -> Option<Span> {
         let u = &self.m.units[unit.index()];
-        u.fields.iter().find(|f| !match &f.kind {
-            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Nothing | FieldKind::Literal { .. } => true,
-            FieldKind::Bytes { extent: ir::Extent::Length(_), .. } => true,
-            FieldKind::List { extent: ir::ListExtent::Count(_), .. } => true,
-            FieldKind::Unit { unit, .. } => self.unframed(*unit).is_none(),
+        let bad = u.fields.iter().find(|f| !self.fits_header(f))?;
+        Some(Span { file: ast::FileId(bad.span.file), start: bad.span.start, end: bad.span.end })
+    }
+
+    fn fits_header(&self, f: &ir::Field) -> bool {
+        let size = ir::frame::field_size(&self.m, f);
+        match &f.kind {
+            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Nothing => true,
+            FieldKind::Literal { values } => values.windows(2).all(|w| w[0].len() == w[1].len()),
+            FieldKind::Bytes { min, class, extent: ir::Extent::Length(_), trim, .. } => {
+                class.is_none() && trim.is_none() && (*min == 0 || size.is_some_and(|n| u64::from(n) >= *min))
+            }
+            FieldKind::Unit { unit, args } => args.is_empty() && size.is_some() && self.unframed(*unit).is_none(),
             _ => false,
-        }).map(|f| Span { file: ast::FileId(f.span.file), start: f.span.start, end: f.span.end })
+        }
     }
 }

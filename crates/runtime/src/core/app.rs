@@ -62,6 +62,17 @@ impl App {
         self.shared_ptr().cast()
     }
 
+    /// What a table counts: entries, hits, misses, inserts, evictions, expired, rejected, bytes.
+    pub fn table_stats(&self, table: usize) -> Option<[u64; 8]> {
+        let at = self.desc.tables.get(table)?.offset as usize;
+        if at % 8 != 0 || at + 64 > self.program.table().shared_size as usize {
+            return None;
+        }
+        // SAFETY: inside the shared memory, by the check, and aligned; programs change these words by atomic operations.
+        let word = |i: usize| unsafe { std::sync::atomic::AtomicU64::from_ptr(self.shared_ptr().add(at / 8 + i)) };
+        Some(std::array::from_fn(|i| word(i).load(std::sync::atomic::Ordering::Relaxed)))
+    }
+
     /// Whether a merge node has this listen port, and no core.
     pub fn merges_from(&self, port: usize) -> bool {
         self.desc.merges.iter().any(|m| m.from as usize == port)
@@ -142,7 +153,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     for (i, h) in desc.handlers.iter().enumerate() {
         let port = match h.on {
             HandlerOn::Message { port, .. } | HandlerOn::Frame { port } | HandlerOn::Opened { port } | HandlerOn::Closed { port } => port,
-            HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start | HandlerOn::Signal => 0,
+            HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start | HandlerOn::End | HandlerOn::Signal => 0,
         };
         if i as u32 >= t.handlers || (port as usize >= desc.ports.len() && port != 0) {
             return bad(format!("handler `{}` does not match the program", h.name));
@@ -200,6 +211,7 @@ pub struct AppCore {
     pub fault_handlers: Vec<u32>,
     pub every: Vec<(u32, u64)>,
     pub start: Vec<u32>,
+    pub end: Vec<u32>,
 }
 
 /// A head a program builds may grow to this.
@@ -244,6 +256,7 @@ impl AppCore {
             protos: app.desc.protocols.iter().map(|p| proto(&app, p)).collect(),
             fault_handlers: on(&|h| matches!(h, HandlerOn::Fault)),
             start: on(&|h| matches!(h, HandlerOn::Start)),
+            end: on(&|h| matches!(h, HandlerOn::End)),
             every: every.collect(),
             frame_words: (t.frame_size as usize).div_ceil(8),
             session_words: (t.session_size as usize).div_ceil(8),

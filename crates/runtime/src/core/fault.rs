@@ -19,6 +19,7 @@ pub fn name(kind: u32) -> &'static str {
 
 impl Core {
     pub(super) fn count_fault(&mut self, a: u16, kind: u32, place: u32, port: u32) {
+        self.last_fault = (kind, place);
         self.my_stats().apps[a as usize].faults.add(kind, place);
         if !self.apps[a as usize].fault_handlers.is_empty() && self.faults.len() < QUEUE_MAX {
             self.faults.push((a, wl_fault { kind: kind as u16, side: 0, place, port }));

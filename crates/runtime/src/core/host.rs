@@ -15,6 +15,7 @@ pub(super) fn table() -> wl_host {
         close: Some(close),
         log: Some(log_line),
         fault: Some(fault),
+        crypto: Some(crate::crypto::entry),
     }
 }
 

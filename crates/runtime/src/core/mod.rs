@@ -115,6 +115,7 @@ pub struct Core {
     failures: Vec<dispatch::Target>,
     /// What the signal at hand has answered.
     result: Option<Vec<u8>>,
+    last_fault: crate::signal::Fault,
     /// An answer with its client's id put back.
     patch: Vec<u8>,
     events: Vec<Event>,
@@ -161,6 +162,7 @@ impl Core {
             faults: Vec::new(),
             failures: Vec::new(),
             result: None,
+            last_fault: (0, 0),
             patch: Vec::new(),
             events: Vec::new(),
             fired: Vec::new(),
@@ -212,6 +214,17 @@ impl Core {
                 self.arm_every(a, i);
             }
         }
+        self.flush();
+    }
+
+    /// All is done: runs the end handlers.
+    pub fn end(&mut self) {
+        for a in 0..self.apps.len() {
+            for h in self.apps[a].end.clone() {
+                self.run_event(a, h, Id::NIL, None);
+            }
+        }
+        self.run_fault_handlers();
         self.flush();
     }
 

@@ -3,19 +3,22 @@
 use super::slab::Id;
 use super::Core;
 use crate::abi::*;
+use crate::signal::Fault;
 use wireloom_ir::desc::ParamValue;
 
 impl Core {
-    /// Runs a signal's handler; its result as the program wrote it. `None`: it faulted (and that was counted).
-    pub fn signal(&mut self, app: usize, handler: u32, args: &[ParamValue]) -> Option<Vec<u8>> {
+    /// Runs a signal's handler; its result as the program wrote it, or the fault that it ended with (and that was counted).
+    pub fn signal(&mut self, app: usize, handler: u32, args: &[ParamValue]) -> Result<Vec<u8>, Fault> {
         let values: Vec<wl_param> = args.iter().map(value).collect();
         self.result = None;
         let task = self.new_task(app, handler, Id::NIL, Id::NIL);
         self.tasks[task].c.req.base = values.as_ptr().cast();
+        self.last_fault = (WL_F_NO_REPLY, crate::stats::NO_PLACE);
         self.run(task);
+        let fault = self.last_fault;
         self.run_fault_handlers();
         self.flush();
-        self.result.take()
+        self.result.take().ok_or(fault)
     }
 
     /// What a task without a client answers: a signal's result.

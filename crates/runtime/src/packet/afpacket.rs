@@ -1,11 +1,13 @@
 //! Interfaces through AF_PACKET: received from a TPACKET_V3 ring that the kernel fills block by block, sent many per system call.
 //!
-//! What the kernel has taken out of a frame is put back: the VLAN tag, and checksums that were left to hardware. With several cores each
-//! has a socket of its own; the kernel deals the flows out among them.
+//! What the kernel has taken out of a frame is put back: the VLAN tag, and checksums that were left to hardware; segments larger than a
+//! frame (of senders on this machine, or joined by the kernel) are cut into frames again. With several cores each has a socket of its
+//! own; the kernel deals the flows out among them.
 
 use super::pool::Pool;
 use super::port::{Batch, FramePort, BATCH};
-use super::socket::{complete_checksum, Messages};
+use super::offload::{Large, Left, HEADER};
+use super::socket::Messages;
 use crate::abi::wl_frame;
 use crate::engine::common;
 use std::ffi::CString;
@@ -24,6 +26,7 @@ const ASK: u32 = 64;
 // linux/if_packet.h; the libc crate lacks them.
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 const PACKET_QDISC_BYPASS: i32 = 20;
+const PACKET_VNET_HDR: i32 = 15;
 
 /// The kernel's ring of blocks.
 struct Ring {
@@ -33,6 +36,8 @@ struct Ring {
     left: u32,
     next: u32,
     blocks_seen: u32,
+    /// What is left of a large segment.
+    large: Large,
 }
 
 // SAFETY: the mapping belongs to this value alone.
@@ -47,9 +52,21 @@ impl Drop for Ring {
 
 pub struct AfPacket {
     ring: Option<Ring>,
+    /// The ring's socket; one that only sends is its own.
     fd: OwnedFd,
+    /// Sends: the ring's socket would want a header before each frame.
+    sender: Option<OwnedFd>,
     messages: Messages,
     lost: u64,
+}
+
+/// An interface that is not there, and what was probably meant.
+fn missing(name: &str) -> String {
+    let list = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut there: Vec<String> = list.filter_map(|e| e.file_name().into_string().ok()).collect();
+    there.sort();
+    let hint = wireloom_ir::near::hint(name, there.iter().map(String::as_str));
+    format!("there is no interface `{name}`{hint}{} there are: {}", if hint.is_empty() { ";" } else { "" }, there.join(", "))
 }
 
 /// The index of an interface.
@@ -57,7 +74,7 @@ pub fn index_of(name: &str) -> Result<u32, String> {
     let c = CString::new(name).map_err(|_| format!("`{name}` is no name of an interface"))?;
     // SAFETY: a C string.
     match unsafe { libc::if_nametoindex(c.as_ptr()) } {
-        0 => Err(format!("there is no interface `{name}`")),
+        0 => Err(missing(name)),
         i => Ok(i),
     }
 }
@@ -73,36 +90,47 @@ impl AfPacket {
     pub fn open(name: &str, receives: bool, group: Option<u16>) -> Result<AfPacket, String> {
         let index = index_of(name)?;
         let fail = |e: io::Error| match e.raw_os_error() {
-            Some(libc::EPERM) => format!("no permission for `{name}`: AF_PACKET needs CAP_NET_RAW"),
+            Some(libc::EPERM | libc::EACCES) => format!("no permission for `{name}`: AF_PACKET needs CAP_NET_RAW; run as root, or give the executable the right: `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep FILE`"),
             _ => format!("cannot open `{name}` by AF_PACKET: {e}"),
         };
-        // SAFETY: a plain system call.
-        let fd = common::check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) }).map_err(fail)?;
-        // SAFETY: opened just now.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let ring = if receives { Some(ring(&fd, index).map_err(fail)?) } else { None };
+        let sender = socket().map_err(fail)?;
         // Refused by old kernels, and only faster.
-        let _ = set(&fd, PACKET_QDISC_BYPASS, &1i32);
-        // SAFETY: a plain struct of numbers.
-        let mut at: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        at.sll_family = libc::AF_PACKET as u16;
-        at.sll_protocol = if receives { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
-        at.sll_ifindex = index as i32;
-        let size = size_of::<libc::sockaddr_ll>() as u32;
-        // SAFETY: the address lives here.
-        common::check(unsafe { libc::bind(fd.as_raw_fd(), (&at as *const libc::sockaddr_ll).cast(), size) }).map_err(fail)?;
-        if let Some(group) = group.filter(|_| receives) {
+        let _ = set(&sender, PACKET_QDISC_BYPASS, &1i32);
+        bind(&sender, index, 0).map_err(fail)?;
+        if !receives {
+            return Ok(AfPacket { ring: None, fd: sender, sender: None, messages: Messages::new(), lost: 0 });
+        }
+        let fd = socket().map_err(fail)?;
+        let ring = Some(ring(&fd, index).map_err(fail)?);
+        bind(&fd, index, libc::ETH_P_ALL as u16).map_err(fail)?;
+        if let Some(group) = group {
             let hash = u32::from(group) | libc::PACKET_FANOUT_HASH << 16;
             set(&fd, libc::PACKET_FANOUT, &hash).map_err(fail)?;
         }
-        Ok(AfPacket { ring, fd, messages: Messages::new(), lost: 0 })
+        Ok(AfPacket { ring, fd, sender: Some(sender), messages: Messages::new(), lost: 0 })
     }
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call; the descriptor is new.
+    unsafe { Ok(OwnedFd::from_raw_fd(common::check(libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0))?)) }
+}
+
+/// To an interface; frames of this kind are received, none if it is 0.
+fn bind(fd: &OwnedFd, index: u32, kind: u16) -> io::Result<()> {
+    // SAFETY: a plain struct of numbers.
+    let mut at: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    at.sll_family = libc::AF_PACKET as u16;
+    at.sll_protocol = kind.to_be();
+    at.sll_ifindex = index as i32;
+    let size = size_of::<libc::sockaddr_ll>() as u32;
+    // SAFETY: the address lives here.
+    common::check(unsafe { libc::bind(fd.as_raw_fd(), (&at as *const libc::sockaddr_ll).cast(), size) }).map(drop)
 }
 
 /// Has the interface take in all frames, for as long as the descriptor is open.
 pub fn promiscuous(index: u32) -> io::Result<OwnedFd> {
-    // SAFETY: a plain system call; the descriptor is new.
-    let fd = unsafe { OwnedFd::from_raw_fd(common::check(libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0))?) };
+    let fd = socket()?;
     let all = libc::packet_mreq { mr_ifindex: index as i32, mr_type: libc::PACKET_MR_PROMISC as u16, mr_alen: 0, mr_address: [0; 8] };
     set(&fd, libc::PACKET_ADD_MEMBERSHIP, &all)?;
     Ok(fd)
@@ -111,6 +139,7 @@ pub fn promiscuous(index: u32) -> io::Result<OwnedFd> {
 fn ring(fd: &OwnedFd, index: u32) -> io::Result<Ring> {
     set(fd, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as i32))?;
     set(fd, PACKET_IGNORE_OUTGOING, &1i32)?;
+    set(fd, PACKET_VNET_HDR, &1i32)?;
     let request = libc::tpacket_req3 {
         tp_block_size: BLOCK as u32,
         tp_block_nr: BLOCKS as u32,
@@ -128,7 +157,7 @@ fn ring(fd: &OwnedFd, index: u32) -> io::Result<Ring> {
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    Ok(Ring { base: base.cast(), block: 0, left: 0, next: 0, blocks_seen: 0 })
+    Ok(Ring { base: base.cast(), block: 0, left: 0, next: 0, blocks_seen: 0, large: Large::default() })
 }
 
 impl Ring {
@@ -169,17 +198,24 @@ impl Ring {
         self.block = (self.block + 1) % BLOCKS;
     }
 
-    /// The frame at hand, copied to a buffer.
+    /// The next frame, copied to a buffer.
     fn take(&mut self, pool: &mut Pool) -> Option<(u32, wl_frame)> {
+        if self.large.next() > 0 {
+            return self.take_cut(pool);
+        }
         // SAFETY: the kernel has put a header here; the block is ours.
         let (at, h) = unsafe {
             let at = self.start().add(self.next as usize);
             (at, &*at.cast::<libc::tpacket3_hdr>())
         };
-        // SAFETY: the kernel says that so many bytes of the frame lie there.
-        let data = unsafe { std::slice::from_raw_parts(at.add(h.tp_mac as usize), h.tp_snaplen as usize) };
+        // SAFETY: the kernel says that so many bytes of the frame lie there, behind what was left undone.
+        let (data, left) = unsafe {
+            let data = std::slice::from_raw_parts(at.add(h.tp_mac as usize), h.tp_snaplen as usize);
+            (data, Left::of(&at.add(h.tp_mac as usize - HEADER).cast::<[u8; HEADER]>().read()))
+        };
         let tagged = h.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && data.len() >= 12;
         let extra = if tagged { 4 } else { 0 };
+        let left = left.shifted(extra);
         let (buf, mut f) = pool.take(data.len() + extra)?;
         // SAFETY: a buffer of our own with that much room.
         let to = unsafe { std::slice::from_raw_parts_mut(f.p, data.len() + extra) };
@@ -192,16 +228,31 @@ impl Ring {
         } else {
             to.copy_from_slice(data);
         }
-        if h.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-            complete_checksum(to);
-        }
         f.time = u64::from(h.tp_sec) * 1_000_000_000 + u64::from(h.tp_nsec);
         f.wire = (h.tp_len + extra as u32).max(f.n);
+        let large = left.is_large() && self.large.set(to, &left, f.time);
+        if !large {
+            left.complete(to);
+        }
         self.left -= 1;
         self.next += h.tp_next_offset;
         if self.left == 0 {
             self.release();
         }
+        if large {
+            pool.put(buf);
+            return self.take_cut(pool);
+        }
+        Some((buf, f))
+    }
+
+    /// The next frame of a large segment.
+    fn take_cut(&mut self, pool: &mut Pool) -> Option<(u32, wl_frame)> {
+        let n = self.large.next();
+        let (buf, mut f) = pool.take(n)?;
+        // SAFETY: a buffer of our own with that much room.
+        self.large.take(unsafe { std::slice::from_raw_parts_mut(f.p, n) });
+        f.time = self.large.time;
         Some((buf, f))
     }
 }
@@ -210,7 +261,7 @@ impl FramePort for AfPacket {
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, _: u64) -> io::Result<()> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
         let before = ring.blocks_seen / ASK;
-        while into.room() > 0 && ring.has_frame() {
+        while into.room() > 0 && (ring.large.next() > 0 || ring.has_frame()) {
             let Some((buf, f)) = ring.take(pool) else { break };
             into.push(buf, f);
         }
@@ -230,7 +281,7 @@ impl FramePort for AfPacket {
             self.messages.set(i, f.p, f.n as usize, 0);
         }
         // SAFETY: set just above to frames that are ours until they are released.
-        let sent = unsafe { self.messages.send(self.fd.as_raw_fd(), n) };
+        let sent = unsafe { self.messages.send(self.sender.as_ref().unwrap_or(&self.fd).as_raw_fd(), n) };
         batch.release(pool);
         sent
     }

@@ -1,10 +1,11 @@
 //! Interfaces through AF_XDP: the kernel puts frames right into buffers of the pool and sends from them, whichever core or port they belong
 //! to, as the pool's region is the UMEM of all sockets. One socket per queue of the interface.
 //!
-//! The driver's own path is used where it has one, else the generic one; zero-copy where the driver can do that. Checksums that a sender has
-//! left to its hardware are not completed here: on veth pairs switch that off (`ethtool -K DEV tx off`).
+//! The driver's own path is used where it has one, else the generic one; zero-copy where the driver can do that. On interfaces without hardware
+//! (veth pairs, say) checksums that a sender has left to it are completed.
 
 use super::bpf::{set, Attached};
+use super::offload::complete_if_partial;
 use super::pool::{Buf, Pool, Region, CHUNK, NOTE};
 use super::port::{bytes, Batch, FramePort};
 use crate::abi::wl_frame;
@@ -136,6 +137,8 @@ pub struct AfXdp {
     done: Ring<u64>,
     fd: Arc<OwnedFd>,
     receives: bool,
+    /// The interface has no hardware: checksums may be left undone.
+    no_hardware: bool,
     /// Frames given to the kernel to be sent and not yet given back.
     under_way: u32,
     looks: u32,
@@ -165,10 +168,12 @@ impl AfXdp {
             true => Some(Arc::new(super::afpacket::promiscuous(index).map_err(|e| fail("cannot listen to all of", e))?)),
             false => None,
         };
+        let no_hardware = !std::path::Path::new(&format!("/sys/class/net/{name}/device")).exists();
         let mut all = Vec::new();
         // A port that is only written needs one.
         for queue in 0..if receives { queues as u32 } else { 1 } {
-            let s = AfXdp::open(index, queue, region, receives, attached.clone(), promiscuous.clone()).map_err(|e| fail("cannot open", e))?;
+            let mut s = AfXdp::open(index, queue, region, receives, attached.clone(), promiscuous.clone()).map_err(|e| fail("cannot open", e))?;
+            s.no_hardware = no_hardware;
             if let Some(a) = &attached {
                 a.give(queue, &s.fd).map_err(|e| fail("cannot redirect frames of", e))?;
             }
@@ -204,6 +209,7 @@ impl AfXdp {
             done: Ring::map(&fd, &at.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?,
             fd,
             receives,
+            no_hardware: false,
             under_way: 0,
             looks: 0,
             lost: 0,
@@ -346,6 +352,10 @@ impl FramePort for AfXdp {
             let d = self.receive.take();
             // Anything else would be the kernel's mistake.
             if let Some((buf, f)) = pool.at_address(d.addr, d.len) {
+                if self.no_hardware {
+                    // SAFETY: a buffer that the kernel has given to us alone.
+                    complete_if_partial(unsafe { std::slice::from_raw_parts_mut(f.p, f.n as usize) });
+                }
                 into.push(buf, f);
             }
         }

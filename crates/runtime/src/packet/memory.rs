@@ -2,11 +2,39 @@
 
 use super::pcap::Reader;
 use super::pool::{Pool, NONE};
-use super::port::{bytes, Batch, FramePort};
+use super::port::{bytes, Batch, FramePort, Label};
 use crate::abi::{wl_frame, WL_GONE};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// What a core has used for the rounds that count.
+#[derive(Clone, Copy, Debug)]
+pub struct Spent {
+    pub core: usize,
+    pub cpu_ns: u64,
+    /// Of all threads.
+    pub process_ns: u64,
+    pub wall_ns: u64,
+    pub frames: u64,
+}
+
+/// Measures replays: from the end of the first `warm` rounds, in which memory is touched and tables fill, to the end of the last one.
+#[derive(Default)]
+pub struct Timing {
+    /// At least 1.
+    pub warm: u64,
+    pub spent: Mutex<Vec<Spent>>,
+}
+
+/// CPU time of this thread, or of the process.
+fn cpu_ns(clock: libc::clockid_t) -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists and the pointer is valid.
+    unsafe { libc::clock_gettime(clock, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
 
 /// Frames to replay.
 #[derive(Clone, Default)]
@@ -19,6 +47,13 @@ pub struct Frames {
     pub rounds: u64,
     /// Handled where they lie, without room around them and without a fresh copy for each round: for programs that do not change them.
     pub in_place: bool,
+    /// So many times as many flows: each of so many rounds has source ports of its own (the port's highest bits, of IPv4; checksums stay as
+    /// they are). At most 16; not in place.
+    pub many: u8,
+    pub timing: Option<Arc<Timing>>,
+    /// All are received by the first core, which passes on those that are for others. Otherwise they are dealt out beforehand, as an
+    /// interface with a queue for each core does.
+    pub one_queue: bool,
 }
 
 impl Frames {
@@ -50,9 +85,14 @@ impl Frames {
         self.data.extend_from_slice(frame);
     }
 
+    fn clone_settings(&self) -> Frames {
+        let Frames { rounds, in_place, many, ref timing, one_queue, .. } = *self;
+        Frames { data: Vec::new(), index: Vec::new(), rounds, in_place, many, timing: timing.clone(), one_queue }
+    }
+
     /// Those for which `keep` holds, as a port of their own.
     pub fn filter(&self, keep: impl Fn(&[u8]) -> bool) -> Frames {
-        let mut out = Frames { rounds: self.rounds, in_place: self.in_place, ..Frames::default() };
+        let mut out = self.clone_settings();
         for &(at, n, time) in &self.index {
             let frame = &self.data[at as usize..(at + n) as usize];
             if keep(frame) {
@@ -78,6 +118,9 @@ pub struct Memory {
     capture: bool,
     sink: Option<Arc<Sink>>,
     core: usize,
+    /// Rounds that have ended, and when those that count began.
+    done: u64,
+    began: Option<(u64, u64, Instant)>,
 }
 
 impl Memory {
@@ -88,45 +131,109 @@ impl Memory {
             frames.huge_pages();
         }
         let capture = frames.index.first().is_some_and(|f| f.2 != 0);
-        Memory { frames: Frames { rounds, ..frames }, at: 0, capture, sink, core }
+        Memory { frames: Frames { rounds, ..frames }, at: 0, capture, sink, core, done: 0, began: None }
     }
 
     fn next_round(&mut self) {
         if self.at == self.frames.index.len() {
             self.at = 0;
             self.frames.rounds -= 1;
+            self.done += 1;
+            self.measure();
+        }
+    }
+
+    /// At the end of a round.
+    #[cold]
+    fn measure(&mut self) {
+        let Some(timing) = &self.frames.timing else { return };
+        if self.done == timing.warm {
+            self.began = Some((cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID), cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID), Instant::now()));
+        }
+        if let (0, Some((cpu, process, wall))) = (self.frames.rounds, self.began) {
+            let frames = (self.done - timing.warm) * self.frames.index.len() as u64;
+            let spent = Spent {
+                core: self.core,
+                cpu_ns: cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID) - cpu,
+                process_ns: cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID) - process,
+                wall_ns: wall.elapsed().as_nanos() as u64,
+                frames,
+            };
+            timing.spent.lock().unwrap_or_else(|e| e.into_inner()).push(spent);
+        }
+    }
+
+    /// How many of the next frames there is room and time for.
+    fn next_frames(&self, room: usize, until: u64) -> usize {
+        if self.frames.rounds == 0 {
+            return 0;
+        }
+        let here = &self.frames.index[self.at..self.frames.index.len().min(self.at + room)];
+        if self.capture { here.iter().take_while(|f| f.2 <= until).count() } else { here.len() }
+    }
+
+    /// What the first byte of source ports is changed by in this round.
+    fn change(&self) -> u8 {
+        if self.frames.many > 1 { (self.done % u64::from(self.frames.many.min(16))) as u8 * 16 } else { 0 }
+    }
+}
+
+/// Changes the source port behind a plain IPv4 header.
+fn change_port(f: &mut wl_frame, by: u8) {
+    // SAFETY: a frame of the pool, which nobody else has.
+    let frame = unsafe { std::slice::from_raw_parts_mut(f.p, f.n as usize) };
+    if frame.len() > 34 && frame[12..14] == [8, 0] {
+        let at = 14 + usize::from(frame[14] & 15) * 4;
+        if let Some(port) = frame.get_mut(at) {
+            *port ^= by;
         }
     }
 }
 
 impl FramePort for Memory {
+    fn labels(&self) -> bool {
+        self.frames.in_place
+    }
+
+    fn receive_labelled(&mut self, _: &mut Pool, into: &mut Batch, until: u64, label: Label) -> io::Result<u64> {
+        let n = self.next_frames(into.room(), until);
+        if n == 0 {
+            return Ok(0);
+        }
+        let data = self.frames.data.as_mut_ptr();
+        let Label { port, instance, wall } = label;
+        let here = &self.frames.index[self.at..self.at + n];
+        // Beside the loop below: a sum in a closure's environment would be a store and a load for each frame.
+        let bytes = here.iter().map(|f| u64::from(f.1)).sum();
+        let frame = move |&(at, n, time): &(u32, u32, u64)| {
+            // SAFETY: the index names bytes of `data`, which lives as long as the port and moves nowhere.
+            let p = unsafe { data.add(at as usize) };
+            wl_frame { p, n, head: 0, tail: 0, port, instance, time: if time == 0 { wall } else { time }, wire: n, out: WL_GONE }
+        };
+        into.frames.extend(here.iter().map(frame));
+        into.bufs.extend(std::iter::repeat_n(NONE, n));
+        self.at += n;
+        self.next_round();
+        Ok(bytes)
+    }
+
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()> {
-        if self.frames.rounds == 0 {
+        if self.frames.in_place {
+            return self.receive_labelled(pool, into, until, Label { port: 0, instance: 0, wall: 0 }).map(|_| ());
+        }
+        let n = self.next_frames(into.room(), until);
+        if n == 0 {
             return Ok(());
         }
-        let room = into.room().min(self.frames.index.len() - self.at);
-        let here = &self.frames.index[self.at..self.at + room];
-        let n = if self.capture { here.iter().take_while(|f| f.2 <= until).count() } else { room };
-        let here = &here[..n];
-        let data = self.frames.data.as_mut_ptr();
-        if self.frames.in_place {
-            let frame = |&(at, n, time): &(u32, u32, u64)| {
-                // SAFETY: the index names bytes of `data`, which lives as long as the port and moves nowhere.
-                let p = unsafe { data.add(at as usize) };
-                wl_frame { p, n, head: 0, tail: 0, port: 0, instance: 0, time, wire: n, out: WL_GONE }
-            };
-            into.frames.extend(here.iter().map(frame));
-            into.bufs.extend(std::iter::repeat_n(NONE, n));
-            self.at += n;
-        } else {
-            for &(at, n, time) in here {
-                // SAFETY: as above.
-                let bytes = unsafe { std::slice::from_raw_parts(data.add(at as usize), n as usize) };
-                let Some((buf, mut frame)) = pool.store(bytes) else { break };
-                frame.time = time;
-                into.push(buf, frame);
-                self.at += 1;
+        let change = self.change();
+        for &(at, n, time) in &self.frames.index[self.at..self.at + n] {
+            let Some((buf, mut frame)) = pool.store(&self.frames.data[at as usize..][..n as usize]) else { break };
+            frame.time = time;
+            if change != 0 {
+                change_port(&mut frame, change);
             }
+            into.push(buf, frame);
+            self.at += 1;
         }
         self.next_round();
         Ok(())

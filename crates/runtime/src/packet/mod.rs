@@ -7,7 +7,7 @@
 //!
 //! `plan` says which engine each port's instances are bound to and opens them; each engine is a [`FramePort`] in a file of its own
 //! (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`, `udp`); `pool` has the buffers, `core` the loop of one core, `mesh` the rings between
-//! cores, `serve` the threads, and `table` what is loaded before the first frame and written behind the last.
+//! cores, `queue` what waits inside the program, `serve` the threads, and `table` what is loaded before the first frame and written behind the last.
 //!
 //! A frame is received into a buffer of the pool and leaves from the same buffer: nothing is copied on a straight path, and nothing is
 //! allocated per frame.
@@ -20,11 +20,14 @@ mod end;
 mod memory;
 mod mesh;
 mod metrics;
+mod offload;
 mod pcap;
 mod plan;
 mod pool;
 mod port;
+mod queue;
 mod serve;
+mod sim;
 mod socket;
 mod spsc;
 mod table;
@@ -34,10 +37,12 @@ mod udp;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::transmit;
-pub use memory::{Frames, Sink};
+pub use self::core::{queue as ask_queue, serve as serve_popped, transmit};
+pub use memory::{Frames, Sink, Spent, Timing};
 pub use metrics::{metrics, status};
 pub use plan::{check_bindings, Options};
 pub use pool::Pool;
 pub use port::{Batch, FramePort, BATCH};
 pub use serve::serve;
+pub use sim::PacketSim;
+pub use table::Inserts;

@@ -7,12 +7,14 @@
 use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};
 use super::core::{frame_handler, End, Input, Route};
-use super::end::Null;
+use super::end::{Loop, Null};
 use super::memory::{Frames, Memory, Sink};
 use super::mesh::{core_of, flow_hash};
 use super::pcap::{self, Link, Reader, Style, Writer};
 use super::pool::Pool;
 use super::port::FramePort;
+use super::queue::Queue;
+use super::table::Inserts;
 use super::tun::{Kind, Tun};
 use super::udp::Udp;
 use crate::core::app::App;
@@ -20,7 +22,7 @@ use crate::error::Error;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wireloom_ir::desc::{Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
+use wireloom_ir::desc::{self, Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
 
 /// What the command line says of a packet app.
 #[derive(Clone, Default)]
@@ -33,6 +35,8 @@ pub struct Options {
     pub dump: Vec<(String, PathBuf)>,
     /// Captures are read at the speed at which they were made.
     pub pace: bool,
+    /// What is put into a table while frames flow.
+    pub inserts: Option<Arc<Inserts>>,
     /// What `memory:NAME` names.
     pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
 }
@@ -49,6 +53,10 @@ enum Engine {
     Udp,
     Memory,
     Null,
+    /// Of the program's own; cannot be bound.
+    Loop,
+    /// Inside the program; nothing can be bound to it.
+    Queue,
 }
 
 const ENGINES: [(&str, Engine); 10] = [
@@ -110,6 +118,8 @@ fn engine_of(e: FrameEngine) -> Engine {
         FrameEngine::Kernel => Engine::Kernel,
         FrameEngine::Memory => Engine::Memory,
         FrameEngine::Udp => Engine::Udp,
+        FrameEngine::Loop => Engine::Loop,
+        FrameEngine::Queue => Engine::Queue,
     }
 }
 
@@ -122,8 +132,8 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
     for (flag, list) in [("bind", &options.bind), ("out", &options.out)] {
         for (port, text) in list {
             let bad = |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}"));
-            let Some(i) = desc.ports.iter().position(|p| &p.name == port) else {
-                let names: Vec<&str> = desc.ports.iter().map(|p| p.name.as_str()).collect();
+            let Some(i) = desc.ports.iter().position(|p| &p.name == port && !is_inside(&p.kind)) else {
+                let names: Vec<&str> = desc.ports.iter().filter(|p| !is_inside(&p.kind)).map(|p| p.name.as_str()).collect();
                 return Err(bad(format!("app `{}` has no port `{port}`; it has: {}", desc.app, names.join(", "))));
             };
             let names: Vec<String> = targets(text).map_err(bad)?.iter().map(Target::to_string).collect();
@@ -137,6 +147,21 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether a port is inside of the program.
+pub fn is_inside(kind: &PortKind) -> bool {
+    is_loop(kind) || is_queue(kind)
+}
+
+/// Whether a port is a queue of the program's.
+pub fn is_queue(kind: &PortKind) -> bool {
+    matches!(kind, PortKind::Frames { engine: FrameEngine::Queue, .. })
+}
+
+/// Whether a port leads back into the program.
+pub fn is_loop(kind: &PortKind) -> bool {
+    matches!(kind, PortKind::Frames { engine: FrameEngine::Loop, .. })
 }
 
 /// What one core gets.
@@ -158,6 +183,8 @@ pub struct Plan {
     pub writes: bool,
     /// (port, what it is bound to), for the start-up line.
     pub shown: Vec<(String, String)>,
+    /// Ports that are read from captures, with these names, and have no way out.
+    pub deaf: Vec<(usize, String)>,
 }
 
 /// Opens all ports.
@@ -168,7 +195,9 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
     }
     write_what_is_missing(&mut ports);
     let queues = ports.iter().flat_map(|p| &p.main).filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| afxdp::queues(&t.name));
-    let small = 2048 * cores + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
+    // As many again as can wait in the program's queues.
+    let waiting: usize = ports.iter().flat_map(|p| &p.main).filter(|t| t.engine == Engine::Queue).map(|t| depth(&t.name)).sum();
+    let small = desc::FRAME_BUFFERS as usize * cores + waiting + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
     let pools = Pool::all(cores, small).map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
     let mac = ports.iter().flat_map(|p| &p.main).find(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp | Engine::AfPacket)).and_then(|t| mac_of(&t.name));
     let new = |_| CorePlan { routes: ports.iter().map(|p| vec![Route::Nowhere; p.main.len()]).collect(), ..CorePlan::default() };
@@ -190,9 +219,16 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
             o.at(p, i, |o| o.open(p, i, &PortTargets { handler: None, ..port.clone() }, t))?;
         }
     }
-    let shown = app.desc.ports.iter().zip(&ports).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
-    let endless = o.plans.iter().all(|p| p.inputs.is_empty());
-    Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, writes: o.writes, shown })
+    let deaf = |p: &PortTargets| p.handler.is_some() && p.out.is_empty() && p.main.iter().all(|t| t.engine == Engine::Pcap);
+    let deaf = ports.iter().enumerate().filter(|(_, p)| deaf(p)).map(|(i, p)| (i, p.main.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", "))).collect();
+    let shown = app.desc.ports.iter().zip(&ports).filter(|(d, _)| !is_inside(&d.kind)).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
+    let endless = o.plans.iter().all(|p| p.inputs.iter().all(|i| i.looped));
+    Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, writes: o.writes, shown, deaf })
+}
+
+/// Frames that a queue holds: its name.
+pub fn depth(name: &str) -> usize {
+    name.parse().unwrap_or(1)
 }
 
 /// The MAC address of an interface.
@@ -222,7 +258,8 @@ fn port_targets(app: &App, p: usize, options: &Options) -> Result<PortTargets, S
         (Some(t), ..) => t,
         (None, Some(out), _) if handler.is_none() => out.clone(),
         (None, _, PortKind::Frames { engine, .. }) => {
-            let declared = |name: &String| Target { engine: engine_of(*engine), name: name.clone() };
+            // No name, as a parameter's default: there is no such port.
+            let declared = |name: &String| Target { engine: if name.is_empty() { Engine::Null } else { engine_of(*engine) }, name: name.clone() };
             app.settings.ports[p].names.iter().map(declared).collect()
         }
         _ => Vec::new(),
@@ -237,7 +274,8 @@ fn port_targets(app: &App, p: usize, options: &Options) -> Result<PortTargets, S
 /// `--bind lan=pcap:in.pcap --bind wan=pcap:out.pcap`.
 fn write_what_is_missing(ports: &mut [PortTargets]) {
     let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !Path::new(&t.name).exists());
-    if ports.iter().any(|p| p.handler.is_some() && !missing(p)) {
+    let looped = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Loop);
+    if ports.iter().any(|p| p.handler.is_some() && !missing(p) && !looped(p)) {
         for port in ports.iter_mut().filter(|p| p.handler.is_some() && p.out.is_empty() && missing(p)) {
             port.handler = None;
         }
@@ -326,7 +364,13 @@ impl Opening<'_> {
                 self.alone(0, p, i, port, Box::new(pcap::Output(writer)));
                 Ok(())
             }
+            Engine::Queue => self.each(p, i, &PortTargets { handler: None, ..port.clone() }, true, |_| Ok(Box::new(Queue::new(depth(name))))),
             Engine::Null => self.each(p, i, port, true, |_| Ok(Box::new(Null))),
+            Engine::Loop => {
+                self.each(p, i, port, true, |_| Ok(Box::<Loop>::default()))?;
+                self.plans.iter_mut().filter_map(|plan| plan.inputs.last_mut()).for_each(|input| input.looped = true);
+                Ok(())
+            }
             Engine::Memory => self.open_memory(p, i, port, name),
             Engine::Tun | Engine::Tap | Engine::Kernel => {
                 let kind = match t.engine {
@@ -359,7 +403,10 @@ impl Opening<'_> {
         let cores = self.plans.len();
         let receives = port.handler.is_some();
         // Sockets of one group share the interface's frames.
-        let group = (cores > 1).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add((p << 8 | i) as u16));
+        // Another app of this process that opens the interface is another group.
+        static OPENED: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
+        let number = OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let group = (cores > 1).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add(number));
         self.each(p, i, port, false, |_| Ok(Box::new(AfPacket::open(name, receives, group)?)))
     }
 
@@ -402,8 +449,14 @@ impl Opening<'_> {
             let hash = steer.map(|(steer, this)| unsafe { steer(this, p as u32, frame.as_ptr(), frame.len() as u32) });
             core_of(hash.unwrap_or_else(|| flow_hash(frame)), cores)
         };
-        self.each(p, i, port, true, |core| {
-            let own = if cores == 1 { frames.clone() } else { frames.filter(|f| of(f) == core) };
+        let one_queue = frames.one_queue && port.handler.is_some();
+        self.each(p, i, port, !one_queue, |core| {
+            let own = match one_queue {
+                true if core > 0 => Frames::default(),
+                true => frames.clone(),
+                false if cores == 1 => frames.clone(),
+                false => frames.filter(|f| of(f) == core),
+            };
             Ok(Box::new(Memory::new(own, sink.clone(), core)))
         })
     }

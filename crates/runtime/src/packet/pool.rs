@@ -10,6 +10,7 @@ use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
+use wireloom_ir::desc;
 
 /// Names a buffer of the region.
 pub type Buf = u32;
@@ -17,17 +18,17 @@ pub type Buf = u32;
 pub const NONE: Buf = u32::MAX;
 
 /// Bytes of a small buffer: what AF_XDP calls a chunk.
-pub const CHUNK: usize = 4096;
+pub const CHUNK: usize = desc::FRAME_BUFFER as usize;
 /// The first bytes of a buffer, which belong to the port that received into it (an address, say).
 pub const NOTE: usize = 64;
 const HEAD: usize = NOTE + WL_HEADROOM as usize;
 /// Largest frame of a small buffer.
 const SMALL_MAX: usize = CHUNK - HEAD - WL_TAILROOM as usize;
 /// Largest frame at all: the largest snap length in use.
-pub const FRAME_MAX: usize = 262_144;
-const LARGE: usize = FRAME_MAX + CHUNK;
+pub const FRAME_MAX: usize = LARGE - CHUNK;
+const LARGE: usize = desc::LARGE_FRAME_BUFFER as usize;
 /// Large buffers of a core: enough for a batch in and a batch of copies.
-const LARGE_COUNT: usize = 160;
+const LARGE_COUNT: usize = desc::LARGE_FRAME_BUFFERS as usize;
 /// Small frames begin at one of this many cache lines: were it always the same one, the frames of a batch would share few cache sets.
 const COLOURS: usize = 16;
 const COLOURED_MAX: usize = SMALL_MAX - COLOURS * 64;
@@ -262,6 +263,11 @@ impl Pool {
         let p = unsafe { start.add(offset) };
         let (head, tail) = ((offset - NOTE) as u32, (size - offset) as u32 - n);
         Some((buf as Buf, wl_frame { p, n, head, tail, port: 0, instance: 0, time: 0, wire: n, out: WL_GONE }))
+    }
+
+    /// Whether it is one of the few for large frames.
+    pub fn is_large(&self, buf: Buf) -> bool {
+        buf != NONE && !self.region.is_small(buf)
     }
 
     /// Where a frame lies in the UMEM, if it does.

@@ -66,11 +66,30 @@ pub fn bytes(f: &wl_frame) -> &[u8] {
     unsafe { std::slice::from_raw_parts(f.p, f.n as usize) }
 }
 
+/// What a frame says of its coming.
+#[derive(Clone, Copy, Debug)]
+pub struct Label {
+    pub port: u16,
+    pub instance: u16,
+    /// When, if nobody knows better.
+    pub wall: u64,
+}
+
 /// One instance of a port, on one core. All calls come from that core's thread.
 pub trait FramePort: Send {
     /// Adds frames that are there, as many as `into` has room for. Frames of a capture later than `until` are left for
     /// another time, and so are those too far from the batch's first. An error ends the input.
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()>;
+
+    /// Whether it labels its frames itself, at no cost beside that of receiving them (`receive_labelled`).
+    fn labels(&self) -> bool {
+        false
+    }
+
+    /// Receives into an empty batch frames that need no more labels; answers their bytes in all. For ports that do so.
+    fn receive_labelled(&mut self, pool: &mut Pool, into: &mut Batch, until: u64, _label: Label) -> io::Result<u64> {
+        self.receive(pool, into, until).map(|()| 0)
+    }
 
     /// Sends all frames of the batch and empties it: buffers are given back now or when they are sent. Answers how many were sent;
     /// the others are lost.
@@ -99,6 +118,11 @@ pub trait FramePort: Send {
     /// Frames that the kernel dropped since the last call, as far as it says.
     fn lost(&mut self) -> u64 {
         0
+    }
+
+    /// The queue that it is, if it is one.
+    fn queue(&mut self) -> Option<&mut super::queue::Queue> {
+        None
     }
 
     /// Takes back what has been sent. Called when there is nothing else to do.

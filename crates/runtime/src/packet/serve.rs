@@ -6,24 +6,24 @@
 
 use super::core::{PacketCore, Parts};
 use super::mesh::Mesh;
-use super::plan::{self, check_bindings};
-use super::table::{self, Loads};
-use crate::admin;
+use super::plan::{self, check_bindings, is_inside};
+use super::table::{self, Inserting, Loads};
 use crate::core::app::App;
 use crate::engine::Waker;
 use crate::error::Error;
-use crate::server::{pin, raise_descriptor_limit, AppSpec, Ready, ServeOptions, Signals, Stop, Summary};
-use crate::signal::{Mailbox, Post};
+use crate::server::{pin, raise_descriptor_limit, AppSpec, Doors, Ready, ServeOptions, Signals, Stop, Summary};
+use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::CoreStats;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use wireloom_ir::desc::Desc;
 
 /// Serves until all inputs have ended or it is told to stop.
 pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, Error> {
     let Ok([mut spec]) = <[AppSpec; 1]>::try_from(specs) else {
-        return Err(Error::Unsupported("an app with frame ports runs alone in its process for now".into()));
+        return Err(Error::Unsupported("an app with frame ports is served by itself".into()));
     };
     let frames = std::mem::take(&mut options.frames);
     check_bindings(&mut spec.desc, &frames)?;
@@ -36,6 +36,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     raise_descriptor_limit();
     let loads = Arc::new(Loads::read(&app.desc, &frames.load)?);
     table::check_dumps(&app.desc, &frames.dump)?;
+    let mut inserting = frames.inserts.as_ref().map(|i| Inserting::new(&app.desc, i)).transpose()?;
     let plan = plan::open(&app, &frames, cores)?;
     let apps = vec![app.clone()];
     let stats = Arc::new((0..cores).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
@@ -66,6 +67,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
             stop: options.stop.clone(),
             mailbox: boxes[part.index].clone(),
             loads: loads.clone(),
+            inserting: inserting.take(),
             endless: plan.endless,
             cores,
             limit: options.drain_limit,
@@ -77,26 +79,31 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
             Error::Io("cannot start a thread".into(), e)
         })?);
     }
-    let page = match options.admin {
-        Some(addr) => match admin::Page::open(addr, apps.clone(), stats.clone(), "frames".into(), Post { boxes, wakers: wakers.clone() }) {
-            Ok(p) => Some(p),
-            Err(e) => {
-                options.stop.end();
-                shared.wake_all();
-                join(threads);
-                return Err(e);
-            }
-        },
-        None => None,
+    let post = Arc::new(Post { boxes, wakers: wakers.clone() });
+    let doors = match Doors::open(&options, &apps, &stats, "frames", post) {
+        Ok(doors) => doors,
+        Err(e) => {
+            options.stop.end();
+            shared.wake_all();
+            join(threads);
+            return Err(e);
+        }
     };
     if let Some(ready) = options.ready.take() {
-        let admin = page.as_ref().map(admin::Page::addr);
+        let (admin, control) = doors.names();
         let frames = plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect();
-        ready(&Ready { engine: "frames".into(), cores, admin, ports: Vec::new(), frames, stats: stats.clone(), apps });
+        ready(&Ready { engine: "frames".into(), cores, admin, control, ports: Vec::new(), frames, stats: stats.clone(), apps });
     }
     wait(&signals, &options.stop, &wakers, &threads);
     let mut ended = join(threads);
-    drop(page);
+    drop(doors);
+    for (port, file) in &plan.deaf {
+        let dropped: u64 = stats.iter().map(|c| c.apps[0].ports[*port].frames.dropped.get()).sum();
+        if dropped > 0 {
+            let name = &app.desc.ports[*port].name;
+            log::warn!("port `{name}` is read from {file}, so {dropped} frames sent to it went nowhere; `--out {name}=pcap:FILE` writes them. A capture that is to be written, not read, must not be there before");
+        }
+    }
     let clean = ended.len() == cores && !options.stop.ended();
     table::dump(&app.desc, &frames.dump, &mut ended)?;
     let errors: Vec<String> = ended.iter_mut().flat_map(|c| std::mem::take(&mut c.errors)).collect();
@@ -104,7 +111,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
         let text = if errors.is_empty() { "a core ended early".into() } else { errors.join("; ") };
         return Err(Error::Program(text));
     }
-    Ok(summary(&stats, started.elapsed(), clean))
+    Ok(summary(&app.desc, &stats, started.elapsed(), clean))
 }
 
 fn join(threads: Vec<JoinHandle<PacketCore>>) -> Vec<PacketCore> {
@@ -131,12 +138,14 @@ fn wait(signals: &Signals, stop: &Stop, wakers: &[Waker], threads: &[JoinHandle<
     }
 }
 
-fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
+fn summary(desc: &Desc, stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
     let mut s = Summary { elapsed, clean, ..Summary::default() };
     for app in stats.iter().flat_map(|c| &c.apps) {
-        for p in &app.ports {
-            s.frames += p.frames.received.get();
-            s.frames_sent += p.frames.sent.get();
+        for (p, desc) in app.ports.iter().zip(&desc.ports) {
+            // What waits in a queue or comes back has come and goes elsewhere.
+            let outside = !is_inside(&desc.kind);
+            s.frames += if outside { p.frames.received.get() } else { 0 };
+            s.frames_sent += if outside { p.frames.sent.get() } else { 0 };
             s.frames_dropped += p.frames.dropped.get();
         }
         s.faults += app.faults.list().iter().map(|f| f.2).sum::<u64>();
@@ -150,6 +159,7 @@ struct Run {
     stop: Stop,
     mailbox: Arc<Mailbox>,
     loads: Arc<Loads>,
+    inserting: Option<Inserting>,
     endless: bool,
     cores: usize,
     limit: Duration,
@@ -179,8 +189,9 @@ enum Phase {
 }
 
 impl Run {
-    fn run(self, mut core: PacketCore) -> PacketCore {
+    fn run(mut self, mut core: PacketCore) -> PacketCore {
         let _guard = EndOnPanic(self.stop.clone());
+        let _closes = Closes(self.mailbox.clone());
         if let Some(cpu) = self.cpu {
             pin(cpu);
         }
@@ -194,6 +205,9 @@ impl Run {
         let (mut phase, mut drain_end) = (Phase::Set, None);
         while phase != Phase::Ended && !self.stop.ended() {
             let busy = if phase == Phase::Set { false } else { core.step() };
+            if let Some(inserting) = self.inserting.as_mut().filter(|_| busy) {
+                inserting.step(&mut core);
+            }
             self.mailbox.serve(|_, handler, args| core.signal(handler, args));
             if !self.stop.running() {
                 core.drain();
@@ -224,7 +238,8 @@ impl Run {
                 shared.wake_all();
                 Phase::Handling
             }
-            Phase::Handling if shared.polled.load(SeqCst) == self.cores && core.work_done() => {
+            Phase::Handling if shared.polled.load(SeqCst) == self.cores && core.work_done() && core.all_run_out() => {
+                core.end();
                 shared.handled.fetch_add(1, SeqCst);
                 shared.wake_all();
                 Phase::Sending

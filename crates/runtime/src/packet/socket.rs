@@ -1,4 +1,4 @@
-//! What ports on sockets share: messages of many frames per system call, and checksums that the sender left to its hardware.
+//! What ports on sockets share: messages of many frames per system call.
 
 use super::port::BATCH;
 use crate::engine::common::{self, RawAddr};
@@ -73,70 +73,5 @@ impl Messages {
             }
         }
         sent
-    }
-}
-
-/// Computes the TCP or UDP checksum of a frame whose sender has left that to its hardware.
-pub fn complete_checksum(frame: &mut [u8]) {
-    let word = |f: &[u8], at: usize| f.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
-    let (mut kind, mut ip) = (word(frame, 12), 14);
-    while matches!(kind, 0x8100 | 0x88a8) && ip < 22 {
-        kind = word(frame, ip + 2);
-        ip += 4;
-    }
-    let (proto, addresses, at, end) = match kind {
-        0x0800 if frame.len() >= ip + 20 => {
-            let end = ip + usize::from(word(frame, ip + 2));
-            (frame[ip + 9], ip + 12..ip + 20, ip + usize::from(frame[ip] & 15) * 4, end)
-        }
-        0x86dd if frame.len() >= ip + 40 => (frame[ip + 6], ip + 8..ip + 40, ip + 40, ip + 40 + usize::from(word(frame, ip + 4))),
-        _ => return,
-    };
-    let field = match proto {
-        6 => at + 16,
-        17 => at + 6,
-        _ => return,
-    };
-    if end > frame.len() || field + 2 > end {
-        return;
-    }
-    frame[field..field + 2].fill(0);
-    let length = (end - at) as u64;
-    let mut sum = u64::from(proto) + length + ones(&frame[addresses]) + ones(&frame[at..end]);
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    let sum = match !(sum as u16) {
-        0 if proto == 17 => 0xffff,
-        s => s,
-    };
-    frame[field..field + 2].copy_from_slice(&sum.to_be_bytes());
-}
-
-/// The sum of the 16-bit words.
-fn ones(b: &[u8]) -> u64 {
-    let pairs = b.chunks_exact(2);
-    let odd = pairs.remainder().first().map_or(0, |x| u64::from(*x) << 8);
-    pairs.map(|p| u64::from(u16::from_be_bytes([p[0], p[1]]))).sum::<u64>() + odd
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checksums_are_completed() {
-        // UDP 10.0.0.1:1 to 10.0.0.2:2 with "abc".
-        let mut f = vec![0u8; 12];
-        f.extend([8, 0, 0x45, 0, 0, 31, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 11, 0x12, 0x34, b'a', b'b', b'c', 9, 9]);
-        complete_checksum(&mut f);
-        let sum = u16::from_be_bytes([f[40], f[41]]);
-        let words = [0x0a00u32, 1, 0x0a00, 2, 17, 11, 1, 2, 11, 0x6162, 0x6300];
-        let mut want: u32 = words.iter().sum();
-        want = (want & 0xffff) + (want >> 16);
-        assert_eq!(sum, !(want as u16));
-        for cut in 0..f.len() {
-            complete_checksum(&mut f[..cut].to_vec());
-        }
     }
 }

@@ -83,13 +83,12 @@ static int run(void *self, wl_task *t) {
         return WL_T_DONE;
     case NEXT: {
         uint64_t i = arg[0].u;
-        int n = 1;
-        text[0] = '-';
+        int n = snprintf(text, sizeof text, "20:%llu-", (unsigned long long)UINT64_MAX);
         if (i < s->n) {
             snprintf(key, sizeof key, "%llu", (unsigned long long)s->keys[i]);
             snprintf(value, sizeof value, "%llu", (unsigned long long)s->values[i]);
             snprintf(cursor, sizeof cursor, "%llu", (unsigned long long)i + 1);
-            n = snprintf(text, sizeof text, "+%zu:%s%zu:%s1:x%zu:%s", strlen(cursor), cursor, strlen(key), key, strlen(value), value);
+            n = snprintf(text, sizeof text, "%zu:%s+%zu:%s1:x%zu:%s", strlen(cursor), cursor, strlen(key), key, strlen(value), value);
         }
         c->host->reply(t, (wl_bytes){(const uint8_t *)text, (uint32_t)n, 0}, WL_TAIL_NONE, 0);
         return WL_T_DONE;
@@ -101,7 +100,7 @@ static int run(void *self, wl_task *t) {
 static const wl_program program = { .abi = WL_ABI, .handlers = 5, .state_size = sizeof(struct state), .run = run };
 const wl_program *wireloom_program(void) { return &program; }
 
-static wl_packets packets = { batch, 0, 0 };
+static wl_packets packets = { .batch = batch };
 
 /* Compiled with -DNOTHING: a batch function that does nothing; with -DSTEER: frames have a steering hash. */
 wl_packets *wireloom_packets(void) {

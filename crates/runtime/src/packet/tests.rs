@@ -83,10 +83,12 @@ pub fn desc(mode: u64) -> Desc {
         doc: String::new(),
         handler,
         args: args.iter().map(|(n, t)| (n.to_string(), *t)).collect(),
+        forms: Vec::new(),
         result,
     };
     let key = record(&[("k", ResultType::Int), ("w", ResultType::Text)]);
-    let entry = record(&[("cursor", ResultType::Int), ("key", key), ("value", ResultType::Int)]);
+    let entry = ResultType::Option(Box::new(record(&[("key", key), ("value", ResultType::Int)])));
+    let step = record(&[("cursor", ResultType::Int), ("entry", entry)]);
     Desc {
         app: "test".into(),
         params: vec![ParamDesc { name: "mode".into(), ty: ParamType::UInt(8), default: Some(ParamValue::UInt(mode)), doc: String::new() }],
@@ -101,7 +103,7 @@ pub fn desc(mode: u64) -> Desc {
         places: vec![PlaceDesc { name: "here".into(), file: String::new(), line: 1, column: 1 }],
         faults: vec!["disorder".into()],
         signals: vec![
-            signal("t.next", 2, &[("cursor", ParamType::UInt(64))], ResultType::Option(Box::new(entry))),
+            signal("t.next", 2, &[("cursor", ParamType::UInt(64))], step),
             signal("t.insert", 3, &[("k", ParamType::UInt(64)), ("v", ParamType::UInt(64))], ResultType::Nothing),
         ],
         ..Desc::default()

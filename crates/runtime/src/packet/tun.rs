@@ -31,7 +31,10 @@ impl Tun {
     /// `mac`: what the host's stack is to take for its own address on it.
     pub fn open(name: &str, kind: Kind, mac: Option<[u8; 6]>) -> Result<Tun, String> {
         let name = if kind == Kind::Kernel && matches!(name, "" | "kernel") { "wireloom0" } else { name };
-        let fail = |e: io::Error| format!("cannot open the device `{name}`: {e}");
+        let fail = |e: io::Error| {
+            let right = matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES)).then_some("; TUN and TAP need CAP_NET_ADMIN: run as root, or `sudo setcap cap_net_admin+ep FILE`");
+            format!("cannot open the device `{name}`: {e}{}", right.unwrap_or_default())
+        };
         let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
         // SAFETY: a plain system call; the path is a C string.
         let fd = common::check(unsafe { libc::open(c"/dev/net/tun".as_ptr(), flags) }).map_err(fail)?;

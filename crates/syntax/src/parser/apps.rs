@@ -14,7 +14,7 @@ const WORDS: &[&str] = &[
     "where", "map", "match", "tee", "broadcast", "steer", "any", "not", "log", "drop", "split", "join", "parse",
 ];
 const MEMBERS: &[&str] = &[
-    "param", "in", "out", "port", "state", "session", "counter", "table", "global", "const", "fn", "on", "every", "signal",
+    "param", "in", "out", "port", "state", "session", "counter", "table", "queue", "limiter", "meter", "global", "const", "fn", "on", "every", "signal",
 ];
 
 impl Parser<'_> {
@@ -67,6 +67,8 @@ impl Parser<'_> {
                 MemberKind::Session { name: p.name, ty: p.ty }
             }
             "table" | "global" if defines => MemberKind::Table(self.table()?),
+            "queue" if defines => MemberKind::Queue(self.queue()?),
+            "limiter" | "meter" if defines => MemberKind::Gauge(self.gauge()?),
             "const" if defines => {
                 let (name, ty, value) = self.constant()?;
                 MemberKind::Const { name, ty, value }
@@ -75,7 +77,7 @@ impl Parser<'_> {
             "on" if defines => MemberKind::Handler(self.handler()?),
             "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
             "signal" if defines => self.signal()?,
-            "segment" | "queue" | "cache" | "event" | "publish" | "subscribe" | "export" if defines => {
+            "segment" | "cache" | "event" | "publish" | "subscribe" | "export" if defines => {
                 return self.not_yet(&format!("`{word}`"));
             }
             _ if self.at_any_word() && self.sign_at(1, "=") => self.instance()?,
@@ -216,24 +218,54 @@ impl Parser<'_> {
         self.colon("before the key's type")?;
         self.column(Column::Type);
         let kind = match self.word_text(0) {
-            Some("wildcard" | "lpm" | "array" | "bloom" | "count_min") if self.word_here(1) || self.sign_at(1, "(") => Some(self.any_word("a kind of table")?),
+            Some("wildcard" | "lpm" | "array" | "bloom" | "count_min" | "ring" | "hyper_log_log") if self.word_here(1) || self.sign_at(1, "(") => Some(self.any_word("a kind of table")?),
             _ => None,
         };
-        let key = self.ty()?;
-        let value = if kind.as_ref().is_some_and(|k| k.name == "bloom") && !self.at_sign("->") {
-            let name = Ident { name: "bool".into(), span: key.span };
-            crate::ast::Type { span: key.span, kind: crate::ast::TypeKind::Named { path: Path { parts: vec![name], span: key.span }, args: Vec::new() } }
-        } else {
-            self.arrow("->", "=>", "between the types of key and value")?;
-            self.ty()?
+        let first = self.ty()?;
+        let named = |name: &str, span| {
+            let name = Ident { name: name.into(), span };
+            crate::ast::Type { span, kind: crate::ast::TypeKind::Named { path: Path { parts: vec![name], span }, args: Vec::new() } }
         };
-        let options = if self.at_sign("{") {
-            self.column(Column::Options);
-            self.table_options()?
-        } else {
-            Vec::new()
+        let (key, value) = match kind.as_ref().map_or("", |k| k.name.as_str()) {
+            "ring" => (named("u32", first.span), first),
+            "bloom" | "hyper_log_log" if !self.at_sign("->") => { let value = named("bool", first.span); (first, value) }
+            _ => {
+                self.arrow("->", "=>", "between the types of key and value")?;
+                (first, self.ty()?)
+            }
         };
+        let options = self.options()?;
         Ok(Table { name, kind, key, value, options, global })
+    }
+
+    /// `queue waiting as Packet { depth 32 }`
+    fn queue(&mut self) -> P<crate::ast::Queue> {
+        self.bump();
+        let name = self.name("a queue")?;
+        let packet = if self.eat_word("as") { Some(self.path("a packet type")?) } else { None };
+        Ok(crate::ast::Queue { name, packet, options: self.options()? })
+    }
+
+    /// `limiter fair: flow5 { rate 1000, burst 100 }`
+    fn gauge(&mut self) -> P<crate::ast::Gauge> {
+        let word = self.any_word("`limiter` or `meter`")?;
+        let name = self.name("a limiter or meter")?;
+        self.mark_tight_if(":");
+        let key = if self.eat(":") {
+            self.column(Column::Type);
+            Some(self.ty()?)
+        } else {
+            None
+        };
+        Ok(crate::ast::Gauge { word, name, key, options: self.options()? })
+    }
+
+    fn options(&mut self) -> P<Vec<(Ident, Option<Expr>)>> {
+        if !self.at_sign("{") {
+            return Ok(Vec::new());
+        }
+        self.column(Column::Options);
+        self.table_options()
     }
 
     fn table_options(&mut self) -> P<Vec<(Ident, Option<Expr>)>> {
@@ -257,6 +289,10 @@ impl Parser<'_> {
         if self.at_word("start") && !self.sign_at(1, "(") && !self.sign_at(1, ".") {
             self.bump();
             return Ok(On::Start);
+        }
+        if self.at_word("end") && !self.sign_at(1, "(") && !self.sign_at(1, ".") {
+            self.bump();
+            return Ok(On::End);
         }
         if self.at_word("fault") && self.sign_at(1, "(") {
             self.bump();
@@ -314,16 +350,21 @@ impl Parser<'_> {
         self.column(Column::Instance);
         self.bump();
         let element: Path = self.path("an element's name")?;
-        let mut args = Vec::new();
-        if self.at_sign("<") {
-            let angled = self.type_args()?;
-            args.extend(angled.into_iter().map(|a| self.const_of(a)));
-        }
+        let mut args = self.angled_args()?;
         if !self.at_sign("(") {
             return self.unexpected("`(` and the element's parameters");
         }
-        args.extend(self.plain_args()?);
+        args.extend(self.args()?);
         Ok(MemberKind::Instance { name, element, args })
+    }
+
+    /// `<2, n>` behind an element's name.
+    pub(super) fn angled_args(&mut self) -> P<Vec<Arg>> {
+        if !self.at_sign("<") {
+            return Ok(Vec::new());
+        }
+        let angled = self.type_args()?;
+        Ok(angled.into_iter().map(|a| Arg { name: None, value: self.const_of(a) }).collect())
     }
 
     /// A bare name between angles is a constant here.
@@ -428,6 +469,7 @@ fn resolve_words(members: &mut [Member]) {
         .filter_map(|m| match &m.kind {
             MemberKind::Instance { name, .. } => Some(name.name.clone()),
             MemberKind::Port(port) => Some(port.name.name.clone()),
+            MemberKind::Queue(q) => Some(q.name.name.clone()),
             _ => None,
         })
         .collect();

@@ -81,6 +81,9 @@ impl Parser<'_> {
 
     /// A hint for a sign that other languages use.
     fn slip(&self) -> Option<&'static str> {
+        if self.word_text(0) == Some("not") && self.word_text(1) == Some("in") {
+            return Some("write `not a in b`");
+        }
         let Tok::Sign(sign) = self.tok() else { return None };
         Some(match *sign {
             "&&" => "write `and`",

@@ -14,21 +14,31 @@ impl Parser<'_> {
         let name = String::from_utf8_lossy(&name).into_owned();
         let app = if self.eat_word("of") {
             let path = self.path("an app's name")?;
-            let args = if self.at_sign("(") { self.args()? } else { Vec::new() };
+            let mut args = self.angled_args()?;
+            if self.at_sign("(") {
+                args.extend(self.args()?);
+            }
             Some((path, args))
         } else {
             None
         };
-        let steps = self.braced(|p| {
-            let start = p.span();
-            let kind = p.step()?;
-            Ok(TestStep { span: p.since(start), kind })
-        })?;
+        let steps = self.steps(app.is_some())?;
         Ok(Test { name, span: self.since(start), app, steps })
     }
 
-    fn step(&mut self) -> P<TestStepKind> {
+    fn steps(&mut self, simulated: bool) -> P<Vec<TestStep>> {
+        self.braced(|p| {
+            let start = p.span();
+            let kind = p.step(simulated)?;
+            Ok(TestStep { span: p.since(start), kind })
+        })
+    }
+
+    fn step(&mut self, simulated: bool) -> P<TestStepKind> {
         let word = self.word_text(0).unwrap_or("");
+        if simulated && word == "for" {
+            return self.nested(Self::repeated);
+        }
         if ACTS.contains(&word) && self.word_here(1) {
             let act = self.any_word("an act")?;
             return Ok(TestStepKind::Act { act, port: self.place()? });
@@ -66,12 +76,25 @@ impl Parser<'_> {
         false
     }
 
+    /// `for i in 0..10 { steps }`
+    fn repeated(&mut self) -> P<TestStepKind> {
+        self.bump();
+        let var = self.name("a variable")?;
+        self.expect_word("in")?;
+        let list = self.condition_expr()?;
+        Ok(TestStepKind::For { var, list, steps: self.steps(true)? })
+    }
+
     fn traffic(&mut self) -> P<TestStepKind> {
         let port = self.place()?;
         if self.eat("<-") {
             return Ok(TestStepKind::Send { port, bytes: self.expr()? });
         }
         self.expect("->")?;
+        if self.at_word("where") {
+            self.bump();
+            return Ok(TestStepKind::SeeWhere { port, cond: self.expr()? });
+        }
         for (word, closed) in [("closed", true), ("nothing", false)] {
             let plain = !self.sign_at(1, "(") && !self.sign_at(1, ".");
             if self.at_word(word) && (plain || self.breaks(1)) {

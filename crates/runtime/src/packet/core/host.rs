@@ -16,6 +16,25 @@ pub unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, 
     }
 }
 
+/// What `wl_packets.queue` is.
+///
+/// # Safety
+/// Called by the program inside `batch` or `run`.
+pub unsafe extern "C" fn queue(core: *mut wl_core, port: u32, instance: u32, act: u32) -> u32 {
+    // SAFETY: by contract.
+    unsafe { of(core) }.ask_queue(port, instance, act)
+}
+
+/// What `wl_packets.serve` is.
+///
+/// # Safety
+/// Called by the program inside `batch`, between two frames.
+pub unsafe extern "C" fn serve(core: *mut wl_core) {
+    // SAFETY: by contract. The program is entered again from within its call, with a batch of its own; the core that runs it is
+    // reached through `rt` alone until this returns.
+    unsafe { of(core) }.serve_popped();
+}
+
 /// # Safety
 /// Inside a call of the program, which `enter` has prepared.
 unsafe fn of<'a>(core: *mut wl_core) -> &'a mut PacketCore {
@@ -32,6 +51,7 @@ pub fn table() -> wl_host {
         close: Some(close),
         log: Some(log_line),
         fault: Some(fault),
+        crypto: Some(crate::crypto::entry),
     }
 }
 

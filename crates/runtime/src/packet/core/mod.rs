@@ -4,18 +4,22 @@
 //! `run_handler` only; what it calls (`transmit`, the host functions) stages frames and counts, and never runs program code.
 
 mod host;
+mod play;
+mod queues;
 mod time;
 
-pub use host::transmit;
+pub use host::{queue, serve, transmit};
 
 use super::mesh::{core_of, flow_hash, Item, Mesh};
+use super::plan::is_queue;
 use super::pool::Pool;
-use super::port::{bytes, Batch, FramePort, BATCH};
+use super::port::{bytes, Batch, FramePort, Label, BATCH};
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
 use crate::engine::common::{monotonic, nap};
 use crate::program::Packets;
+use crate::signal::Fault;
 use crate::stats::{CoreStats, FrameStats};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +29,8 @@ use wireloom_ir::desc::ParamValue;
 pub const APART_NS: u64 = 1_000_000;
 /// Faults of one batch that are shown to the app's fault handlers; further ones are only counted.
 const FAULTS_MAX: usize = 1024;
+/// A program that sends to itself without end goes on after other work.
+const LOOP_ROUNDS: u32 = 1000;
 const REST: Duration = Duration::from_millis(500);
 /// A core that others hold up looks again after this long.
 const NAP: Duration = Duration::from_micros(20);
@@ -35,11 +41,16 @@ pub struct End {
     /// Index of its port.
     pub of: usize,
     stage: Batch,
+    /// It is a queue of the program.
+    queue: bool,
+    /// It labels its frames itself.
+    labels: bool,
 }
 
 impl End {
-    pub fn new(port: Box<dyn FramePort>, of: usize) -> End {
-        End { port, of, stage: Batch::default() }
+    pub fn new(mut port: Box<dyn FramePort>, of: usize) -> End {
+        let (queue, labels) = (port.queue().is_some(), port.labels());
+        End { port, of, stage: Batch::default(), queue, labels }
     }
 }
 
@@ -52,12 +63,14 @@ pub struct Input {
     pub handler: u32,
     /// All its frames are for this core.
     pub steered: bool,
+    /// It gives what this core has sent to it: it never ends, and nothing waits for it.
+    pub looped: bool,
     ended: bool,
 }
 
 impl Input {
     pub fn new(end: usize, port: u16, instance: u16, handler: u32, steered: bool) -> Input {
-        Input { end, port, instance, handler, steered, ended: false }
+        Input { end, port, instance, handler, steered, looped: false, ended: false }
     }
 }
 
@@ -99,6 +112,8 @@ pub struct PacketCore {
     pub mesh: Mesh,
     ends: Vec<End>,
     inputs: Vec<Input>,
+    /// Those that lead back into the program.
+    loops: Vec<usize>,
     routes: Vec<Vec<Route>>,
     /// Frame handler by port.
     handlers: Vec<u32>,
@@ -113,6 +128,9 @@ pub struct PacketCore {
     cut: u64,
     /// Ends that have staged frames.
     touched: Vec<usize>,
+    /// By port: whether it is a queue of the program; empty: none is.
+    queues: Vec<bool>,
+    popped: queues::Popped,
     now: u64,
     wall_offset: u64,
     capture: Option<u64>,
@@ -125,12 +143,15 @@ pub struct PacketCore {
     housekeeping: u64,
     faults: Vec<wl_fault>,
     in_fault_handler: bool,
+    last_fault: Fault,
     result: Option<Vec<u8>>,
     task_frame: Vec<u64>,
     poll: Vec<libc::pollfd>,
     blocked: bool,
     draining: bool,
     idle: u32,
+    /// A test looks at the faults.
+    watched: Option<Vec<(u32, u32)>>,
     pub errors: Vec<String>,
 }
 
@@ -144,6 +165,7 @@ impl PacketCore {
         let (cores, now) = (p.stats.len(), monotonic());
         let seed = crate::core::mix(now ^ (p.index as u64) << 32 ^ u64::from(std::process::id()));
         let app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
+        let queues: Vec<bool> = app.app.desc.ports.iter().map(|p| is_queue(&p.kind)).collect();
         let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app, i).unwrap_or(NO_HANDLER)).collect();
         let every = app.every.iter().map(|(h, period)| (*h, *period, u64::MAX)).collect();
         PacketCore {
@@ -152,7 +174,10 @@ impl PacketCore {
             pool: p.pool,
             mesh: p.mesh,
             touched: Vec::with_capacity(p.ends.len()),
+            queues: if queues.contains(&true) { queues } else { Vec::new() },
+            popped: queues::Popped::default(),
             ends: p.ends,
+            loops: (0..p.inputs.len()).filter(|i| p.inputs[*i].looped).collect(),
             inputs: p.inputs,
             routes: p.routes,
             handlers,
@@ -173,12 +198,14 @@ impl PacketCore {
             housekeeping: 0,
             faults: Vec::new(),
             in_fault_handler: false,
+            last_fault: (WL_F_NONE, crate::stats::NO_PLACE),
             result: None,
             task_frame: vec![0; app.frame_words],
             poll: Vec::new(),
             blocked: false,
             draining: false,
             idle: 0,
+            watched: None,
             errors: Vec::new(),
             app,
         }
@@ -203,6 +230,16 @@ impl PacketCore {
         self.flush();
     }
 
+    /// All packets are handled: runs the end handlers.
+    pub fn end(&mut self) {
+        self.read_clock();
+        for h in self.app.end.clone() {
+            self.run_handler(h, None, &[]);
+        }
+        self.run_fault_handlers();
+        self.flush();
+    }
+
     fn enter(&mut self) -> *mut wl_core {
         let this: *mut PacketCore = self;
         self.app.wl.rt = this.cast();
@@ -213,16 +250,19 @@ impl PacketCore {
     /// One round; whether there was anything to do.
     pub fn step(&mut self) -> bool {
         let mut busy = self.take_sends();
+        busy |= self.serve_popped();
         busy |= self.take_work();
         self.blocked = false;
         if !self.draining {
             busy |= self.receive();
         }
+        busy |= self.run_loops();
         if self.capture.is_none() {
             if !busy {
                 self.read_clock();
             }
             self.run_timers();
+            busy |= self.run_loops();
         }
         if self.now >= self.housekeeping || self.capture.is_some() && !busy {
             self.housekeep();
@@ -235,6 +275,22 @@ impl PacketCore {
         let lazy = busy && !self.blocked && self.capture.is_some() && !self.pace;
         self.mesh.ring_bells(lazy);
         busy
+    }
+
+    /// Handles what the program has sent to itself. Whether there was anything.
+    pub(super) fn run_loops(&mut self) -> bool {
+        let mut any = false;
+        for _ in 0..LOOP_ROUNDS {
+            let mut busy = false;
+            for k in 0..self.loops.len() {
+                busy |= self.receive_from(self.loops[k], u64::MAX);
+            }
+            if !busy {
+                break;
+            }
+            any = true;
+        }
+        any
     }
 
     fn frame_stats(&self, port: usize) -> &FrameStats {
@@ -263,7 +319,7 @@ impl PacketCore {
         let (mut first, mut second) = ((u64::MAX, usize::MAX), u64::MAX);
         let mut busy = false;
         for i in 0..self.inputs.len() {
-            if self.inputs[i].ended {
+            if self.inputs[i].ended || self.inputs[i].looped {
                 continue;
             }
             let port = &mut self.ends[self.inputs[i].end].port;
@@ -287,10 +343,13 @@ impl PacketCore {
         if self.pace {
             self.now = self.now.max(clock);
         }
+        self.run_loops();
         self.catch_up(first.0.min(clock));
         if first.0 > clock {
             return busy;
         }
+        // What leaves a queue does so at the time of the frame at hand.
+        let second = if self.queues.is_empty() { second } else { first.0 };
         let got = self.receive_from(first.1, second.min(clock).min(self.due.saturating_sub(1)).max(first.0));
         // No buffer for a frame that is there: others have them.
         self.blocked |= !got && !self.inputs[first.1].ended;
@@ -308,8 +367,9 @@ impl PacketCore {
         }
         let end = self.inputs[i].end;
         let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
+        let labelled = self.ends[end].labels && batch.is_empty();
+        let result = if labelled { self.receive_labelled(&mut batch, i, until) } else { self.ends[end].port.receive(&mut self.pool, &mut batch, until) };
         let port = &mut self.ends[end].port;
-        let result = port.receive(&mut self.pool, &mut batch, until);
         let ended = port.ended() || result.is_err();
         let lost = port.lost();
         if lost > 0 {
@@ -317,7 +377,9 @@ impl PacketCore {
         }
         let got = !batch.is_empty();
         if got {
-            self.label(&mut batch, i);
+            if !labelled {
+                self.label(&mut batch, i);
+            }
             self.dispatch(&mut batch, i);
         }
         self.batch = batch;
@@ -329,14 +391,26 @@ impl PacketCore {
         got
     }
 
+    fn receive_labelled(&mut self, batch: &mut Batch, i: usize, until: u64) -> std::io::Result<()> {
+        if self.capture.is_none() {
+            self.read_clock();
+        }
+        let input = &self.inputs[i];
+        let (end, label) = (input.end, Label { port: input.port, instance: input.instance, wall: self.app.wl.wall });
+        let bytes = self.ends[end].port.receive_labelled(&mut self.pool, batch, until, label)?;
+        let s = self.frame_stats(label.port.into());
+        s.received.add(batch.len() as u64);
+        s.received_bytes.add(bytes);
+        Ok(())
+    }
+
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The name of a fault that was counted on this core.
-    pub fn last_fault(&self) -> String {
-        let list = self.stats[self.index].apps[0].faults.list();
-        list.last().map_or("no reason was counted".into(), |(kind, place, _)| format!("{} {}", self.app.app.fault_name(*kind), self.app.app.place_name(*place)))
+    /// A fault, for messages.
+    pub fn fault_text(&self, (kind, place): Fault) -> String {
+        format!("{} {}", self.app.app.fault_name(kind), self.app.app.place_name(place))
     }
 
     fn port_name(&self, port: usize, instance: usize) -> String {
@@ -351,8 +425,11 @@ impl PacketCore {
         }
         let (port, instance, wall) = (self.inputs[i].port, self.inputs[i].instance, self.app.wl.wall);
         let mut bytes = 0;
+        let looped = self.inputs[i].looped;
         for f in &mut batch.frames {
-            (f.port, f.instance) = (port, instance);
+            // Where a frame came from before it went back into the program is still of interest.
+            f.instance = if looped { f.instance } else { instance };
+            f.port = port;
             f.time = if f.time == 0 { wall } else { f.time };
             bytes += u64::from(f.n);
         }
@@ -468,25 +545,37 @@ impl PacketCore {
     #[inline]
     fn whole(&self, batch: &Batch, k: usize) -> wl_frame {
         let f = batch.frames[k];
-        wl_frame { wire: if self.cut >> k & 1 == 0 { f.n } else { f.wire }, ..f }
+        let wire = if self.cut >> k & 1 == 0 { f.n } else { f.wire };
+        wl_frame { wire, time: self.leaves_at(f.time, f.out), ..f }
+    }
+
+    /// The time of a frame that leaves: when it came, or, if it has waited in a queue, now.
+    #[inline]
+    fn leaves_at(&self, came: u64, out: u32) -> u64 {
+        let waits = self.queues.get((out >> 16) as usize) == Some(&true);
+        if self.popped.serving && !waits { self.app.wl.wall } else { came }
     }
 
     /// Sends the frames where the program has put them.
     #[inline]
     fn route(&mut self, batch: &mut Batch) {
         let out = batch.frames[0].out;
-        let alike = self.touched.is_empty() && batch.frames.iter().fold(true, |all, f| all & (f.out == out));
+        let alike = self.staged == 0 && self.touched.is_empty() && batch.frames.iter().fold(true, |all, f| all & (f.out == out));
         match alike.then(|| self.way(out)) {
             Some(None) => return batch.release(&mut self.pool),
             Some(Some(Route::Here(end))) => {
-                if self.writes {
+                if self.writes || self.popped.serving {
                     for k in 0..batch.len() {
-                        batch.frames[k].wire = self.whole(batch, k).wire;
+                        batch.frames[k] = self.whole(batch, k);
                     }
                 }
                 return self.transmit_through(end, batch);
             }
             _ => {}
+        }
+        if let Some(end) = self.only_way(batch) {
+            self.drop_gone(batch);
+            return self.transmit_through(end, batch);
         }
         for k in 0..batch.len() {
             match batch.frames[k].out {
@@ -497,6 +586,37 @@ impl PacketCore {
         }
         batch.clear();
         self.flush();
+    }
+
+    /// The end that all frames leave through that are not dropped, as in filters, if there is no more to it.
+    #[inline]
+    fn only_way(&self, batch: &Batch) -> Option<usize> {
+        if self.staged > 0 || !self.touched.is_empty() || self.writes || self.popped.serving {
+            return None;
+        }
+        let out = batch.frames.iter().fold(WL_GONE, |out, f| if f.out == WL_GONE { out } else { f.out });
+        let only = batch.frames.iter().fold(true, |all, f| all & (f.out == out || f.out == WL_GONE));
+        match only.then(|| self.way(out)).flatten() {
+            Some(Route::Here(end)) if !self.ends[end].queue => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Gives back the buffers of dropped frames; the others move up.
+    #[inline]
+    fn drop_gone(&mut self, batch: &mut Batch) {
+        let mut kept = 0;
+        for k in 0..batch.len() {
+            let (frame, buf) = (batch.frames[k], batch.bufs[k]);
+            if frame.out == WL_GONE {
+                self.pool.put(buf);
+            } else {
+                (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
+                kept += 1;
+            }
+        }
+        batch.frames.truncate(kept);
+        batch.bufs.truncate(kept);
     }
 
     /// `None`: the frame is dropped on purpose.
@@ -512,6 +632,7 @@ impl PacketCore {
     /// A frame leaves: at the end of this batch, or when its port has a batch of its own.
     fn stage(&mut self, f: wl_frame, buf: u32) {
         match self.way(f.out) {
+            Some(Route::Here(end)) if self.ends[end].queue => self.enqueue(end, f, buf),
             Some(Route::Here(end)) => {
                 let stage = &mut self.ends[end].stage;
                 if stage.is_empty() {
@@ -575,7 +696,8 @@ impl PacketCore {
         let (time, missing) = self.copied_from(data.as_ptr());
         match self.pool.store(data) {
             Some((buf, mut f)) => {
-                (f.time, f.out) = (time, port << 16 | instance & 0xffff);
+                f.out = port << 16 | instance & 0xffff;
+                f.time = self.leaves_at(time, f.out);
                 f.wire += missing;
                 f.port = u16::MAX; // it came from none
                 self.stage(f, buf);
@@ -642,7 +764,10 @@ impl PacketCore {
         // SAFETY: as in `handle`; the task and its frame live here.
         let end = run.map_or(WL_T_FAULT, |run| unsafe { run(this, &mut task) });
         match end {
-            WL_T_DONE => return true,
+            WL_T_DONE => {
+                self.serve_popped();
+                return true;
+            }
             WL_T_SUSPEND => {
                 // There is nothing here that it could wait for.
                 if let Some(cancel) = cancel {
@@ -656,21 +781,27 @@ impl PacketCore {
                 self.count_fault(kind, task.place);
             }
         }
+        self.serve_popped();
         false
     }
 
-    /// Runs a signal's handler; its result as the program wrote it. `None`: it faulted.
-    pub fn signal(&mut self, handler: u32, args: &[ParamValue]) -> Option<Vec<u8>> {
+    /// Runs a signal's handler; its result as the program wrote it.
+    pub fn signal(&mut self, handler: u32, args: &[ParamValue]) -> Result<Vec<u8>, Fault> {
         let values: Vec<wl_param> = args.iter().map(value).collect();
         self.result = None;
         let done = self.run_handler(handler, None, &values);
+        let fault = self.last_fault;
         self.run_fault_handlers();
         self.flush();
         let result = self.result.take();
-        if done { Some(result.unwrap_or_default()) } else { None }
+        if done { Ok(result.unwrap_or_default()) } else { Err(fault) }
     }
 
     fn count_fault(&mut self, kind: u32, place: u32) {
+        if let Some(w) = self.watched.as_mut().filter(|w| w.len() < FAULTS_MAX) {
+            w.push((kind, place));
+        }
+        self.last_fault = (kind, place);
         self.stats[self.index].apps[0].faults.add(kind, place);
         if !self.in_fault_handler && !self.app.fault_handlers.is_empty() && self.faults.len() < FAULTS_MAX {
             self.faults.push(wl_fault { kind: kind as u16, side: 0, place, port: 0 });
@@ -741,7 +872,7 @@ impl PacketCore {
     }
 
     pub fn inputs_ended(&self) -> bool {
-        self.draining || self.inputs.iter().all(|i| i.ended)
+        self.draining || self.inputs.iter().all(|i| i.ended || i.looped)
     }
 
     /// Whether this core has handled all it was given.
@@ -755,6 +886,7 @@ impl PacketCore {
 
     /// Sees to what is still on its way out.
     pub fn finish(&mut self) {
+        self.lose_waiting();
         self.flush();
         for e in 0..self.ends.len() {
             let of = self.ends[e].of;

@@ -51,6 +51,7 @@ impl PacketCore {
             self.now = self.now.max(self.due);
             self.read_clock();
             self.run_timers();
+            self.run_loops();
         }
     }
 
@@ -68,5 +69,10 @@ impl PacketCore {
         for (c, cell) in self.app.app.desc.counters.iter().zip(cells) {
             cell.set(self.app.counter(c.offset as usize / 8));
         }
+    }
+
+    /// This core's parts of the program's counters, in their order.
+    pub fn counts(&self) -> Vec<u64> {
+        self.app.app.desc.counters.iter().map(|c| self.app.counter(c.offset as usize / 8)).collect()
     }
 }

@@ -1,5 +1,5 @@
-"""What the tests of interfaces do inside a namespace: `ping ADDRESS COUNT SIZE`, `plain DEVICE all|segments`, `receive`, `send ADDRESS`."""
-import ctypes, fcntl, os, socket, struct, sys, time
+"""What the tests of interfaces do inside a namespace: `ping ADDRESS COUNT SIZE`, `receive`, `send ADDRESS`."""
+import os, socket, struct, sys, time
 
 
 def checksum(b):
@@ -29,14 +29,6 @@ def ping(address, count, size):
                 got += 1
                 break
     print(got)
-
-
-def plain(device, what):
-    """Turns TSO and GSO off and, unless `what` is segments, checksums of what is sent."""
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    for command in (0x1F, 0x24) if what == "segments" else (0x17, 0x1F, 0x24):
-        value = ctypes.create_string_buffer(struct.pack("II", command, 0))
-        fcntl.ioctl(s, 0x8946, struct.pack("16sP16x", device.encode(), ctypes.addressof(value)))
 
 
 def receive():

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Measures Wireloom's packet programs beside hand-written C, interleaved: CPU time, several rounds.
+
+    bench/packet/bench.py list
+    bench/packet/bench.py run --out FILE [--jobs parse,flow_1k] [--rounds 3] [--seconds 0.3]
+
+Each round runs the reference and then Wireloom, for each job; a ratio compares two of one round. All figures are CPU time, so that other
+work on the machine disturbs little. Scratch (built programs, traces) is in $PACKET_WORK, by default /tmp/wireloom-bench-packet.
+"""
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+from jobs import JOBS  # noqa: E402
+
+WORK = os.environ.get("PACKET_WORK", "/tmp/wireloom-bench-packet")
+WIRELOOM = os.path.abspath(os.environ.get("WIRELOOM", os.path.join(ROOT, "target/release/wireloom")))
+PROGRAMS = {"hw": (["hw.c", "hw_flow.c", "hw_rules.c", "hw_balance.c"], ["-O3"], []), "gen": (["gen.c"], ["-O2"], []),
+            "xsk": (["xsk.c"], ["-O2"], []), "espb": (["espb.c"], ["-O2"], ["-lcrypto"])}
+
+
+def build():
+    """Compiles what is older than its sources. A program that does not build is reported; its jobs then fail."""
+    os.makedirs(WORK, exist_ok=True)
+    compiler = next((c for c in ("clang", "clang-19", "gcc") if subprocess.run(["which", c], capture_output=True).returncode == 0), "cc")
+    src = os.path.join(HERE, "src")
+    newest = max(os.path.getmtime(os.path.join(src, f)) for f in os.listdir(src))
+    for name, (files, flags, libraries) in PROGRAMS.items():
+        out = os.path.join(WORK, name)
+        if os.path.exists(out) and os.path.getmtime(out) > newest:
+            continue
+        command = [compiler, *flags, "-march=native", "-Wall", "-Wextra", "-o", out, *(os.path.join(src, f) for f in files), *libraries]
+        if subprocess.call(command):
+            print("warning: could not build", name, file=sys.stderr)
+
+
+def traces():
+    """Makes the captures and rules, once per build of their generator."""
+    mark = os.path.join(WORK, "traces.done")
+    gen = os.path.join(WORK, "gen")
+    if not os.path.exists(mark) or os.path.getmtime(mark) < os.path.getmtime(gen):
+        subprocess.run([gen, WORK], check=True)
+        open(mark, "w").close()
+
+
+def path(name):
+    return os.path.join(WORK, name)
+
+
+def run(command, cpus=None):
+    """The command's standard output, its CPU seconds and its largest resident size in MiB."""
+    pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, preexec_fn=pin)
+    out, err = process.stdout.read(), process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{command[0]}: {err.decode(errors='replace').strip()[-300:]}")
+    return out.decode(), usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def arguments(job):
+    """Arguments of a job, files named in them made into paths."""
+    return [a.split("=")[0] + "=" + path(a.split("=")[1]) if a.endswith(".json") else a for a in job.args]
+
+
+def frames(job, seconds):
+    return str(int(seconds * 1e9 / job.ns))
+
+
+def hand_written(job, seconds):
+    out, _, rss = run([path("hw"), job.name, frames(job, seconds)], {0})
+    return dict(json.loads(out), rss_mib=rss)
+
+
+def wireloom(job, seconds, *extra):
+    command = [WIRELOOM, "bench", job.app, "--bind", f"wire={path(job.trace)}.pcap", *arguments(job), "--frames", frames(job, seconds), "--json", *extra]
+    out, _, rss = run(command)
+    return dict(json.loads(out), rss_mib=rss)
+
+
+def one_run(job, seconds, *extra):
+    return wireloom(job, seconds, "--repeat", "1", "--no-elements", *extra)
+
+
+def compare_frames(job, rounds, seconds, note):
+    """A job of frames in memory against the hand-written C."""
+    ours, reference, extra = [], [], {}
+    for _ in range(rounds):
+        theirs, mine = hand_written(job, seconds), one_run(job, seconds)
+        reference.append(theirs["ns"])
+        ours.append(mine["ns"])
+        extra = {"rss_mib": round(mine["rss_mib"]), "reference_rss_mib": round(theirs["rss_mib"]), "faults": mine["runs"][0]["faults"]}
+        if "accepted" in theirs:
+            counts = mine["runs"][0]
+            share = counts["sent"] / counts["received"]
+            extra["accepted"] = [round(share, 5), round(theirs["accepted"] / (theirs["accepted"] + theirs["denied"] + theirs["unmatched"]), 5)]
+            if abs(extra["accepted"][0] - extra["accepted"][1]) > 1e-4:
+                note(f"verdicts differ: {extra['accepted']}")
+    extra["elements"] = wireloom(job, seconds, "--repeat", "1")["elements"]
+    return ours, reference, extra
+
+
+def insertions(job, rounds, seconds, note):
+    ours, tail = [], []
+    for _ in range(rounds):
+        inserts = one_run(job, max(seconds, 0.5))["inserts"]
+        ours.append(inserts["median_ns"] / 1000)
+        tail.append(inserts["p99_ns"] / 1000)
+    return ours, [], {"p99_us": sorted(tail)[len(tail) // 2], "each_round": inserts["count"]}
+
+
+def cores(job, rounds, seconds, note):
+    """Frames of two queues on two cores against one queue on one core, by the CPU time of the busiest core."""
+    ours, steered = [], []
+    for _ in range(rounds):
+        one = one_run(job, seconds)["ns"]
+        ours.append(one / one_run(job, seconds, "--cores", "0-1")["ns"])
+        run_two = one_run(job, seconds, "--cores", "0-1", "--one-queue")["runs"][0]
+        steered.append(one / run_two["wall_ns"])
+    return ours, [], {"one_queue_by_wall_time": steered}
+
+
+def captures(job, rounds, seconds, note):
+    """The whole process's CPU time for a capture, less that for a capture of one frame."""
+    big, small = path(job.trace + ".pcap"), path("one.pcap")
+    with open(big, "rb") as f, open(small, "wb") as g:
+        g.write(f.read(24 + 16 + 64))
+    count = (os.path.getsize(big) - 24) / 80
+    ours, reference = [], []
+    for _ in range(rounds):
+        spent = lambda file: run([WIRELOOM, "run", job.app, "--cores", "0", "--bind", f"wire=pcap:{file}"])[1]  # noqa: E731
+        ours.append((spent(big) - spent(small)) * 1e9 / count)
+        _, cpu, _ = run([path("hw"), "pcap", big], {0})
+        _, floor, _ = run([path("hw"), "pcap", small], {0})
+        reference.append((cpu - floor) * 1e9 / count)
+    return ours, reference, {}
+
+
+def xdp(job, rounds, seconds, note):
+    import forwarding
+    return forwarding.compare(WORK, WIRELOOM, os.path.join(ROOT, job.app), rounds, max(2.0, 2 * seconds))
+
+
+def ipsec(job, rounds, seconds, note):
+    """The gateway's outbound side, all of it, against the cryptography alone."""
+    suite, size = job.args
+    policy = {"key": "192.168.0.0/16", "spi": 256, "suite": {"gcm": "aes_gcm", "ctr": "aes_ctr_hmac_sha1"}[suite], "source": "192.0.2.1", "peer": "192.0.2.2",
+              "cipher": "0x" + bytes(range(36)).hex(), "auth": "0x" + bytes(range(20)).hex() if suite == "ctr" else "", "gateway": "02:00:00:00:00:02"}
+    with open(path(f"policy-{suite}.json"), "w") as f:
+        json.dump([policy], f)
+    ours, reference, extra = [], [], {}
+    # Larger than any packet: what does not fit would be answered, not encrypted.
+    load = ["--set", "mtu=9000", "--load", f"policies={path(f'policy-{suite}.json')}", "--bind", f"plain={path(job.trace)}.pcap", "--frames", frames(job, seconds), "--json", "--repeat", "1"]
+    for _ in range(rounds):
+        out, _, _ = run([path("espb"), suite, size, frames(job, seconds)], {0})
+        reference.append(json.loads(out)["ns"])
+        mine = json.loads(run([WIRELOOM, "bench", job.app, *load, "--no-elements"])[0])
+        ours.append(mine["ns"])
+        sent = mine["runs"][0]
+        if sent["sent"] < sent["received"]:
+            note(f"{sent['received'] - sent['sent']} of {sent['received']} frames did not leave")
+    extra["elements"] = json.loads(run([WIRELOOM, "bench", job.app, *load])[0])["elements"]
+    return ours, reference, extra
+
+
+KINDS = {"frames": compare_frames, "insert": insertions, "cores": cores, "pcap": captures, "xdp": xdp, "ipsec": ipsec}
+
+
+def version(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout.split("\n")[0]
+    except OSError:
+        return ""
+
+
+def machine():
+    with open("/proc/cpuinfo") as f:
+        model = next((line.split(":")[1].strip() for line in f if line.startswith("model name")), "?")
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    return f"{model}, {os.cpu_count()} cores, {gib:.0f} GiB"
+
+
+def measure(options):
+    build()
+    traces()
+    chosen = [j for j in JOBS if not options.jobs or j.name in options.jobs.split(",")]
+    unknown = set(options.jobs.split(",")) - {j.name for j in JOBS} if options.jobs else set()
+    if unknown:
+        sys.exit(f"no such job: {', '.join(sorted(unknown))}; there are: {', '.join(j.name for j in JOBS)}")
+    meta = dict(start=time.strftime("%Y-%m-%d %H:%M:%S"), machine=machine(), uname=" ".join(platform.uname()), rounds=options.rounds,
+                seconds=options.seconds, command=os.environ.get("BENCH_COMMAND", " ".join(sys.argv)),
+                load_before=os.getloadavg()[0], commit=version(["git", "rev-parse", "--short", "HEAD"]), compiler=version(["clang", "--version"]))
+    rows = []
+    for job in chosen:
+        row = dict(job=job.name, notes=[])
+        begin = time.time()
+        try:
+            row["ours"], row["reference"], row["extra"] = KINDS[job.kind](job, options.rounds, options.seconds, row["notes"].append)
+        except (RuntimeError, OSError, ValueError, KeyError, ImportError) as e:
+            row["failed"] = str(e)
+        rows.append(row)
+        said = row.get("failed") or f"{sorted(row['ours'])[len(row['ours']) // 2]:.2f} {job.unit}" + (
+            f", {job.reference} {sorted(row['reference'])[len(row['reference']) // 2]:.2f}" if row["reference"] else "")
+        print(f"{job.name:12} {said}  ({time.time() - begin:.0f} s)", flush=True)
+        with open(options.out, "w") as f:
+            json.dump(dict(meta=dict(meta, load_after=os.getloadavg()[0]), rows=rows), f, indent=1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list")
+    runner = commands.add_parser("run")
+    runner.add_argument("--out", required=True)
+    runner.add_argument("--jobs", default="", help="by default all")
+    runner.add_argument("--rounds", type=int, default=3)
+    runner.add_argument("--seconds", type=float, default=0.3, help="CPU time of a run, about")
+    options = parser.parse_args()
+    if options.command == "list":
+        for job in JOBS:
+            print(f"{job.name:12} {job.label}")
+    else:
+        measure(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+/* gen DIR: writes the traces as captures and the rules as JSON, for programs that read files. */
+#include "trace.h"
+
+static FILE *create(const char *dir, const char *name, uint32_t n, const char *suffix) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s%u%s", dir, name, n, suffix);
+    FILE *f = fopen(path, "wb");
+    if (!f) { perror(path); exit(1); }
+    setvbuf(f, NULL, _IOFBF, 1 << 20);
+    return f;
+}
+static void capture(const char *dir, const char *name, uint32_t n, const uint8_t *trace, uint32_t frames) {
+    FILE *f = create(dir, name, n, ".pcap");
+    uint32_t head[6] = {0xa1b2c3d4, 0x00040002, 0, 0, 65535, 1};
+    fwrite(head, 1, sizeof head, f);
+    for (uint32_t i = 0; i < frames; i++) {
+        uint32_t record[4] = {1700000000u + i / 1000000, i % 1000000, FRAME, FRAME};
+        fwrite(record, 1, sizeof record, f);
+        fwrite(trace + (size_t)i * FRAME, 1, FRAME, f);
+    }
+    if (fclose(f)) { perror(name); exit(1); }
+}
+/* Packets of `bytes` from many sources to the VIP's network, for tunnels. */
+static void sized(const char *dir, uint32_t bytes, uint32_t frames) {
+    FILE *f = create(dir, "plain", bytes, ".pcap");
+    uint32_t head[6] = {0xa1b2c3d4, 0x00040002, 0, 0, 65535, 1};
+    fwrite(head, 1, sizeof head, f);
+    for (uint32_t i = 0; i < frames; i++) {
+        static uint8_t p[14 + 2048];
+        struct tuple t = flow_tuple(i);
+        make_frame(p, t.src, VIP, t.sport, t.dport, 17);
+        uint16_t total = htons((uint16_t)bytes), udp = htons((uint16_t)(bytes - 20)), sum = 0;
+        memcpy(p + 16, &total, 2);
+        memcpy(p + 38, &udp, 2);
+        memcpy(p + 24, &sum, 2);
+        sum = header_sum(p + 14, 20);
+        memcpy(p + 24, &sum, 2);
+        uint32_t record[4] = {1700000000u + i / 1000000, i % 1000000, 14 + bytes, 14 + bytes};
+        fwrite(record, 1, sizeof record, f);
+        fwrite(p, 1, 14 + bytes, f);
+    }
+    if (fclose(f)) { perror("plain"); exit(1); }
+}
+static void address(FILE *f, const char *name, uint32_t a, unsigned bits) {
+    if (bits) fprintf(f, "\"%s\":\"%u.%u.%u.%u/%u\",", name, a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255, bits);
+}
+/* The first rule has the highest priority. */
+static void rules_json(FILE *f, const struct rule *r, uint32_t n, uint32_t above) {
+    for (uint32_t i = 0; i < n; i++) {
+        fprintf(f, "%s{\"priority\":%u,", i ? ",\n" : "[", above + n - i);
+        address(f, "src", r[i].src, r[i].src_bits);
+        address(f, "dst", r[i].dst, r[i].dst_bits);
+        if (r[i].has_dport) fprintf(f, "\"dport\":%u,", r[i].dport);
+        if (r[i].has_proto) fprintf(f, "\"proto\":%u,", r[i].proto);
+        fprintf(f, "\"action\":\"%s\"}", r[i].accept ? "accept" : "drop");
+    }
+    fprintf(f, "]\n");
+    if (fclose(f)) { perror("rules"); exit(1); }
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) { fprintf(stderr, "usage: gen DIR\n"); return 2; }
+    static const uint32_t flows[] = {1000, 100000, 1000000}, rules[] = {10, 1000, 16384};
+    for (unsigned i = 0; i < 3; i++) capture(argv[1], "flow", flows[i], flow_trace(flows[i], flow_frames(flows[i]), 7 + i, 0), flow_frames(flows[i]));
+    capture(argv[1], "vip", 1000, flow_trace(1000, flow_frames(1000), 5, VIP), flow_frames(1000));
+    capture(argv[1], "vip", 1000000, flow_trace(1000000, flow_frames(1000000), 7, VIP), flow_frames(1000000));
+    capture(argv[1], "vip", EACH, each_flow_trace(), EACH);
+    for (unsigned i = 0; i < 3; i++) {
+        struct rule *r = make_rules(rules[i], 42);
+        capture(argv[1], "rules", rules[i], rule_trace(r, rules[i], 99), RULE_FRAMES);
+        rules_json(create(argv[1], "rules", rules[i], ".json"), r, rules[i], 100000);
+    }
+    sized(argv[1], 64, 16384);
+    sized(argv[1], 1500, 4096);
+    /* Further rules to insert while frames flow: of lower priority than the others, so that the verdicts stay. */
+    struct rule *more = make_rules(8192, 43);
+    rules_json(create(argv[1], "more", 8192, ".json"), more, 8192, 0);
+    return 0;
+}

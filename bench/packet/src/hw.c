@@ -1,0 +1,81 @@
+/* hw JOB FRAMES: the hand-written limit. One core, the trace in memory, batches of 64; prints CPU ns per frame as JSON.
+ * hw pcap FILE: counts the flows of a capture that is read from a file. hw list: the jobs. Build: clang -O3 -march=native hw.c hw_*.c (needs AVX-512). */
+#include "hw.h"
+#include <sys/resource.h>
+
+struct counts counts;
+static uint8_t *trace;
+
+static void parse_setup(void) { trace = flow_trace(1000, flow_frames(1000), 7, 0); }
+static void parse_batch(uint32_t from) {
+    uint64_t bytes = 0, bad = 0, udp = 0;
+    for (uint32_t i = 0; i < BATCH; i++) {
+        const uint8_t *p = trace + (size_t)(from + i) * FRAME;
+        bool ok = parse(p, FRAME);
+        udp += ok & (p[23] == 17);
+        bad += !ok;
+        bytes += ok ? FRAME : 0;
+    }
+    counts.frames += BATCH; counts.bytes += bytes; counts.bad += bad; counts.udp += udp;
+}
+struct job parse_job = {"parse", 1u << 18, parse_setup, parse_batch, NULL, NULL};
+
+static struct job *find(const char *name) {
+    struct job *all[] = {&parse_job, flow_jobs, flow_jobs + 1, flow_jobs + 2, rule_jobs, rule_jobs + 1, rule_jobs + 2, balance_jobs, balance_jobs + 1, balance_jobs + 2};
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!name) puts(all[i]->name);
+        else if (!strcmp(all[i]->name, name)) return all[i];
+    }
+    return NULL;
+}
+/* CPU ns of a pass over the trace. */
+static double pass(const struct job *j, uint32_t number) {
+    if (j->round) j->round(number);
+    double begin = cpu_ns();
+    for (uint32_t f = 0; f < j->frames; f += BATCH) j->batch(f);
+    return cpu_ns() - begin;
+}
+static long resident_mib(void) {
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return u.ru_maxrss / 1024;
+}
+
+/* Reads a capture of frames of 64 bytes, and counts its flows. */
+static int count_capture(const char *file) {
+    FILE *f = fopen(file, "rb");
+    if (!f) { perror(file); return 1; }
+    static uint8_t block[BATCH * (FRAME + 16)], frames[BATCH * FRAME];
+    flow_table(1000000);
+    fseek(f, 24, SEEK_SET);
+    for (size_t n; (n = fread(block, FRAME + 16, BATCH, f)) > 0;) {
+        memset(frames, 0, sizeof frames);
+        for (size_t i = 0; i < n; i++) memcpy(frames + i * FRAME, block + i * (FRAME + 16) + 16, FRAME);
+        flow_count(frames);
+    }
+    fclose(f);
+    printf("{\"bad\":%lu", (unsigned long)counts.bad);
+    flow_jobs[2].check();
+    puts("}");
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && !strcmp(argv[1], "pcap")) return count_capture(argv[2]);
+    if (argc == 2 && !strcmp(argv[1], "list")) { find(NULL); return 0; }
+    struct job *j = argc == 3 ? find(argv[1]) : NULL;
+    if (!j) { fprintf(stderr, "usage: hw JOB FRAMES; hw pcap FILE; hw list\n"); return 2; }
+    const uint64_t wanted = strtoull(argv[2], NULL, 10);
+    uint32_t passes = (uint32_t)((wanted + j->frames - 1) / j->frames);
+    j->setup();
+    /* Tables are filled and memory is touched before the clock runs. */
+    const uint32_t warm = j->round ? MANY : 1;
+    for (uint32_t i = 0; i < warm; i++) pass(j, i);
+    double ns = 0;
+    for (uint32_t i = 0; i < passes; i++) ns += pass(j, warm + i);
+    ns /= (double)j->frames * passes;
+    printf("{\"ns\":%.4f,\"frames\":%lu,\"bad\":%lu,\"rss_mib\":%ld", ns, (unsigned long)j->frames * passes, (unsigned long)counts.bad, resident_mib());
+    if (j->check) j->check();
+    puts("}");
+    return 0;
+}

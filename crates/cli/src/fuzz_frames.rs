@@ -1,0 +1,79 @@
+//! `wireloom fuzz APP.loom` for an app with frame ports: frames, whole and damaged, through the interpreter and compiled code, and a
+//! comparison of what both do with each. Runs in the inner process of `fuzz`.
+
+use crate::args::Fuzz;
+use crate::engine::{self, How};
+use crate::{load, Failure, Outcome};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wireloom_interp::frames::{hex, samples, FrameIn, Mutator, Pair};
+use wireloom_runtime::packet::Frames;
+use wireloom_runtime::params;
+
+/// Frames between two looks at the clock.
+const ROUND: usize = 200;
+
+pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
+    let module = Arc::new(load::load(Path::new(&args.unit))?);
+    let sets: Vec<(String, String)> = args.set.iter().map(|s| params::pair(s)).collect::<Result<_, _>>()?;
+    let reference = engine::interpret(&module)?;
+    let made = engine::make(&module, &args.compile)?;
+    let whom = if matches!(made.how, How::Compiled) { "interpreter and compiled code" } else { "the interpreter, twice" };
+    let seed = args.seed.unwrap_or(1);
+    let failed = |e: String| Failure::Said(format!("{e}\nrepeat with --seed {seed}"));
+    eprintln!("wireloom: fuzzing {} for {} s: {whom}, seed {seed}", module.app, args.seconds);
+    let mut pair = Pair::new(&module, reference.program, made.program, &sets).map_err(failed)?;
+    let addresses: Vec<[u8; 4]> = sets.iter().flat_map(|(_, v)| v.split(',')).filter_map(|t| t.parse::<std::net::Ipv4Addr>().ok()).map(|a| a.octets()).collect();
+    let mut corpus = samples(&addresses);
+    for file in &args.frames {
+        let frames = Frames::load(file).map_err(Failure::Said)?;
+        corpus.extend(frames.index.iter().map(|&(at, n, _)| frames.data[at as usize..(at + n) as usize].to_vec()));
+    }
+    let inputs = pair.inputs();
+    if inputs.is_empty() {
+        return Err(Failure::Said(format!("app `{}` handles no frames", module.app)));
+    }
+    let mut maker = Mutator::new(seed, corpus, addresses, inputs);
+    let mut run = Run { pair: &mut pair, note: note.map(File::create).transpose()?, seed };
+    let until = Instant::now() + Duration::from_secs(args.seconds);
+    for (bytes, wire) in maker.systematic() {
+        let frame = maker.place(bytes, wire);
+        run.one(&frame).map_err(failed)?;
+    }
+    while Instant::now() < until {
+        for _ in 0..ROUND {
+            run.one(&maker.random()).map_err(failed)?;
+        }
+    }
+    let s = pair.sum;
+    println!("no difference in {} frames: {} sent, {} faults, {} headers cut off or broken", s.frames, s.sent, s.faults, s.header_faults);
+    Ok(())
+}
+
+struct Run<'a, 'm> {
+    pair: &'a mut Pair<'m>,
+    /// What the outer process tells of if this one crashes.
+    note: Option<File>,
+    seed: u64,
+}
+
+impl Run<'_, '_> {
+    fn one(&mut self, f: &FrameIn) -> Result<(), String> {
+        if let Some(note) = &self.note {
+            // The frame's length first: a longer one may have been noted before.
+            let text = format!("{}\n{} port {} rooms {:?} wire {}: {}\n", self.seed, self.pair.sum.frames, f.port, f.rooms, f.wire, hex(&f.bytes));
+            note.write_all_at(text.as_bytes(), 0).map_err(|e| format!("cannot note the frame at hand: {e}"))?;
+        }
+        let said = self.pair.frame(f).map_err(|e| {
+            let (n, wire) = (f.bytes.len(), f.wire);
+            format!("frame {} on port {}[{}] at {}, {n} bytes of {wire}, rooms {:?}: {}\n{e}", self.pair.sum.frames, f.port, f.instance, f.time, f.rooms, hex(&f.bytes))
+        });
+        if let (1.., Some(why)) = wireloom_interp::internal_errors() {
+            return Err(format!("internal error of the interpreter: {why}\nat frame {}", hex(&f.bytes)));
+        }
+        said
+    }
+}

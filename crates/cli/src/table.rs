@@ -1,0 +1,252 @@
+//! `wireloom table`: the tables of a running app, listed, read and changed while packets flow.
+
+use crate::args::{Table, TableDo};
+use crate::control::{columns, print, Client, Object, Refused};
+use crate::{Failure, Outcome};
+use serde_json::{json, Map, Value};
+use std::io::{BufWriter, Read, Write};
+use std::path::Path;
+use std::time::Instant;
+use wireloom_runtime::rows;
+
+/// Rows of a request: enough to make its cost small beside theirs.
+const BATCH: usize = 2000;
+/// Rows that are shown, if nothing else is said.
+const SHOWN: u64 = 1000;
+
+pub fn table(args: Table) -> Outcome {
+    let mut client = Client::find(&args.target)?;
+    let Some(name) = &args.table else { return list(&mut client, &args) };
+    let action = args.action.unwrap_or(TableDo::Read);
+    let fields = || pairs(&args.rest);
+    let done = |args: &Table, answer: Object, text: String| {
+        print(&if args.target.json { plain(answer) } else { text + "\n" });
+        Ok(())
+    };
+    match action {
+        TableDo::Read => no_more(&args.rest).and_then(|()| read(&mut client, name, &args)),
+        TableDo::Dump => dump(&mut client, name, &args),
+        TableDo::Load => load(&mut client, name, &args),
+        TableDo::Get => {
+            let answer = client.ask(json!({ "do": "get", "table": name, "key": fields()? }))?;
+            let found = answer.get("found").and_then(Value::as_bool) == Some(true);
+            if args.target.json {
+                print(&plain(answer));
+            } else if found {
+                let values = answer.get("values").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![answer["value"].clone()]);
+                print(&objects(&values));
+            }
+            if found { Ok(()) } else { Err(Failure::Said(format!("table `{name}` has no such entry"))) }
+        }
+        TableDo::Insert => {
+            let answer = client.ask(json!({ "do": "insert", "table": name, "rows": [fields()?] }))?;
+            let entries = answer.get("entries").and_then(Value::as_u64).unwrap_or(1);
+            done(&args, answer, if entries == 1 { "inserted".into() } else { format!("inserted: {entries} entries") })
+        }
+        TableDo::Delete => {
+            let answer = client.ask(json!({ "do": "delete", "table": name, "rows": [fields()?] }))?;
+            match answer.get("deleted").and_then(Value::as_u64) {
+                Some(0) => Err(Failure::Said(format!("table `{name}` has no such entry"))),
+                _ => done(&args, answer, "deleted".into()),
+            }
+        }
+        TableDo::Clear => {
+            no_more(&args.rest)?;
+            let answer = client.ask(json!({ "do": "clear", "table": name }))?;
+            let text = format!("{} entries deleted", answer.get("deleted").and_then(Value::as_u64).unwrap_or(0));
+            done(&args, answer, text)
+        }
+    }
+}
+
+fn no_more(rest: &[String]) -> Outcome {
+    match rest.first() {
+        None => Ok(()),
+        Some(r) => Err(Failure::Said(format!("`{r}` is one argument too many"))),
+    }
+}
+
+/// `field=value …`
+pub fn pairs(list: &[String]) -> Result<Object, Failure> {
+    let pair = |text: &String| match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.trim().to_string(), Value::String(value.into()))),
+        _ => Err(Failure::Said(format!("`{text}`: expected FIELD=VALUE, as in dport=80"))),
+    };
+    list.iter().map(pair).collect()
+}
+
+/// An answer as it came, on a line.
+pub fn plain(mut answer: Object) -> String {
+    answer.remove("ok");
+    Value::Object(answer).to_string() + "\n"
+}
+
+fn cells(row: &Value, head: &[String]) -> Vec<Value> {
+    head.iter().map(|h| row.get(h).cloned().unwrap_or(Value::Null)).collect()
+}
+
+/// Objects with the same fields, as a table.
+fn objects(list: &[Value]) -> String {
+    let head: Vec<String> = list.first().and_then(Value::as_object).map_or(Vec::new(), |o| o.keys().cloned().collect());
+    columns(&head, &list.iter().map(|r| cells(r, &head)).collect::<Vec<_>>(), &mut Vec::new())
+}
+
+fn list(client: &mut Client, args: &Table) -> Outcome {
+    let answer = client.ask(json!({ "do": "tables" }))?;
+    let tables = answer.get("tables").and_then(Value::as_array).cloned().unwrap_or_default();
+    if args.target.json {
+        print(&(Value::Array(tables).to_string() + "\n"));
+        return Ok(());
+    }
+    if tables.is_empty() {
+        return Err(Failure::Said("the app has no tables".into()));
+    }
+    let names = |v: &Value| {
+        let list = v.as_array().map_or(&[][..], |l| l);
+        Value::String(list.iter().filter_map(|f| f["name"].as_str()).collect::<Vec<_>>().join(" "))
+    };
+    let row = |t: &Value| vec![t["app"].clone(), t["table"].clone(), t["kind"].clone(), t["entries"].clone(), t["capacity"].clone(), names(&t["key"]), names(&t["value"])];
+    let head = ["app", "table", "kind", "entries", "capacity", "key", "value"].map(String::from);
+    print(&columns(&head, &tables.iter().map(row).collect::<Vec<_>>(), &mut Vec::new()));
+    Ok(())
+}
+
+// ---- all entries ----
+
+/// All entries, a page at a time; entries that several cores have are given once. `page` says whether to go on.
+fn pages(client: &mut Client, table: &str, mut page: impl FnMut(&[String], Vec<Object>) -> Result<bool, Failure>) -> Outcome {
+    let (mut cursor, mut seen) = (Value::Null, std::collections::HashSet::new());
+    loop {
+        let answer = client.ask(json!({ "do": "read", "table": table, "cursor": cursor, "limit": BATCH }))?;
+        let core = |c: &Value| c.get(0).and_then(Value::as_u64).unwrap_or(0);
+        let next = answer.get("cursor").cloned().unwrap_or(Value::Null);
+        let head: Vec<String> = answer.get("columns").and_then(Value::as_array).map_or(Vec::new(), |c| c.iter().filter_map(|n| n.as_str().map(String::from)).collect());
+        let rows = answer.get("rows").and_then(Value::as_array).cloned().unwrap_or_default();
+        // Only where there is a second core's part, or the first is not over.
+        let several = core(&cursor) > 0 || !next.is_null();
+        let fresh = rows.into_iter().filter(|r| !several || seen.insert(rows::fingerprint(&r.to_string())));
+        let rows = fresh.filter_map(|r| match r { Value::Object(o) => Some(o), _ => None }).collect();
+        if !page(&head, rows)? || next.is_null() {
+            return Ok(());
+        }
+        cursor = next;
+    }
+}
+
+fn read(client: &mut Client, name: &str, args: &Table) -> Outcome {
+    if args.target.json {
+        return write_all(client, name, std::io::stdout().lock(), false, args.limit).map(|_| ());
+    }
+    let limit = args.limit.unwrap_or(SHOWN);
+    let (mut widths, mut count, mut more) = (Vec::new(), 0u64, false);
+    pages(client, name, |head, rows| {
+        let room = if limit == 0 { usize::MAX } else { (limit - count) as usize };
+        more = rows.len() > room;
+        let rows: Vec<Vec<Value>> = rows.into_iter().take(room).map(|r| cells(&Value::Object(r), head)).collect();
+        count += rows.len() as u64;
+        let text = columns(head, &rows, &mut widths);
+        Ok(print(&text) && !more)
+    })?;
+    if more {
+        eprintln!("wireloom: the first {limit} entries; `--limit 0` shows all, `wireloom table {name} dump FILE` writes them");
+    }
+    Ok(())
+}
+
+fn dump(client: &mut Client, name: &str, args: &Table) -> Outcome {
+    let csv = |path: &str| args.csv || Path::new(path).extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
+    match args.rest.first().map(String::as_str) {
+        None | Some("-") => write_all(client, name, std::io::stdout().lock(), args.csv, args.limit).map(|_| ()),
+        Some(path) => {
+            no_more(&args.rest[1..])?;
+            let file = std::fs::File::create(path).map_err(|e| Failure::Said(format!("cannot write {path}: {e}")))?;
+            let count = write_all(client, name, file, csv(path), args.limit)?;
+            eprintln!("wireloom: {count} entries written to {path}");
+            Ok(())
+        }
+    }
+}
+
+/// An object with its fields in the table's order; those that are absent may be anything.
+fn ordered(row: &Value, head: &[String]) -> String {
+    let fields = head.iter().filter_map(|h| Some(format!("{}:{}", Value::from(h.as_str()), row.get(h)?)));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+fn write_all(client: &mut Client, name: &str, out: impl Write, csv: bool, limit: Option<u64>) -> Result<u64, Failure> {
+    let mut out = BufWriter::new(out);
+    let (mut count, limit) = (0, limit.filter(|n| *n > 0).unwrap_or(u64::MAX));
+    pages(client, name, |head, rows| {
+        if csv && count == 0 {
+            writeln!(out, "{}", head.iter().map(|h| rows::quoted(h)).collect::<Vec<_>>().join(","))?;
+        }
+        for row in rows.into_iter().take((limit - count) as usize) {
+            let value = Value::Object(row);
+            match csv {
+                true => {
+                    let text = |v: Value| if v.is_null() { String::new() } else { rows::quoted(&v.as_str().map_or_else(|| v.to_string(), String::from)) };
+                    writeln!(out, "{}", cells(&value, head).into_iter().map(text).collect::<Vec<_>>().join(","))?;
+                }
+                false => write!(out, "{}{}", if count == 0 { "[" } else { ",\n" }, ordered(&value, head))?,
+            }
+            count += 1;
+        }
+        Ok(count < limit)
+    })?;
+    if !csv {
+        writeln!(out, "{}]", if count == 0 { "[" } else { "" })?;
+    }
+    out.flush()?;
+    Ok(count)
+}
+
+// ---- bulk ----
+
+fn load(client: &mut Client, name: &str, args: &Table) -> Outcome {
+    let (path, rest) = args.rest.split_first().ok_or_else(|| Failure::Said(format!("`wireloom table {name} load FILE`: which file? `-` is standard input")))?;
+    no_more(rest)?;
+    let told = |e: &str| Failure::Said(format!("{}: {e}", if path == "-" { "standard input" } else { path }));
+    let text = match path.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(|e| told(&e.to_string()))?;
+            text
+        }
+        path => std::fs::read_to_string(path).map_err(|e| told(&e.to_string()))?,
+    };
+    let named = Path::new(path).extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
+    let json = !args.csv && !named && (path != "-" || text.trim_start().starts_with(['[', '{']));
+    let rows = if json { rows::json_rows(&text) } else { rows::csv_rows(&text) }.map_err(|e| told(&e))?;
+    let (begin, total, mut done, mut entries) = (Instant::now(), rows.len(), 0, 0);
+    let mut rows = rows.into_iter();
+    loop {
+        let batch: Vec<Value> = rows.by_ref().take(BATCH).map(Value::Object).collect();
+        if batch.is_empty() {
+            break;
+        }
+        let count = batch.len();
+        match client.ask(json!({ "do": "insert", "table": name, "rows": batch })) {
+            Ok(answer) => entries += answer.get("entries").and_then(Value::as_u64).unwrap_or(0),
+            Err(r) => return Err(told(&stopped(r, done, count))),
+        }
+        done += count;
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    if args.target.json {
+        print(&plain(Map::from_iter([("rows".into(), total.into()), ("entries".into(), entries.into()), ("seconds".into(), seconds.into())])));
+    } else {
+        let each = seconds * 1e6 / total.max(1) as f64;
+        print(&format!("{total} rows loaded, {entries} entries, in {seconds:.2} s ({each:.1} µs each)\n"));
+    }
+    Ok(())
+}
+
+/// Where a load ended; rows count from the file's first one.
+fn stopped(r: Refused, done: usize, batch: usize) -> String {
+    let number = |name: &str| r.answer.get(name).and_then(Value::as_u64).map(|n| n as usize);
+    let Some(row) = number("row") else { return r.text };
+    let before = done + number("done").unwrap_or(0);
+    let text = r.text.strip_prefix(&format!("row {row}")).unwrap_or(&r.text);
+    let text = if batch == 1 { format!(": {text}") } else { text.to_string() };
+    format!("row {}{text}; {before} rows before it are loaded", done + row)
+}

@@ -1,0 +1,373 @@
+//! Handlers of frames over whole batches.
+//!
+//! Where a handler is sure to look up a table whose key the frame alone tells, a batch is gone over twice: first all frames are opened, their
+//! keys packed and hashed, and the places in the table fetched; then the handler runs for each. What it still needs of the
+//! frame's headers is kept in between, no more.
+
+use crate::expr::{may_fault, Scope};
+use crate::flow::is_flow;
+use crate::frame::Offset;
+use crate::gen::Gen;
+use crate::names;
+use std::collections::{BTreeMap, BTreeSet};
+use wireloom_ir::frame::field_size;
+use wireloom_ir::*;
+
+/// The first use of a table whose key is known before the handler runs.
+pub(crate) struct Ahead<'m> {
+    pub table: TableId,
+    /// The key as it stands in the statement.
+    pub site: &'m Expr,
+    /// The key over the frame alone.
+    key: Expr,
+    /// All conditions that lead there, over the frame alone.
+    guard: Vec<Expr>,
+    keeps: Keeps,
+}
+
+/// What the handler reads of the view besides.
+enum Keeps {
+    All,
+    /// Where these headers begin.
+    Places(BTreeSet<u32>),
+}
+
+/// What is known on the way to a statement.
+struct Way {
+    /// What locals have been set to; None: it depends.
+    known: BTreeMap<LocalId, Option<Expr>>,
+    guard: Vec<Expr>,
+    /// The guard says all that leads here.
+    exact: bool,
+    /// The frame may have been changed.
+    changed: bool,
+}
+
+type Found<'m> = (TableId, &'m Expr, Expr);
+
+impl<'m> Gen<'m> {
+    pub fn ahead(&self, h: &'m Handler) -> Option<Ahead<'m>> {
+        if !matches!(h.on, On::Frame { .. }) { return None }
+        let mut way = Way { known: BTreeMap::new(), guard: Vec::new(), exact: true, changed: false };
+        let (table, site, key) = self.first_use(&h.body.block, &mut way)?;
+        let keeps = self.keeps(&h.body, site);
+        Some(Ahead { table, site, key, guard: way.guard, keeps })
+    }
+
+    /// Looks for the use, statement by statement; leaves `way` as it is there, or behind the block.
+    fn first_use(&self, block: &'m Block, way: &mut Way) -> Option<Found<'m>> {
+        for s in block {
+            match &s.kind {
+                StmtKind::Set(l, e) => {
+                    let value = plain(e, &way.known);
+                    // Set twice: its value depends on the way taken.
+                    way.known.entry(*l).and_modify(|v| *v = None).or_insert(value);
+                }
+                StmtKind::Frame { act, .. } => way.changed |= !matches!(act, FrameAct::Send { .. }),
+                StmtKind::TableGet { table, key, .. } | StmtKind::TablePut { table, key, .. } | StmtKind::TableUpdate { table, key, .. } | StmtKind::TableRemove { table, key, .. } => {
+                    let usable = way.exact && !way.changed && !may_fault(key) && is_flow(self.m, &self.m.tables[table.index()]);
+                    if let Some(k) = plain(key, &way.known).filter(|_| usable) { return Some((*table, key, k)) }
+                    forget(s, way);
+                }
+                StmtKind::If { cond, then, other } => {
+                    let cond = plain(cond, &way.known);
+                    let (depth, exact) = (way.guard.len(), way.exact);
+                    if let Some(found) = self.branch(then, cond.clone(), way) { return Some(found) }
+                    way.guard.truncate(depth);
+                    way.exact = exact;
+                    let not = cond.clone().map(|c| Expr::new(c.ty, ExprKind::Unary(UnOp::Not, c)));
+                    if let Some(found) = self.branch(other, not.clone(), way) { return Some(found) }
+                    way.guard.truncate(depth);
+                    way.exact = exact;
+                    forget(s, way);
+                    // What the branches that leave say of those that go on.
+                    match (leaves(then), leaves(other)) {
+                        (Leaves::Never, Leaves::Never) => {}
+                        (Leaves::Always, Leaves::Never) => way.add(not),
+                        (Leaves::Never, Leaves::Always) => way.add(cond),
+                        _ => way.exact = false,
+                    }
+                }
+                StmtKind::Require { cond, .. } => {
+                    let cond = plain(cond, &way.known);
+                    way.add(cond);
+                }
+                StmtKind::Switch { .. } | StmtKind::For { .. } | StmtKind::Loop { .. } => {
+                    each(s, &mut |s| way.changed |= matches!(&s.kind, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. })));
+                    each(s, &mut |s| way.exact &= !jumps(s));
+                    forget(s, way);
+                }
+                StmtKind::Return(_) | StmtKind::Fault { .. } | StmtKind::Break | StmtKind::Continue => way.exact = false,
+                _ => forget(s, way),
+            }
+        }
+        None
+    }
+
+    fn branch(&self, block: &'m Block, cond: Option<Expr>, way: &mut Way) -> Option<Found<'m>> {
+        way.add(cond);
+        self.first_use(block, way)
+    }
+
+    /// What a handler reads of the view, its key set aside.
+    fn keeps(&self, body: &'m Body, site: &'m Expr) -> Keeps {
+        let (mut places, mut all) = (BTreeSet::new(), false);
+        let Some(Ty::Msg(unit)) = body.locals.first().map(|l| self.m.ty(l.ty)) else { return Keeps::All };
+        let mut look = |e: &Expr| self.reads(e, *unit, site, &mut places, &mut all);
+        let mut changes = false;
+        walk::stmts(&body.block, &mut |s| {
+            changes |= matches!(&s.kind, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. }));
+            changes |= matches!(&s.kind, StmtKind::SendFrame { .. } | StmtKind::Parse { .. } | StmtKind::Render { .. });
+            walk::stmt_exprs(&s.kind, &mut look);
+        });
+        if all || changes { Keeps::All } else { Keeps::Places(places) }
+    }
+
+    fn reads(&self, e: &Expr, unit: UnitId, site: &Expr, places: &mut BTreeSet<u32>, all: &mut bool) {
+        if std::ptr::eq(e, site) { return }
+        match &*e.kind {
+            ExprKind::Local(LocalId(0)) | ExprKind::Payload(..) | ExprKind::ChecksumOk(..) => *all = true,
+            ExprKind::Case(..) => {}
+            _ => if let Some(Path { root: Root::Local(LocalId(0)), steps }) = walk::path_of(e) {
+                match self.fixed_field(&e.kind, unit, steps) {
+                    Some((layer, _)) => { places.insert(layer); }
+                    None => *all = true,
+                }
+            },
+        }
+        walk::children(e, &mut |e| self.reads(e, unit, site, places, all));
+    }
+
+    /// The header of a field at a fixed place in it, and the field's end.
+    fn fixed_field(&self, e: &ExprKind, unit: UnitId, steps: &[Step]) -> Option<(u32, u32)> {
+        let (ExprKind::Read(_), [Step::Field(h), Step::Field(f)]) = (e, steps) else { return None };
+        let layers = self.layers(unit);
+        let layer = layers.iter().position(|l| l.header == *h)? as u32;
+        let header = layers[layer as usize].unit;
+        let field = &self.m.unit(header).fields[f.index()];
+        let (Offset::Fixed(at), FieldKind::UInt { .. } | FieldKind::Bytes { .. }) = (self.offset(unit, layer, header, *f), &field.kind) else { return None };
+        Some((layer, at + field_size(self.m, field)?))
+    }
+
+    /// The structure in which a handler's frames wait for it, if its key is known ahead; answers its name.
+    pub fn ahead_type(&mut self, i: usize, a: &Ahead) -> String {
+        let (name, words) = (format!("wl_ahead_{i}"), self.words(&self.m.tables[a.table.index()]));
+        let kept: String = match &a.keeps {
+            Keeps::All => "wl_view v;\n".into(),
+            Keeps::Places(list) => format!("uint64_t has;\n{}", list.iter().map(|n| format!("uint16_t at_{n};\n")).collect::<String>()),
+        };
+        self.code.push_str(&format!("/* A frame that waits: its key, which array of the table it belongs to, its hash, and what is needed of its headers. */\ntypedef struct {name} {{\nuint64_t k[{words}], h;\nunsigned part;\n{kept}}} {name};\n\n"));
+        name
+    }
+
+    /// Counters that a handler of frames counts in registers while it goes over a batch: those that no program code reads.
+    pub fn own_counts(&self, h: &'m Handler) -> BTreeSet<u32> {
+        if !matches!(h.on, On::Frame { .. }) { return BTreeSet::new() }
+        let mut counts = BTreeSet::new();
+        walk::stmts(&h.body.block, &mut |s| if let StmtKind::Count(c, _) = &s.kind { counts.insert(c.0); });
+        self.m.exprs(&mut |e, _| if let ExprKind::Counter(c) = &*e.kind { counts.remove(&c.0); });
+        counts
+    }
+
+    /// Runs handler i over a batch.
+    pub fn batch(&mut self, i: usize, h: &'m Handler, unit: UnitId) {
+        let unit_name = names::unit(self.m, unit);
+        let over = Over {
+            i, on: format!("on_{i}_{}", names::ident(&h.name)), open: format!("{unit_name}_open"), counts: self.own_counts(h),
+            usual: self.frames.usual.contains(&unit.0).then(|| format!("{unit_name}_usual")), serve: self.serve(),
+            headers: self.mark("headers and keys"), own: self.mark(&format!("on {}", h.name)),
+        };
+        let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
+        let (begin, end) = (self.flow_tend(), self.at_batch_end() + &self.mark("engine"));
+        let body = match self.ahead(h) {
+            None => self.one_pass(h, &over),
+            Some(a) => self.two_passes(h, &a, &over),
+        };
+        let (counts, flush) = (over.counts(), over.flush());
+        self.code.push_str(&format!("/* {} over a batch. */\nstatic void batch_{i}(wl_core *core, wl_frame *f, uint32_t n) {{\n{fx}{begin}{counts}{body}{flush}{end}}}\n\n", names::comment(&h.name)));
+    }
+
+    /// Frames that the handler has taken from queues follow it at once; the batch at hand is not used by then.
+    fn serve(&self) -> &'static str {
+        let queue = |p: &Port| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. });
+        if self.m.ports.iter().any(queue) { "packets.serve(x->core);\n" } else { "" }
+    }
+
+    fn one_pass(&mut self, h: &Handler, o: &Over) -> String {
+        let mut size = 0;
+        walk::stmts(&h.body.block, &mut |_| size += 1);
+        let (open, run) = (&o.open, o.run("&v", ""));
+        let found = match &o.usual {
+            None => format!("{open}(x, &v, &f[k]);\n"),
+            Some(usual) if size > SMALL => format!("if (WL_UNLIKELY(!{usual}(&v, &f[k]))) {open}(x, &v, &f[k]);\n"),
+            Some(usual) => {
+                // A small handler has a copy for each, so that what is known of a usual frame simplifies it.
+                self.code.push_str(&format!(
+                    "/* A frame of a shape that is not usual. */\nstatic __attribute__((noinline)) void other_{}(wl_fx *x, wl_frame *f) {{\nwl_view v;\n{}{open}(x, &v, f);\n{run}{}}}\n\n",
+                    o.i, o.counts(), o.flush()
+                ));
+                format!("if (WL_UNLIKELY(!{usual}(&v, &f[k]))) {{ other_{}(x, &f[k]); continue; }}\n", o.i)
+            }
+        };
+        format!("for (uint32_t k = 0; k < n; k++) {{\n{}wl_view v;\n{found}{run}}}\n", o.headers)
+    }
+
+    fn two_passes(&mut self, h: &'m Handler, a: &Ahead, o: &Over) -> String {
+        let t = &self.m.tables[a.table.index()];
+        let (table, i) = (names::table(self.m, a.table), o.i);
+        let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
+        let guard: Vec<_> = a.guard.iter().map(|c| self.expr(&scope, c)).collect();
+        let guard = if guard.is_empty() { "true".into() } else { guard.join(" && ") };
+        let pack = self.flow_packer(t.key);
+        let key = match split(&a.key) {
+            None => format!("a->part = {pack}(a->k, {});\n", self.expr(&scope, &a.key)),
+            Some((cond, yes, no)) => format!("if ({}) a->part = {pack}(a->k, {});\nelse a->part = {pack}(a->k, {});\n", self.expr(&scope, &cond), self.expr(&scope, &yes), self.expr(&scope, &no)),
+        };
+        let (view, keep, again) = match &a.keeps {
+            Keeps::All => ("wl_view *v = &a->v;\n", String::new(), "wl_view *v = &a->v;\n".to_string()),
+            Keeps::Places(list) => (
+                "wl_view view, *v = &view;\n",
+                format!("a->has = v->has;\n{}", list.iter().map(|n| format!("a->at_{n} = v->at[{n}];\n")).collect::<String>()),
+                format!("wl_view view, *v = &view;\nwl_view_again(v, &f[k], a->has);\n{}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>()),
+            ),
+        };
+        let ready = format!(
+            "{keep}if ({guard}) {{\n{key}a->h = wl_flow_hash_of(table, {table}_shape, a->part, a->k);\nwl_flow_prefetch(table, {table}_shape, a->part, a->h);\n}}\n"
+        );
+        let open = &o.open;
+        let found = match &o.usual {
+            None => format!("{open}(x, v, &f[k]);\n"),
+            Some(usual) => {
+                self.code.push_str(&format!(
+                    "/* A frame of a shape that is not usual. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, wl_ahead_{i} *a, wl_frame *f) {{\n\
+                     wl_flows *const table = &wl_state(x)->{table};\n{view}{open}(x, v, f);\n{ready}}}\n\n"
+                ));
+                format!("if (WL_UNLIKELY(!{usual}(v, &f[k]))) {{ other_{i}(x, a, &f[k]); continue; }}\n")
+            }
+        };
+        let run = o.run("v", ", a");
+        format!(
+            "wl_flows *const table = &wl_state(x)->{table};\nwl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n\
+             /* Keys first, and their places fetched ahead. */\n{}for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{view}{found}{ready}}}\n\
+             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{again}{run}}}\nf += m;\nn -= m;\n}}\n", o.headers
+        )
+    }
+}
+
+/// Handlers of so many statements are copied.
+const SMALL: usize = 24;
+
+/// A handler that is run over batches: its number, the names of its function and of those that open its frames, its counters.
+struct Over {
+    i: usize,
+    on: String,
+    open: String,
+    usual: Option<String>,
+    counts: BTreeSet<u32>,
+    /// What follows each run.
+    serve: &'static str,
+    /// Marks: frames are opened; the handler runs.
+    headers: String,
+    own: String,
+}
+
+impl Over {
+    /// Runs the handler for one frame.
+    fn run(&self, view: &str, ahead: &str) -> String {
+        let counts = if self.counts.is_empty() { "" } else { ", &counts" };
+        format!("{}x->tmp_n = 0;\nif (WL_UNLIKELY({}(x, {view}{ahead}{counts}) == WL_T_FAULT)) frame_fault(x->core, x);\n{}", self.own, self.on, self.serve)
+    }
+
+    fn counts(&self) -> String { if self.counts.is_empty() { String::new() } else { format!("wl_counts_{} counts = {{0}};\n", self.i) } }
+
+    fn flush(&self) -> String { self.counts.iter().map(|c| format!("wl_state(x)->counter[{c}] += counts.c{c};\n")).collect() }
+}
+
+impl Way {
+    /// From here on the condition holds.
+    fn add(&mut self, cond: Option<Expr>) {
+        match cond {
+            Some(c) => self.guard.push(c),
+            None => self.exact = false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaves { Never, Always, Sometimes }
+
+/// Whether control leaves a block other than at its end.
+fn leaves(block: &Block) -> Leaves {
+    let mut any = false;
+    walk::stmts(block, &mut |s| any |= jumps(s));
+    let always = match block.last().map(|s| &s.kind) {
+        Some(StmtKind::Return(_) | StmtKind::Fault { .. }) => true,
+        Some(StmtKind::If { then, other, .. }) => leaves(then) == Leaves::Always && leaves(other) == Leaves::Always,
+        _ => false,
+    };
+    match (any, always) { (_, true) => Leaves::Always, (true, false) => Leaves::Sometimes, _ => Leaves::Never }
+}
+
+fn jumps(s: &Stmt) -> bool { matches!(s.kind, StmtKind::Return(_) | StmtKind::Fault { .. } | StmtKind::Break | StmtKind::Continue) }
+
+/// A statement and all inside it.
+fn each(s: &Stmt, f: &mut dyn FnMut(&Stmt)) {
+    f(s);
+    walk::stmt_blocks(&s.kind, &mut |b| walk::stmts(b, f));
+}
+
+/// What a statement sets is not known behind it.
+fn forget(s: &Stmt, way: &mut Way) {
+    each(s, &mut |s| {
+        let mut set = |l: LocalId| { way.known.insert(l, None); };
+        match &s.kind {
+            StmtKind::Set(l, _) | StmtKind::SetField(l, ..) | StmtKind::Push(l, _) => set(*l),
+            StmtKind::For { var, .. } => set(*var),
+            StmtKind::TableGet { dst, .. } | StmtKind::TableLen { dst, .. } | StmtKind::BindPart { dst, .. } | StmtKind::Render { dst, .. } => set(*dst),
+            StmtKind::TableRemove { dst, .. } | StmtKind::TableDelete { dst, .. } => if let Some(l) = dst { set(*l) },
+            StmtKind::TableUpdate { entry, .. } => set(*entry),
+            StmtKind::Parse { dst, ok, .. } => { set(*dst); set(*ok) }
+            StmtKind::TableNext { cursor, key, value, more, .. } => [*cursor, *key, *value, *more].into_iter().for_each(set),
+            _ => {}
+        }
+    });
+}
+
+/// An expression over the frame alone, locals replaced by what they were set to; None if it needs more.
+fn plain(e: &Expr, known: &BTreeMap<LocalId, Option<Expr>>) -> Option<Expr> {
+    use ExprKind::*;
+    let kind = match &*e.kind {
+        Local(l) => return known.get(l)?.clone(),
+        Int(_) | Bool(_) | Param(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | ExprKind::None => (*e.kind).clone(),
+        Read(p) | Case(p, _) if p.root == Root::Local(LocalId(0)) && p.steps.iter().all(|s| matches!(s, Step::Field(_))) => (*e.kind).clone(),
+        Unary(op, a) => Unary(*op, plain(a, known)?),
+        Binary(op, a, b) => Binary(*op, plain(a, known)?, plain(b, known)?),
+        Cast(a) => Cast(plain(a, known)?),
+        If(a, b, c) => If(plain(a, known)?, plain(b, known)?, plain(c, known)?),
+        InRanges(a, r) => InRanges(plain(a, known)?, r.clone()),
+        Some(a) => Some(plain(a, known)?),
+        IsSome(a) => IsSome(plain(a, known)?),
+        Unwrap(a) => Unwrap(plain(a, known)?),
+        Get(a, n) => Get(plain(a, known)?, *n),
+        Make(list) => Make(list.iter().map(|e| plain(e, known)).collect::<Option<_>>()?),
+        _ => return Option::None,
+    };
+    Option::Some(Expr::new(e.ty, kind))
+}
+
+/// A key that depends on whether a header is there, at several places: the header, the key with it, and without. IPv4 and IPv6 are such.
+fn split(key: &Expr) -> Option<(Expr, Expr, Expr)> {
+    let mut cond = None;
+    walk::expr(key, &mut |e| if let ExprKind::If(c, ..) = &*e.kind {
+        if cond.is_none() && matches!(&*c.kind, ExprKind::Case(..)) { cond = Some(c.clone()) }
+    });
+    let cond = cond?;
+    let with = |holds: bool| {
+        let mut e = key.clone();
+        walk::expr_mut(&mut e, &mut |e| if let ExprKind::If(c, a, b) = &*e.kind {
+            if *c == cond { *e = if holds { a.clone() } else { b.clone() } }
+        });
+        e
+    };
+    Some((cond.clone(), with(true), with(false)))
+}

@@ -1,0 +1,93 @@
+//! A frame's payload replaced. What is made of a part of the old payload (a slice of it, bytes before and behind it, a cipher over it)
+//! is made in place: the part stays where it is, and the headers move. Whether it is such a part is seen when the program runs, so
+//! it may be named by `let`; what comes from elsewhere is copied.
+
+use crate::body::BodyGen;
+use crate::expr::{crypto_op, may_fault};
+use crate::parser::line;
+use wireloom_ir::*;
+
+/// A frame's view and the payload in it, as C expressions.
+pub(crate) struct View { pub v: String, pub headers: String, pub layers: usize, pub pos: String, pub end: String }
+
+/// New bytes: what stays, and what comes before and behind it.
+struct Layout<'m> { before: &'m [Expr], core: &'m Expr, behind: &'m [Expr] }
+
+/// Bytes that a GCM tag takes.
+const TAG: u32 = 16;
+
+/// The part that may stay: the one that can be the longest.
+fn layout<'m>(m: &Module, body: &'m Block) -> Option<Layout<'m>> {
+    let [Stmt { kind: StmtKind::Emit(Emit::Bytes(e)), .. }] = body.as_slice() else { return None };
+    let e = uncast(e);
+    let parts = match &*e.kind { ExprKind::Builtin(Builtin::Concat, parts) => parts.as_slice(), _ => std::slice::from_ref(e) };
+    let may_stay = |p: &Expr| match &*uncast(p).kind {
+        ExprKind::Payload(..) | ExprKind::Local(_) | ExprKind::Builtin(Builtin::Slice, _) => true,
+        ExprKind::Builtin(b, _) => b.is_cipher(),
+        _ => false,
+    };
+    let at = (0..parts.len()).filter(|i| may_stay(&parts[*i])).max_by_key(|i| layout::bytes_in(m, parts[*i].ty))?;
+    Some(Layout { before: &parts[..at], core: uncast(&parts[at]), behind: &parts[at + 1..] })
+}
+
+/// Another maximum of bytes is no other value.
+fn uncast(e: &Expr) -> &Expr { match &*e.kind { ExprKind::Cast(inner) => uncast(inner), _ => e } }
+
+impl<'m> BodyGen<'_, 'm> {
+    pub fn payload(&mut self, to: &View, body: &'m Block, place: PlaceId) {
+        match layout(self.g.m, body) {
+            Some(l) => self.lay(to, &l, place),
+            None => {
+                line!(self, "wl_begin(x);");
+                self.block(body);
+                self.check(true);
+                self.replace(to, "wl_built(x)", place);
+            }
+        }
+    }
+
+    fn replace(&mut self, to: &View, bytes: &str, place: PlaceId) {
+        let View { v, headers, layers, pos, end } = to;
+        let leave = self.leave_fault();
+        line!(self, "if (WL_UNLIKELY(!wl_view_payload({v}, {headers}, {layers}, {pos}, {end}, {bytes}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", place.0);
+    }
+
+    /// Bytes in scratch: what they were read from may move.
+    fn aside(&mut self, parts: &[Expr]) -> String {
+        if parts.is_empty() { return "wl_b(NULL, 0)".into() }
+        let texts: Vec<_> = parts.iter().map(|p| self.expr(p)).collect();
+        format!("wl_concat(x, {}, (wl_bytes[]){{{}}})", texts.len(), texts.join(", "))
+    }
+
+    fn lay(&mut self, to: &View, l: &Layout, place: PlaceId) {
+        let View { v, headers, layers, pos, end } = to;
+        let (cipher, args) = match &*l.core.kind {
+            ExprKind::Builtin(b, args) if b.is_cipher() => (Some(*b), args.as_slice()),
+            _ => (None, std::slice::from_ref(l.core)),
+        };
+        let (before, behind) = (self.aside(l.before), self.aside(l.behind));
+        let texts: Vec<_> = args.iter().map(|a| self.expr(a)).collect();
+        let (n, tag) = (args.len(), if cipher == Some(Builtin::AesGcmSeal) { TAG } else { 0 });
+        line!(self, "{{ wl_bytes before_ = {before}, behind_ = {behind}, a_[{n}] = {{{}}}, *core_ = &a_[{}];", texts.join(", "), n - 1);
+        self.check(l.before.len() + l.behind.len() > 0 || args.iter().any(may_fault));
+        if cipher.is_some() {
+            // The vector may lie in the payload.
+            line!(self, "uint8_t vector_[16];\nif (a_[1].n <= sizeof vector_) {{ wl_copy(vector_, a_[1].p, a_[1].n); a_[1].p = vector_; }}");
+        }
+        let free: String = (0..n - 1).filter(|i| *i != 1).map(|i| format!(" && wl_view_free({v}, a_[{i}])")).collect();
+        let leave = self.leave_fault();
+        line!(self, "if (WL_LIKELY(wl_view_holds({v}, {pos}, {end}, *core_){free})) {{");
+        line!(self, "uint8_t *at_ = wl_view_lay({v}, {layers}, {pos}, {end}, core_->p, core_->n, before_.n, {tag} + behind_.n);");
+        line!(self, "if (WL_UNLIKELY(!at_)) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", place.0);
+        line!(self, "wl_copy_few(at_ - before_.n, before_.p, before_.n);");
+        if let Some(b) = cipher {
+            line!(self, "core_->p = at_;\nif (WL_UNLIKELY(x->core->host->crypto({}, a_, {n}, at_) < 0)) {{ wl_fail(x, WL_F_CONSTRAINT, {}); {leave} }}", crypto_op(b), place.0);
+        }
+        line!(self, "wl_copy_few(at_ + core_->n + {tag}, behind_.p, behind_.n);\nwl_view_grown({v}, {headers}, {layers}, {pos});\n}} else {{");
+        let core = match cipher { Some(b) => format!("wl_crypto(x, {}, {n}, a_)", crypto_op(b)), None => "*core_".into() };
+        // It comes from elsewhere.
+        line!(self, "wl_bytes new_ = {core};\nif (!wl_view_free({v}, new_)) {{ wl_begin(x); wl_put(x, new_); new_ = wl_built(x); }}");
+        self.check(true);
+        line!(self, "if (WL_UNLIKELY(!wl_view_fill({v}, {headers}, {layers}, {pos}, {end}, before_, new_, behind_))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}\n}} }}", place.0);
+    }
+}

@@ -1,0 +1,132 @@
+/* Tables of one core (support/flow.h) against a plain list: keys of 13 and of 37 bytes, use, removal, expiry, eviction, walks. */
+#define WL_LAYERS 1
+#define WL_SLOTS 2
+#include "wireloom.h"
+#include "base.h"
+#include "flow.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NEED(e) do { if (!(e)) { printf("line %d: %s\n", __LINE__, #e); exit(1); } } while (0)
+#define CAPACITY 40u
+#define KEYS 120u
+#define SHIFT 20u
+#define IDLE 1000u
+
+typedef struct entry { uint64_t a, b; } entry;
+static const wl_shape shape[2] = {WL_SHAPE(CAPACITY, 13, entry), WL_SHAPE(CAPACITY, 37, entry)};
+static const wl_shape plain[2] = {WL_SHAPE(CAPACITY, 16, uint32_t), WL_SHAPE_NONE};
+static _Alignas(64) uint8_t memory[2][WL_SLOTS_OF(CAPACITY, 37, entry) * WL_SLOT_SIZE(37, entry)];
+
+static uint64_t state = 1;
+static uint32_t any(uint32_t below) {
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((state >> 33) % below);
+}
+
+/* Number n as a key: the first half short, the others whole. Key 0 is all zeros. */
+static unsigned key(uint32_t n, const wl_shape *g, uint64_t *k) {
+    unsigned part = g[1].slots && n >= KEYS / 2;
+    memset(k, 0, 40);
+    k[0] = n * UINT64_C(0x9e3779b97f4a7c15);
+    k[g[part].words - 1] |= n & 255;
+    return part;
+}
+
+typedef struct { bool there; uint64_t used, value; } model;
+static model m[KEYS];
+static uint64_t now;   /* ticks */
+
+static uint64_t live(uint32_t idle) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        if (m[i].there && idle && now - m[i].used > idle) m[i].there = false;
+        n += m[i].there;
+    }
+    return n;
+}
+static uint64_t get(const void *v, const wl_shape *g) { uint32_t w; if (g == plain) { memcpy(&w, v, 4); return w; } return ((const entry *)v)->b; }
+static void set(void *v, const wl_shape *g, uint64_t x) { uint32_t w = (uint32_t)x; if (g == plain) memcpy(v, &w, 4); else *(entry *)v = (entry){~x, x}; }
+
+/* All entries, each once; `take` removes them on the way. */
+static uint64_t walk(wl_flows *t, const wl_shape *g, uint32_t tick, bool take) {
+    uint64_t n = 0, at = 0;
+    bool seen[KEYS] = {false};
+    while (at != UINT64_MAX) {
+        unsigned part;
+        const uint8_t *s = wl_flow_next(t, g, &at, &part, tick);
+        if (!s) continue;
+        uint64_t k[64], mine[5];
+        wl_slot_key(s, g[part], k);
+        uint32_t i = 0;
+        while (i < KEYS && !(key(i, g, mine) == part && memcmp(mine, k, 8 * g[part].words) == 0)) i++;
+        NEED(i < KEYS && !seen[i] && m[i].there && get(s + g[part].value, g) == m[i].value);
+        seen[i] = true;
+        n++;
+        if (take) { NEED(wl_flow_remove(t, g, part, k, wl_flow_hash_of(t, g, part, k), tick)); m[i].there = false; }
+    }
+    return n;
+}
+
+static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
+    wl_flows table = {.slot = {memory[0], memory[1]}, .seed = {any(UINT32_MAX) * UINT64_C(0x123456789abcdef), any(UINT32_MAX) * UINT64_C(0xfedcba987654321)}, .capacity = CAPACITY, .idle = idle, .lru = lru}, *t = &table;
+    wl_core core = {0};
+    memset(memory, 0, sizeof memory);
+    memset(m, 0, sizeof m);
+    now = 12345678;
+    for (uint32_t r = 0; r < rounds; r++) {
+        /* Stamps come round many times; now and then much time passes at once. */
+        now += any(50) ? any(40) : any(3) ? any(20) * (UINT64_C(1) << 19) : UINT64_C(1) << 23;
+        core.now = now << SHIFT;
+        if (idle) wl_flow_tend(t, g, &core, SHIFT);
+        uint64_t before = live(idle), k[5];
+        const uint32_t i = any(KEYS), tick = wl_tick(&core, SHIFT), what = any(20);
+        const unsigned part = key(i, g, k);
+        const uint64_t h = wl_flow_hash_of(t, g, part, k), x = any(1u << 30);
+        const bool crowded = t->used[0] + t->used[1] == CAPACITY;
+        void *v;
+        wl_flow_prefetch(t, g, part, h);
+        if (what < 14) {
+            v = wl_flow_find(t, g, part, k, h, tick);
+            NEED((v != NULL) == m[i].there);
+            if (!v) v = wl_flow_add(t, g, part, k, h, tick);
+            if (!v) { NEED(!lru && before == CAPACITY); continue; }
+            set(v, g, x);
+            if (!m[i].there && crowded) {
+                /* At most one has made room: one that has expired, if it was near. */
+                NEED(lru || before < CAPACITY);
+                uint32_t gone = 0;
+                for (uint32_t j = 0; j < KEYS; j++) {
+                    uint64_t other[5];
+                    const unsigned p = key(j, g, other);
+                    if (!m[j].there) continue;
+                    uint8_t *s = wl_flow_seek_in(t, p, g[p], other, wl_flow_hash_of(t, g, p, other), tick);
+                    if (!s) { m[j].there = false; gone++; }
+                }
+                NEED(gone <= lru && (gone || before < CAPACITY));
+            }
+            m[i] = (model){true, now, x};
+        } else if (what < 17) {
+            v = wl_flow_find(t, g, part, k, h, tick);
+            NEED((v != NULL) == m[i].there && (!v || get(v, g) == m[i].value));
+            if (v) m[i].used = now;
+        } else if (what < 19) {
+            NEED(wl_flow_remove(t, g, part, k, h, tick) == m[i].there);
+            m[i].there = false;
+        } else {
+            NEED(walk(t, g, tick, false) == before);
+            NEED(wl_flow_len(t, g, tick) == before && t->stats.entries == before);
+            if (!any(40)) { walk(t, g, tick, true); NEED(wl_flow_len(t, g, tick) == 0); }
+        }
+    }
+    NEED(t->stats.hits && t->stats.misses && t->stats.inserts && (!idle || t->stats.expired) && (!lru || t->stats.evictions) && (lru || t->stats.rejected));
+}
+
+int main(void) {
+    NEED(shape[0].size == 32 && shape[1].size == 64 && WL_STAMP_INSIDE(13) && !WL_STAMP_INSIDE(16));
+    for (unsigned i = 0; i < 8; i++) {
+        run(i & 1 ? shape : plain, i & 2 ? IDLE : 0, i & 4, 60000);
+    }
+    puts("good");
+    return 0;
+}

@@ -1,0 +1,173 @@
+//! Tables whose entries have masks: wildcard and prefix. Each core has its own. Entries are looked through one by one.
+
+use super::activation::{act, Activation};
+use crate::eval::{Env, Res, Stop};
+use crate::value::{canonical, from_canonical, Value};
+use std::collections::HashMap;
+use wireloom_ir::*;
+
+/// What one core keeps of one table.
+#[derive(Default)]
+pub struct Keyed {
+    masked: Vec<Masked>,
+    values: HashMap<Vec<u8>, Value>,
+}
+
+/// An entry that stands for all keys which agree with it in the bits of its mask.
+struct Masked {
+    key: Vec<u8>,
+    mask: Vec<u8>,
+    priority: u128,
+    value: Value,
+}
+
+pub fn is_keyed(m: &Module, t: TableId) -> bool {
+    m.tables.get(t.index()).is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm))
+}
+
+/// The table of a statement about one of these.
+pub fn table_of(m: &Module, s: &StmtKind) -> Option<TableId> {
+    let t = match s {
+        StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableLen { table, .. }
+        | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } => *table,
+        _ => return None,
+    };
+    is_keyed(m, t).then_some(t)
+}
+
+fn bytes(env: &Env, e: &Expr) -> Res<Vec<u8>> {
+    let mut out = Vec::new();
+    canonical(env.module, e.ty, &env.eval(e)?, true, &mut out);
+    Ok(out)
+}
+
+fn and(a: &[u8], b: &[u8]) -> Vec<u8> {
+    a.iter().zip(b).map(|(a, b)| a & b).collect()
+}
+
+impl Keyed {
+    fn find(&self, key: &[u8]) -> Option<&Value> {
+        self.masked.iter().filter(|e| and(key, &e.mask) == e.key).max_by_key(|e| e.priority).map(|e| &e.value)
+    }
+
+    fn place(&self, key: &[u8], mask: &[u8], priority: u128) -> Option<usize> {
+        self.masked.iter().position(|e| e.key == key && e.mask == mask && e.priority == priority)
+    }
+}
+
+/// The value of a key, where there is one.
+fn get(env: &Env, t: &Table, k: &Keyed, key: &Expr) -> Res<Option<Value>> {
+    let form = bytes(env, key)?;
+    let zero = || Value::zero(env.module, t.value);
+    Ok(match t.kind {
+        TableKind::Wildcard | TableKind::Lpm => k.find(&form).cloned(),
+        TableKind::Array if env.int(key)? >= u128::from(t.capacity) => None,
+        _ => Some(k.values.get(&form).cloned().unwrap_or_else(zero)),
+    })
+}
+
+fn put(env: &Env, t: &Table, k: &mut Keyed, key: &Expr, value: Value, place: PlaceId) -> Res<()> {
+    if t.kind == TableKind::Array && env.int(key)? >= u128::from(t.capacity) {
+        return Err(Stop::Fault { kind: FaultKind::INDEX, place });
+    }
+    k.values.insert(bytes(env, key)?, value);
+    Ok(())
+}
+
+/// A wildcard entry's priority; of prefixes the longest counts.
+fn rank(env: &Env, t: &Table, mask: &[u8], priority: &Expr) -> Res<u128> {
+    Ok(if t.kind == TableKind::Lpm { mask.iter().map(|b| u128::from(b.count_ones())).sum() } else { env.int(priority)? })
+}
+
+/// The table's entries, out of the core's data meanwhile: what is evaluated looks into those.
+fn with<T>(env: &Env, id: TableId, f: impl FnOnce(&mut Keyed) -> Res<T>) -> Res<T> {
+    let a: &Activation = act(env)?;
+    let mut k = a.data.borrow_mut().keyed.remove(&id.0).unwrap_or_default();
+    let made = f(&mut k);
+    a.data.borrow_mut().keyed.insert(id.0, k);
+    made
+}
+
+pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
+    let here = Env { locals, ..*env };
+    let set = with(env, id, |k| changed(&here, id, s, k))?;
+    for (l, v) in set {
+        locals[l.index()] = v;
+    }
+    Ok(())
+}
+
+/// Does what a statement says; the locals that it sets.
+fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(LocalId, Value)>> {
+    let t = &here.module.tables[id.index()];
+    Ok(match s {
+        StmtKind::TableGet { key, dst, .. } => vec![(*dst, Value::Option(get(here, t, k, key)?.map(Box::new)))],
+        StmtKind::TablePut { key, value, place, .. } => {
+            let value = here.eval(value)?;
+            put(here, t, k, key, value, *place)?;
+            vec![]
+        }
+        StmtKind::TableRemove { key, dst, .. } => {
+            let was = k.values.remove(&bytes(here, key)?).is_some();
+            let there = if t.kind == TableKind::Array { here.int(key)? < u128::from(t.capacity) } else { was };
+            dst.map(|d| (d, Value::Bool(there))).into_iter().collect()
+        }
+        StmtKind::TableLen { dst, .. } => {
+            let n = match t.kind { TableKind::Array => t.capacity as usize, TableKind::Wildcard | TableKind::Lpm => k.masked.len(), _ => k.values.len() };
+            vec![(*dst, Value::Int(n as u128))]
+        }
+        StmtKind::TableInsert { key, mask, priority, value, place, .. } => {
+            let (mask, value) = (bytes(here, mask)?, here.eval(value)?);
+            let (key, priority) = (and(&bytes(here, key)?, &mask), rank(here, t, &mask, priority)?);
+            match k.place(&key, &mask, priority) {
+                Some(i) => k.masked[i].value = value,
+                None if k.masked.len() as u64 >= t.capacity => return Err(Stop::Fault { kind: FaultKind::FULL, place: *place }),
+                None => k.masked.push(Masked { key, mask, priority, value }),
+            }
+            vec![]
+        }
+        StmtKind::TableDelete { key, mask, priority, dst, .. } => {
+            let mask = bytes(here, mask)?;
+            let (key, priority) = (and(&bytes(here, key)?, &mask), rank(here, t, &mask, priority)?);
+            let at = k.place(&key, &mask, priority);
+            if let Some(i) = at {
+                k.masked.remove(i);
+            }
+            dst.map(|d| (d, Value::Bool(at.is_some()))).into_iter().collect()
+        }
+        StmtKind::TableNext { cursor, key, value, more, masked, .. } => {
+            let at = here.locals[cursor.index()].as_int().unwrap_or(0);
+            let found = match t.kind {
+                TableKind::Array if at < u128::from(t.capacity) => {
+                    let n = Value::Int(at);
+                    let mut form = Vec::new();
+                    canonical(here.module, t.key, &n, true, &mut form);
+                    Some((n, k.values.get(&form).cloned().unwrap_or_else(|| Value::zero(here.module, t.value))))
+                }
+                TableKind::Wildcard | TableKind::Lpm => k.masked.get(at as usize).map(|e| (from_canonical(here.module, t.key, &mut e.key.as_slice()), e.value.clone())),
+                _ => None,
+            };
+            let next = if found.is_some() { at + 1 } else { u64::MAX.into() };
+            let mut set = vec![(*cursor, Value::Int(next)), (*more, Value::Bool(found.is_some()))];
+            if let (Some((mask, priority)), Some(e)) = (masked, k.masked.get(at as usize)) {
+                set.extend([(*mask, from_canonical(here.module, t.key, &mut e.mask.as_slice())), (*priority, Value::Int(e.priority))]);
+            }
+            if let Some((k, v)) = found {
+                set.extend([(*key, k), (*value, v)]);
+            }
+            set
+        }
+        _ => vec![],
+    })
+}
+
+/// What an update begins with.
+pub fn begin(env: &Env, id: TableId, key: &Expr) -> Res<Value> {
+    let t = &env.module.tables[id.index()];
+    let found = with(env, id, |k| get(env, t, k, key))?;
+    Ok(found.unwrap_or_else(|| Value::zero(env.module, t.value)))
+}
+
+pub fn finish(env: &Env, id: TableId, key: &Expr, value: Value, place: PlaceId) -> Res<()> {
+    with(env, id, |k| put(env, &env.module.tables[id.index()], k, key, value, place))
+}

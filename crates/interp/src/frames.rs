@@ -1,0 +1,318 @@
+//! Packet programs side by side: in come two programs of one module and frames; every frame is handled by both, and what they do with it
+//! (frames sent, faults, log lines, counters) is compared.
+//!
+//! A frame lies in memory of just its size and rooms, so that a sanitizer sees a read past it. [`Mutator`] makes the frames: every
+//! prefix and every changed byte of the ones it is given, then random changes without end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use wireloom_ir::*;
+use wireloom_runtime::abi::*;
+use wireloom_runtime::core::app::AppCore;
+use wireloom_runtime::program::Packets;
+use wireloom_runtime::{App, Program};
+
+mod mutate;
+pub use mutate::{samples, Mutator};
+
+/// A frame on its way in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameIn {
+    pub port: usize,
+    pub instance: u16,
+    pub time: u64,
+    /// Its length before the capture cut it; at least that of `bytes`.
+    pub wire: u32,
+    pub bytes: Vec<u8>,
+    /// Free bytes before and behind it.
+    pub rooms: (u32, u32),
+}
+
+/// What a program did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Did {
+    Sent { port: u32, instance: u32, bytes: Vec<u8> },
+    Log { level: u32, text: Vec<u8> },
+    Fault { kind: u16, place: u32 },
+}
+
+/// One program with a core of its own.
+struct Runner {
+    core: AppCore,
+    packets: Packets,
+    did: Box<Vec<Did>>,
+    /// Handler by port.
+    handlers: Vec<Option<u32>>,
+}
+
+/// Bytes that a program may build in a go.
+const OUT: usize = 1 << 20;
+
+impl Runner {
+    fn new(app: Arc<App>, seed: u64) -> Result<Runner, String> {
+        let packets = app.program.packets().ok_or("the app has no frame ports")?;
+        // SAFETY: this core is the only one that runs the program in this process.
+        unsafe { packets.set_host(transmit, queue, serve) };
+        let host = wl_host { call: Some(call), reply: Some(reply), send: Some(send), grow: Some(grow), close: Some(close), log: Some(log), fault: Some(fault), crypto: Some(wireloom_runtime::crypto::entry) };
+        let on = |i| desc::HandlerOn::Frame { port: i as u32 };
+        let handlers = (0..app.desc.ports.len()).map(|i| app.desc.handlers.iter().position(|h| h.on == on(i)).map(|h| h as u32)).collect();
+        let mut core = AppCore::new(app, host, 0, 1, seed);
+        core.grow(OUT as u32);
+        core.reset_out();
+        let mut r = Runner { core, packets, did: Box::default(), handlers };
+        r.core.wl.rt = (&raw mut *r.did).cast();
+        if let Some(init) = r.core.app.program.table().init_core {
+            // SAFETY: the program's own function on its own core.
+            unsafe { init(r.core.wl.self_, &mut *r.core.wl) };
+        }
+        Ok(r)
+    }
+
+    /// Runs a handler that no frame starts.
+    fn run(&mut self, handler: u32) {
+        self.core.reset_out();
+        let mut frame = vec![0u64; self.core.frame_words + 1];
+        let mut task = wl_task {
+            core: &mut *self.core.wl,
+            conn: std::ptr::null_mut(),
+            frame: frame.as_mut_ptr().cast(),
+            handler,
+            pc: 0,
+            fault: 0,
+            _pad: 0,
+            place: 0,
+            req: wl_msg::default(),
+            rep: wl_msg::default(),
+            part: std::ptr::null_mut(),
+            parts: 0,
+            _pad2: 0,
+        };
+        let table = self.core.app.program.table();
+        // SAFETY: the task and its frame live here; the program obeys the ABI.
+        let code = table.run.map_or(WL_T_DONE, |run| unsafe { run(table.self_, &mut task) });
+        if code != WL_T_DONE {
+            self.did.push(Did::Fault { kind: task.fault, place: task.place });
+        }
+    }
+
+    /// Has the program handle a frame; an error is a breach of the ABI.
+    fn frame(&mut self, f: &FrameIn) -> Result<(), String> {
+        let Some(handler) = self.handlers[f.port] else { return Ok(()) };
+        let (head, tail, n) = (f.rooms.0 as usize, f.rooms.1 as usize, f.bytes.len());
+        let mut memory = vec![0xa5u8; head + n + tail].into_boxed_slice();
+        memory[head..head + n].copy_from_slice(&f.bytes);
+        let range = memory.as_mut_ptr_range();
+        // SAFETY: within the box.
+        let p = unsafe { range.start.add(head) };
+        let mut frame = wl_frame { p, n: n as u32, head: f.rooms.0, tail: f.rooms.1, port: f.port as u16, instance: f.instance, time: f.time, wire: f.wire.max(n as u32), out: WL_GONE };
+        self.core.reset_out();
+        // SAFETY: one frame, in memory that lives here.
+        unsafe { (self.packets.batch)(self.packets.this, &mut *self.core.wl, handler, &mut frame, 1) };
+        if frame.out == WL_GONE {
+            return Ok(());
+        }
+        let (start, at) = (range.start as usize, frame.p as usize);
+        let end = at + frame.n as usize;
+        if at < start || end > range.end as usize || frame.head as usize != at - start || frame.tail as usize != range.end as usize - end {
+            return Err(format!("the frame that leaves is not where it says: {} bytes, rooms {} and {}", frame.n, frame.head, frame.tail));
+        }
+        let bytes = memory[at - start..end - start].to_vec();
+        self.did.push(Did::Sent { port: frame.out >> 16, instance: frame.out & 0xffff, bytes });
+        Ok(())
+    }
+}
+
+/// Two programs of one module.
+pub struct Pair<'a> {
+    module: &'a Module,
+    a: Runner,
+    b: Runner,
+    /// Places of faults of headers, and the header's unit. They are counted for the headers that a program looks at: compiled code leaves out
+    /// those that nothing asks for. Of a header that is cut off and breaks a rule, too, either may be said.
+    header_places: HashMap<u32, u32>,
+    /// Handler, period, when it is due.
+    every: Vec<(u32, u64, u64)>,
+    now: u64,
+    pub sum: Summary,
+}
+
+/// What came of the frames, so that a test can see that they were worth something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub frames: u64,
+    pub sent: u64,
+    pub faults: u64,
+    pub header_faults: u64,
+}
+
+impl<'a> Pair<'a> {
+    /// `a` is the reference (its faults of headers are all there are).
+    pub fn new(module: &'a Module, a: Program, b: Program, sets: &[(String, String)]) -> Result<Pair<'a>, String> {
+        let make = |p: Program| App::new(p, module.desc(), sets).map_err(|e| e.to_string()).and_then(|app| Runner::new(app, 42));
+        let (a, b) = (make(a)?, make(b)?);
+        let mut header_places = HashMap::new();
+        for u in &module.units {
+            for l in u.frame.iter().flat_map(|f| &f.layers) {
+                header_places.insert(u.fields[l.header.index()].place.0, l.unit.0);
+                places(module, l.unit, l.unit, &mut header_places);
+            }
+        }
+        let every = a.core.every.iter().map(|(h, p)| (*h, *p, u64::MAX)).collect();
+        let mut pair = Pair { module, a, b, header_places, every, now: 0, sum: Summary::default() };
+        pair.set_time(1_700_000_000_000_000_000);
+        pair.every.iter_mut().for_each(|e| e.2 = pair.now + e.1);
+        for h in pair.a.core.start.clone() {
+            pair.a.run(h);
+            pair.b.run(h);
+        }
+        pair.compare().map_err(|e| format!("at the start: {e}"))?;
+        Ok(pair)
+    }
+
+    /// Ports that are read, each with the number of its instances and whether its frames begin with Ethernet.
+    pub fn inputs(&self) -> Vec<(usize, u16, bool)> {
+        let ethernet = |h: u32| match self.module.handlers[h as usize].on {
+            On::Frame { unit, .. } => self.module.unit(unit).frame.as_ref().and_then(|f| f.layers.first()).is_some_and(|l| self.module.unit(l.unit).name.contains("Eth")),
+            _ => false,
+        };
+        let ports = self.a.handlers.iter().enumerate().filter_map(|(i, h)| h.map(|h| (i, h)));
+        ports.map(|(i, h)| (i, self.a.core.ports[i].load.len().clamp(1, 65_535) as u16, ethernet(h))).collect()
+    }
+
+    fn set_time(&mut self, now: u64) {
+        self.now = now;
+        for core in [&mut self.a.core, &mut self.b.core] {
+            (core.wl.now, core.wl.wall) = (now, now);
+        }
+    }
+
+    /// Has both handle a frame, and says in what they differ.
+    pub fn frame(&mut self, f: &FrameIn) -> Result<(), String> {
+        self.set_time(self.now.max(f.time));
+        for i in 0..self.every.len() {
+            let (handler, period, due) = self.every[i];
+            if due <= self.now {
+                self.a.run(handler);
+                self.b.run(handler);
+                self.every[i].2 = self.now + period;
+                self.compare().map_err(|e| format!("in the periodic handler: {e}"))?;
+            }
+        }
+        self.a.frame(f).map_err(|e| format!("a: {e}"))?;
+        self.b.frame(f).map_err(|e| format!("b: {e}"))?;
+        self.sum.frames += 1;
+        self.compare()
+    }
+
+    fn compare(&mut self) -> Result<(), String> {
+        let header = |d: &Did| matches!(d, Did::Fault { place, .. } if self.header_places.contains_key(place));
+        let (ha, a): (Vec<Did>, Vec<Did>) = self.a.did.drain(..).partition(header);
+        let (hb, b): (Vec<Did>, Vec<Did>) = self.b.did.drain(..).partition(header);
+        self.sum.header_faults += ha.len() as u64;
+        for d in &a {
+            match d {
+                Did::Sent { .. } => self.sum.sent += 1,
+                Did::Fault { .. } => self.sum.faults += 1,
+                Did::Log { .. } => {}
+            }
+        }
+        if a != b {
+            let n = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+            return Err(format!("act {n}:\n  a: {}\n  b: {}", shown(a.get(n)), shown(b.get(n))));
+        }
+        let unit = |d: &Did| match d {
+            Did::Fault { place, .. } => self.header_places.get(place).copied(),
+            _ => None,
+        };
+        let mut rest = ha.clone();
+        for d in &hb {
+            match rest.iter().position(|r| unit(r) == unit(d)) {
+                Some(i) => rest.remove(i),
+                None => return Err(format!("b has a fault of a header that a has not: {}; a has {ha:?}", shown(Some(d)))),
+            };
+        }
+        for (i, c) in self.module.counters.iter().enumerate() {
+            let (x, y) = (self.a.core.counter(i), self.b.core.counter(i));
+            if x != y {
+                return Err(format!("counter {}: a has {x}, b {y}", c.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The places of a header's fields, those of units nested in it included.
+fn places(m: &Module, header: UnitId, u: UnitId, into: &mut HashMap<u32, u32>) {
+    for f in &m.unit(u).fields {
+        into.insert(f.place.0, header.0);
+        if let FieldKind::Unit { unit, .. } = f.kind {
+            places(m, header, unit, into);
+        }
+    }
+}
+
+fn shown(d: Option<&Did>) -> String {
+    match d {
+        None => "nothing".into(),
+        Some(Did::Sent { port, instance, bytes }) => format!("to {port}[{instance}], {} bytes: {}", bytes.len(), hex(bytes)),
+        Some(Did::Log { level, text }) => format!("log {level}: {}", String::from_utf8_lossy(text)),
+        Some(Did::Fault { kind, place }) => format!("fault {kind} at place {place}"),
+    }
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut s, b| {
+        let _ = write!(s, "{b:02x}");
+        s
+    })
+}
+
+// ---- what programs call ----
+
+/// # Safety
+/// The core is a runner's, whose notes nobody uses while the program runs.
+unsafe fn did<'a>(core: *mut wl_core) -> &'a mut Vec<Did> {
+    // SAFETY: by contract.
+    unsafe { &mut *(*core).rt.cast::<Vec<Did>>() }
+}
+
+unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *const u8, n: u32) {
+    // SAFETY: called by the program with n valid bytes.
+    unsafe {
+        let bytes = if n == 0 { Vec::new() } else { std::slice::from_raw_parts(p, n as usize).to_vec() };
+        did(core).push(Did::Sent { port, instance: instance & 0xffff, bytes });
+    }
+}
+
+/// Queues are always empty: what is sent to one is noted, as for other ports.
+unsafe extern "C" fn queue(_: *mut wl_core, _: u32, _: u32, _: u32) -> u32 {
+    0
+}
+
+unsafe extern "C" fn serve(_: *mut wl_core) {}
+
+unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_bytes, _: u32) {
+    // SAFETY: as for transmit.
+    unsafe { did((*task).core).push(Did::Sent { port, instance: index & 0xffff, bytes: head.as_slice().to_vec() }) }
+}
+
+unsafe extern "C" fn log(core: *mut wl_core, level: u32, text: wl_bytes) {
+    // SAFETY: as for transmit.
+    unsafe { did(core).push(Did::Log { level, text: text.as_slice().to_vec() }) }
+}
+
+unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
+    // SAFETY: as for transmit.
+    unsafe { did(core).push(Did::Fault { kind: kind as u16, place }) }
+}
+
+unsafe extern "C" fn grow(_: *mut wl_core, _: u32) -> i32 {
+    0
+}
+
+unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
+
+unsafe extern "C" fn reply(_: *mut wl_task, _: wl_bytes, _: u32, _: u32) {}
+
+unsafe extern "C" fn close(_: *mut wl_task) {}

@@ -1,0 +1,288 @@
+//! Tests of packets: frames that come in, what must leave, and code between them.
+//!
+//! Every step is a handler of its own (`On::Test`, `On::Check`), which the command `test` runs on the simulated core. A frame is built as
+//! programs build them, by a handler that sends it to the port where it comes in, or where it is expected. What a `let` has kept and
+//! the variable of a `for` are states of the module.
+
+use super::{AppName, AppScope};
+use crate::body::{Kind, Lower};
+use crate::compiler::{Compiler, Item, Reported, R};
+use crate::names::{Found, ModId};
+use crate::ty::{Ty, U64};
+use crate::val::Val;
+use crate::x;
+use wireloom_ir as ir;
+use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
+use ir::{ExprKind as K, SimStep, StmtKind};
+use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, ItemKind, MemberKind, Node, NodeKind, Pattern, Span, StmtKind as S, TestStepKind as T};
+
+/// What a name stands for in the test at hand.
+#[derive(Clone)]
+enum Kept {
+    /// A frame: built where it is used.
+    Frame(Expr),
+    State(ir::StateId, Ty),
+}
+
+/// The names of the test at hand.
+#[derive(Clone, Default)]
+pub struct TestNames(Vec<(Ident, Kept)>);
+
+/// The instance that a test of an element is of.
+const UNDER_TEST: &str = "it";
+
+/// Most rounds of a `for`.
+const MOST_ROUNDS: u64 = 1_000_000;
+
+impl Compiler<'_> {
+    /// The tests of elements in the main file, as indices of items.
+    pub fn element_tests(&mut self) -> Vec<usize> {
+        let mut all = Vec::new();
+        for id in 0..self.names.items.len() {
+            let entry = &self.names.items[id];
+            let (module, item) = (entry.module, entry.item.clone());
+            let ItemKind::Test(ast::Test { app: Some((path, _)), .. }) = &item.kind else { continue };
+            if module != 0 { continue; }
+            let parts: Vec<&str> = path.parts.iter().map(|p| p.name.as_str()).collect();
+            if let Some((Found::Item(found), n)) = self.names.find(0, &parts) {
+                if n == parts.len() && matches!(self.names.items[found].item.kind, ItemKind::Element(_)) { all.push(id); }
+            }
+        }
+        all
+    }
+
+    /// An app of one instance, a port for each of its `in`s and `out`s, and the test of it.
+    pub fn element_test(&mut self, module: ModId, t: &ast::Test) -> R<()> {
+        let Some((path, args)) = &t.app else { return Err(Reported) };
+        let id = self.path_item(module, path, "element")?;
+        if !matches!(self.item(id, path.span)?, Item::Element) { return Err(Reported); }
+        let last = path.parts.last().cloned().ok_or(Reported)?;
+        self.m.app = last.name.clone();
+        let it = Ident { name: UNDER_TEST.into(), span: path.span };
+        let made = self.instance(module, &it, path, args)?;
+        let AppName::Instance(i) = &made else { return Err(Reported) };
+        let i = i.clone();
+        self.add(&it, made);
+        let name = |n: &Ident| Expr { span: t.span, kind: Box::new(ExprKind::Name(n.clone())) };
+        let place = |n: &Ident| Expr { span: t.span, kind: Box::new(ExprKind::Field(Some(name(&it)), n.clone())) };
+        let node = |e: Expr| Node { span: t.span, kind: NodeKind::Expr(e) };
+        let at = |e: Expr, n: u64| Expr { span: t.span, kind: Box::new(ExprKind::Index(e, Expr { span: t.span, kind: Box::new(ExprKind::Int(n.into())) })) };
+        let mut ins = Vec::new();
+        for m in &i.element.members {
+            match &m.kind {
+                MemberKind::In { name: n, .. } => { let p = self.test_port(n, None)?; ins.push((n.clone(), p)); }
+                MemberKind::Out { name: n, count, .. } => {
+                    let count = match count {
+                        None => None,
+                        Some(e) => {
+                            let outer = std::mem::replace(&mut self.app, i.scope.clone());
+                            let count = self.const_in_app(i.module, e);
+                            self.app = outer;
+                            Some(count?.min(256))
+                        }
+                    };
+                    self.test_port(n, count)?;
+                    let chains = &mut self.app.chains;
+                    match count {
+                        None => { chains.insert(format!("{UNDER_TEST}.{}", n.name), vec![node(name(n))]); }
+                        Some(c) => for k in 0..c { chains.insert(format!("{UNDER_TEST}.{}[{k}]", n.name), vec![node(at(name(n), k))]); },
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (n, port) in ins { self.pass_frames(module, &last.name, port, &[node(place(&n))], t.span)?; }
+        let members = [ast::Member { doc: String::new(), span: t.span, kind: MemberKind::Instance { name: it.clone(), element: path.clone(), args: vec![] } }];
+        self.instance_handlers(module, &members);
+        self.loops(&last.name);
+        // The test's code sees what the element sees, and the ports.
+        let mut scope = self.app.clone();
+        scope.take_in(&i.scope);
+        let outer = std::mem::replace(&mut self.app, scope);
+        self.callable_signals(i.module, &i.element);
+        let played = self.played(module, t, vec![]);
+        self.app = outer;
+        played
+    }
+
+    fn test_port(&mut self, name: &Ident, count: Option<u64>) -> R<ir::PortId> {
+        let unit = self.standard_packet(name.span)?;
+        let id = ir::PortId(self.m.ports.len() as u32);
+        self.app.frames.insert(id, unit);
+        self.frame_units.push(unit);
+        if count.is_none() { self.app.single.insert(id); }
+        self.app.instances.insert(id, count.unwrap_or(1));
+        let names = match count {
+            None => ParamValue::Bytes(name.name.clone().into_bytes()),
+            Some(n) => ParamValue::Endpoints((0..n).map(|i| format!("{}{i}", name.name)).collect()),
+        };
+        let kind = PortKind::Frames { engine: FrameEngine::Memory, names: Value::Const(names) };
+        let span = self.span(name.span);
+        self.m.ports.push(ir::Port { name: name.name.clone(), span, kind, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
+        self.add(name, AppName::Port(id));
+        Ok(id)
+    }
+
+    /// The signals of an element or app, as functions.
+    pub fn callable_signals(&mut self, module: ModId, element: &ast::Element) {
+        for m in &element.members {
+            let MemberKind::Signal { name, params, ret, body } = &m.kind else { continue };
+            let f = ast::Fn { name: name.clone(), params: params.to_vec(), ret: ret.clone(), body: ast::FnBody::Block(body.clone()) };
+            if self.app.has(&name.name) { continue; }
+            if let Ok(info) = self.fn_info(module, &f, true) { self.add(name, AppName::Fn(info)); }
+        }
+    }
+
+    /// The names of the test, on their own.
+    pub fn enter_test(&mut self) -> (AppScope, TestNames) {
+        let outer = (self.app.clone(), std::mem::take(&mut self.test_names));
+        if let Some(app) = self.app_ast.clone() { self.callable_signals(0, &app); }
+        outer
+    }
+
+    pub fn leave_test(&mut self, outer: (AppScope, TestNames)) { (self.app, self.test_names) = outer; }
+
+    fn test_index(&self) -> u32 { self.m.tests.len().saturating_sub(1) as u32 }
+
+    /// A step of a test of packets; None: it is one of services.
+    pub fn frame_step(&mut self, module: ModId, k: &T, span: Span) -> Option<R<Option<SimStep>>> {
+        if self.app.frames.is_empty() { return None; }
+        Some(match k {
+            T::Wait(_) | T::SeeEnd { closed: false, .. } => return None,
+            T::SeeEnd { .. } | T::Act { .. } => Err(self.error("E0619", span, "a port of packets has no connections")),
+            T::Send { port, bytes } => self.built_step(module, port, bytes, span).map(|h| Some(SimStep::Give(h))),
+            T::See { port, bytes } => self.built_step(module, port, bytes, span).map(|h| Some(SimStep::SeeSame(h))),
+            T::SeeWhere { port, cond } => self.check_step(module, port, cond, span).map(Some),
+            T::For { var, list, steps } => self.for_step(module, var, list, steps, span).map(Some),
+            T::Code(stmt) => match &stmt.kind {
+                S::Let { pattern: Pattern::Name(n), ty, value } => match (&*value.kind, ty) {
+                    (ExprKind::List(_), None) => { self.test_names.0.push((n.clone(), Kept::Frame(value.clone()))); Ok(None) }
+                    _ => self.let_step(module, n, ty.as_ref(), value, span).map(Some),
+                },
+                S::Let { .. } | S::Var { .. } => Err(self.error("E0619", span, "a step binds one name: `let x = …`")),
+                _ => self.code_step(module, stmt, span).map(Some),
+            },
+        })
+    }
+
+    fn add_step(&mut self, span: Span, body: ir::Body) -> ir::HandlerId {
+        let index = self.test_index();
+        self.add_handler(&format!("test {index}"), ir::On::Test(index), span, body)
+    }
+
+    /// `x <- […]`, `y -> […]`: the frame, sent to the port.
+    fn built_step(&mut self, module: ModId, port: &Expr, frame: &Expr, span: Span) -> R<ir::HandlerId> {
+        let frame = self.frame_of(frame);
+        let mut l = begin(self, module);
+        let made = l.target(port).and_then(|(port, index)| match l.takes_frames(port) {
+            true => l.send_parts(&frame, port, &index, span),
+            false => Err(l.err("E0619", span, "this port takes no packets")),
+        });
+        let body = l.body();
+        made?;
+        Ok(self.add_step(span, body))
+    }
+
+    /// A frame that a `let` has kept is written out, alone or in a list of parts.
+    fn frame_of(&self, e: &Expr) -> Expr {
+        let kept = |e: &Expr| match &*e.kind {
+            ExprKind::Name(n) => self.test_names.0.iter().rev().find(|(k, _)| k.name == n.name).and_then(|(_, k)| match k { Kept::Frame(f) => Some(self.frame_of(f)), Kept::State(..) => None }),
+            _ => None,
+        };
+        match &*e.kind {
+            ExprKind::List(parts) => {
+                let parts = parts.iter().flat_map(|p| match kept(p).map(|k| *k.kind) { Some(ExprKind::List(inner)) => inner, _ => vec![p.clone()] }).collect();
+                Expr { span: e.span, kind: Box::new(ExprKind::List(parts)) }
+            }
+            _ => kept(e).unwrap_or_else(|| e.clone()),
+        }
+    }
+
+    /// `y -> where .ip4.ttl == 63`
+    fn check_step(&mut self, module: ModId, port: &Expr, cond: &Expr, span: Span) -> R<SimStep> {
+        let at = self.sim_port(module, port)?;
+        let Some(unit) = self.app.frames.get(&at.port).copied().or(self.frame_units.first().copied()) else { return Err(Reported) };
+        let mut l = begin(self, module);
+        // The frame is the first local.
+        let p = l.new_local("p", &Ty::Msg(unit));
+        l.dot = Some(Val::path(Ty::Msg(unit), x::msg(p)));
+        let holds = ast::Stmt { span: cond.span, kind: S::Expect(cond.clone()) };
+        let made = l.stmt(&holds);
+        let body = l.body();
+        made?;
+        let test = self.test_index();
+        let handler = self.add_handler(&format!("test {test}"), ir::On::Check { test, unit }, span, body);
+        Ok(SimStep::Check(at, handler))
+    }
+
+    fn code_step(&mut self, module: ModId, stmt: &ast::Stmt, span: Span) -> R<SimStep> {
+        let mut l = begin(self, module);
+        let made = l.stmt(stmt);
+        let body = l.body();
+        made?;
+        Ok(SimStep::Run(self.add_step(span, body)))
+    }
+
+    /// `let x = e`: kept as a state, for the steps that follow.
+    fn let_step(&mut self, module: ModId, name: &Ident, ty: Option<&ast::Type>, value: &Expr, span: Span) -> R<SimStep> {
+        let want = ty.map(|t| self.ty(module, t)).transpose()?;
+        let mut l = begin(self, module);
+        let made = l.expr(value, want.as_ref()).and_then(|v| {
+            let v = l.defined(v, value.span)?;
+            let t = want.unwrap_or_else(|| l.settled(&v.ty));
+            if !t.is_plain() { let s = l.show(&t); return Err(l.err("E0309", value.span, format!("{s} cannot be kept over steps"))); }
+            Ok((l.coerce(v, &t, value.span)?, t))
+        });
+        let mut body = l.body();
+        let (e, t) = made?;
+        let state = self.test_state(name, &t);
+        body.block.push(x::stmt(self.span(span), StmtKind::SetState(state, e)));
+        Ok(SimStep::Run(self.add_step(span, body)))
+    }
+
+    fn test_state(&mut self, name: &Ident, t: &Ty) -> ir::StateId {
+        let ty = self.lower_ty(t);
+        let id = ir::StateId(self.m.states.len() as u32);
+        self.m.states.push(ir::State { name: format!("test {}", name.name), ty, init: None });
+        self.test_names.0.push((name.clone(), Kept::State(id, t.clone())));
+        id
+    }
+
+    /// `for i in 0..10 { steps }`
+    fn for_step(&mut self, module: ModId, var: &Ident, list: &Expr, steps: &[ast::TestStep], span: Span) -> R<SimStep> {
+        let ExprKind::Range(from, to, inclusive) = &*list.kind else { return Err(self.error("E0619", list.span, "steps are repeated over a range: `for i in 0..10 { … }`")) };
+        let from = self.const_u64(module, from)?;
+        let to = self.const_u64(module, to)?.saturating_add(u64::from(*inclusive));
+        let times = to.saturating_sub(from);
+        if times > MOST_ROUNDS { return Err(self.error("E0619", list.span, format!("steps are repeated at most {MOST_ROUNDS} times"))); }
+        let known = self.test_names.0.len();
+        let state = self.test_state(var, &U64);
+        let current = ir::Expr::new(crate::compiler::T_U64, K::State(state));
+        let sp = self.span(span);
+        let set = |cx: &mut Self, e: ir::Expr| {
+            let body = ir::Body { locals: vec![], block: vec![x::stmt(sp, StmtKind::SetState(state, e))] };
+            cx.add_step(span, body)
+        };
+        let first = set(self, x::u64(from));
+        let next = set(self, x::bin(crate::compiler::T_U64, ir::BinOp::Add, current, x::u64(1)));
+        let steps = self.sim_steps(module, steps);
+        self.test_names.0.truncate(known);
+        Ok(SimStep::Repeat { first, next, times, steps })
+    }
+}
+
+/// Code of a step: it sees the app's names and those that the test has kept.
+fn begin<'c, 'a>(cx: &'c mut Compiler<'a>, module: ModId) -> Lower<'c, 'a> {
+    let place = cx.m.tests.last().map_or(String::new(), |t| format!("test \"{}\"", t.name));
+    let kept = cx.test_names.0.clone();
+    let mut l = Lower::new(cx, module, Kind::Test);
+    l.place = place;
+    l.in_app = true;
+    l.frames = true;
+    for (n, k) in kept {
+        let Kept::State(id, t) = k else { continue };
+        let lowered = l.cx.lower_ty(&t);
+        l.bind_all(&[(n, Val::pure(t, ir::Expr::new(lowered, K::State(id))))]);
+    }
+    l
+}

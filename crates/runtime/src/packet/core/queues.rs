@@ -1,0 +1,133 @@
+//! Queues of frames: what handlers ask of them, and the handlers of the frames that were taken from them.
+//!
+//! A popped frame is handled as soon as the handler that popped it has ended: `serve_popped` is called by the program between two
+//! frames of a batch, and by the core behind every other handler. It runs the program's `batch` within `batch`, so what is known of the batch at
+//! hand is put aside meanwhile.
+
+use super::{PacketCore, NO_HANDLER};
+use crate::abi::*;
+use crate::packet::pool::Buf;
+use crate::packet::port::Batch;
+
+/// Popped frames that are handled at one go. A program that sends what it takes from a queue to the same queue must not keep others
+/// from their turn.
+const AT_ONCE: usize = 1 << 16;
+/// Times that periodic handlers run behind a capture's end for what still waits.
+const RUN_OUT: usize = 1 << 20;
+
+/// Frames that were taken from queues and wait for their handlers.
+#[derive(Default)]
+pub struct Popped {
+    frames: std::collections::VecDeque<(Buf, wl_frame)>,
+    batch: Batch,
+    /// Their handlers are at work.
+    pub serving: bool,
+    ran_out: bool,
+}
+
+impl PacketCore {
+    /// What `wl_packets.queue` answers.
+    pub(super) fn ask_queue(&mut self, port: u32, instance: u32, act: u32) -> u32 {
+        // What the handlers before have sent there counts.
+        self.stage_moved();
+        let Some(super::Route::Here(end)) = self.way(port << 16 | instance & 0xffff) else { return 0 };
+        let Some(queue) = self.ends[end].port.queue() else { return 0 };
+        match act {
+            WL_Q_LEN => queue.len() as u32,
+            WL_Q_FIRST => queue.first().unwrap_or(0),
+            _ => {
+                let Some((buf, mut f)) = queue.pop(&self.pool) else { return 0 };
+                if act == WL_Q_POP {
+                    (f.port, f.instance, f.out) = (port as u16, instance as u16, WL_GONE);
+                    let s = self.frame_stats(port as usize);
+                    s.received.add(1);
+                    s.received_bytes.add(f.n.into());
+                    self.popped.frames.push_back((buf, f));
+                } else {
+                    self.frame_stats(port as usize).dropped.add(1);
+                    self.pool.put(buf);
+                }
+                1
+            }
+        }
+    }
+
+    /// Runs the queues' handlers for what was popped. Whether there was anything.
+    pub(super) fn serve_popped(&mut self) -> bool {
+        if self.popped.serving || self.popped.frames.is_empty() {
+            return false;
+        }
+        self.stage_moved();
+        let outer = (self.current, self.staged, self.copied, self.cut);
+        self.popped.serving = true;
+        let mut batch = std::mem::replace(&mut self.popped.batch, Batch::absent());
+        let mut done = 0;
+        while done < AT_ONCE {
+            while let Some((buf, f)) = self.popped.frames.front().copied() {
+                if batch.room() == 0 || batch.frames.first().is_some_and(|b| b.port != f.port) {
+                    break;
+                }
+                self.popped.frames.pop_front();
+                batch.push(buf, f);
+            }
+            let Some(first) = batch.frames.first() else { break };
+            done += batch.len();
+            match self.handlers[usize::from(first.port)] {
+                NO_HANDLER => batch.release(&mut self.pool),
+                handler => self.handle(&mut batch, handler),
+            }
+        }
+        self.popped.batch = batch;
+        self.popped.serving = false;
+        (self.current, self.staged, self.copied, self.cut) = outer;
+        true
+    }
+
+    /// Behind a capture's end, once: periodic handlers go on at their times while frames wait in queues.
+    fn run_out(&mut self) {
+        if self.capture.is_none() || std::mem::replace(&mut self.popped.ran_out, true) {
+            return;
+        }
+        for _ in 0..RUN_OUT {
+            if self.every.is_empty() || self.waiting() == 0 {
+                break;
+            }
+            self.now = self.now.max(self.due);
+            self.read_clock();
+            self.run_timers();
+            self.run_loops();
+        }
+    }
+
+    /// Whether what waited has left this core, too.
+    pub fn all_run_out(&mut self) -> bool {
+        self.run_out();
+        self.work_done()
+    }
+
+    fn waiting(&mut self) -> usize {
+        self.ends.iter_mut().filter_map(|e| e.port.queue()).map(|q| q.len()).sum()
+    }
+
+    /// What waits when the run ends is lost, and counted.
+    pub(super) fn lose_waiting(&mut self) {
+        for e in 0..self.ends.len() {
+            let of = self.ends[e].of;
+            while let Some((buf, _)) = self.ends[e].port.queue().and_then(|q| q.pop(&self.pool)) {
+                self.pool.put(buf);
+                self.frame_stats(of).dropped.add(1);
+            }
+        }
+    }
+
+    /// A frame for a queue goes there at once, so that whoever asks next sees it.
+    pub(super) fn enqueue(&mut self, end: usize, f: wl_frame, buf: Buf) {
+        let e = &mut self.ends[end];
+        let Some(queue) = e.port.queue() else { return self.pool.put(buf) };
+        let taken = queue.push(&mut self.pool, buf, f);
+        let s = &self.stats[self.index].apps[0].ports[e.of].frames;
+        s.sent.add(taken.into());
+        s.sent_bytes.add(if taken { f.n.into() } else { 0 });
+        s.dropped.add((!taken).into());
+    }
+}

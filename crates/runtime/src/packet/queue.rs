@@ -1,0 +1,115 @@
+//! A queue inside the program: in come frames that a handler sends to it, out go the same buffers when a handler takes them.
+//!
+//! First in, first out, of one core. A frame that finds the queue full is lost, and counted as one that could not be sent.
+
+use super::pool::{Buf, Pool, NONE};
+use super::port::{bytes, Batch, FramePort};
+use crate::abi::wl_frame;
+use std::collections::VecDeque;
+use std::io;
+
+/// A pool has few large buffers: this many may wait in one queue.
+const LARGE_MAX: usize = 64;
+
+pub struct Queue {
+    depth: usize,
+    waiting: VecDeque<(Buf, wl_frame)>,
+    /// Of those that wait, how many have a large buffer.
+    large: usize,
+}
+
+// SAFETY: the frames point into buffers that belong to whoever holds the queue.
+unsafe impl Send for Queue {}
+
+impl Queue {
+    pub fn new(depth: usize) -> Queue {
+        Queue { depth, waiting: VecDeque::with_capacity(depth), large: 0 }
+    }
+
+    /// False: there is no room, and the buffer was given back.
+    pub fn push(&mut self, pool: &mut Pool, buf: Buf, frame: wl_frame) -> bool {
+        let large = pool.is_large(buf);
+        if self.waiting.len() >= self.depth || large && self.large >= LARGE_MAX {
+            pool.put(buf);
+            return false;
+        }
+        // Frames that nobody gives back are shown again and again by their port: those that wait need their own bytes.
+        let kept = if buf == NONE { pool.store(bytes(&frame)).map(|(b, f)| (b, wl_frame { p: f.p, head: f.head, tail: f.tail, ..frame })) } else { Some((buf, frame)) };
+        let Some((buf, frame)) = kept else { return false };
+        self.large += usize::from(large);
+        self.waiting.push_back((buf, frame));
+        true
+    }
+
+    pub fn pop(&mut self, pool: &Pool) -> Option<(Buf, wl_frame)> {
+        let first = self.waiting.pop_front()?;
+        self.large -= usize::from(pool.is_large(first.0));
+        Some(first)
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Bytes of the oldest frame.
+    pub fn first(&self) -> Option<u32> {
+        self.waiting.front().map(|(_, f)| f.n)
+    }
+}
+
+impl FramePort for Queue {
+    fn receive(&mut self, _: &mut Pool, _: &mut Batch, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+        let mut taken = 0;
+        for (f, buf) in batch.frames.iter().zip(&batch.bufs) {
+            taken += u32::from(self.push(pool, *buf, *f));
+        }
+        batch.clear();
+        taken
+    }
+
+    fn ended(&self) -> bool {
+        true
+    }
+
+    fn queue(&mut self) -> Option<&mut Queue> {
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_leave_in_order_and_a_full_queue_refuses() {
+        let mut pool = Pool::all(1, 8).unwrap().remove(0);
+        let mut q = Queue::new(2);
+        for n in 1..=3 {
+            let (buf, f) = pool.store(&[n; 60]).unwrap();
+            assert_eq!(q.push(&mut pool, buf, f), n <= 2, "{n}");
+        }
+        assert_eq!((q.len(), q.first(), pool.free()), (2, Some(60), 6));
+        for n in 1..=2 {
+            let (buf, f) = q.pop(&pool).unwrap();
+            assert_eq!(bytes(&f)[0], n);
+            pool.put(buf);
+        }
+        assert!(q.pop(&pool).is_none() && q.first().is_none() && pool.free() == 8);
+    }
+
+    #[test]
+    fn frames_in_memory_are_copied() {
+        let mut pool = Pool::all(1, 8).unwrap().remove(0);
+        let mut q = Queue::new(1);
+        let mut data = vec![7u8; 64];
+        let f = wl_frame { p: data.as_mut_ptr(), n: 64, head: 0, tail: 0, port: 3, instance: 0, time: 9, wire: 64, out: 0 };
+        assert!(q.push(&mut pool, NONE, f));
+        data.fill(0);
+        let (buf, f) = q.pop(&pool).unwrap();
+        assert!(buf != NONE && bytes(&f).iter().all(|b| *b == 7) && f.time == 9);
+    }
+}

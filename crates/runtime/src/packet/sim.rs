@@ -1,0 +1,188 @@
+//! One core of a packet app with virtual time, for tests: frames are handed to its ports one by one, and what it sends is kept.
+
+use super::core::{frame_handler, End, Input, PacketCore, Parts, Route};
+use super::mesh::Mesh;
+use super::plan::{depth, is_loop, is_queue};
+use super::pool::Pool;
+use super::port::{bytes, Batch, FramePort};
+use crate::core::app::App;
+use crate::error::Error;
+use crate::stats::CoreStats;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// When a run begins: ns since 1970.
+const BEGIN: u64 = 1_000_000_000_000_000_000;
+/// Most rounds of one step.
+const ROUNDS: u32 = 10_000;
+
+/// Frames on their way in and out of an instance of a port.
+#[derive(Default)]
+struct Lines {
+    incoming: VecDeque<(u64, Vec<u8>)>,
+    sent: VecDeque<Vec<u8>>,
+}
+
+type Shared = Arc<Mutex<Lines>>;
+
+struct Line(Shared);
+
+impl Line {
+    fn lines(&self) -> std::sync::MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl FramePort for Line {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()> {
+        let mut lines = self.lines();
+        while into.room() > 0 && lines.incoming.front().is_some_and(|f| f.0 <= until) {
+            let Some((time, data)) = lines.incoming.pop_front() else { break };
+            let Some((buf, mut frame)) = pool.store(&data) else { break };
+            frame.time = time;
+            into.push(buf, frame);
+        }
+        Ok(())
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+        let n = batch.len() as u32;
+        self.lines().sent.extend(batch.frames.iter().map(|f| bytes(f).to_vec()));
+        batch.release(pool);
+        n
+    }
+
+    fn is_capture(&self) -> bool {
+        true
+    }
+
+    fn next_time(&mut self) -> Option<u64> {
+        // Nothing yet: what is due until then can run.
+        Some(self.lines().incoming.front().map_or(u64::MAX, |f| f.0))
+    }
+}
+
+/// A packet app under test.
+pub struct PacketSim {
+    core: PacketCore,
+    /// By port and instance.
+    lines: Vec<Vec<Shared>>,
+    now: u64,
+    /// Faults so far, the first of them.
+    faults: Vec<(u32, u32)>,
+}
+
+const FAULTS_MAX: usize = 100;
+
+impl PacketSim {
+    pub fn new(app: Arc<App>) -> Result<PacketSim, Error> {
+        let packets = app.program.packets().ok_or_else(|| Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app)))?;
+        let broken = |e| Error::Io("cannot prepare a simulated run".into(), e);
+        let pool = Pool::all(1, 2048).map_err(broken)?.remove(0);
+        let mesh = Mesh::all(1).map_err(broken)?.remove(0);
+        let (mut ends, mut inputs, mut routes, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (p, desc) in app.desc.ports.iter().enumerate() {
+            let (mut here, mut of) = (Vec::new(), Vec::new());
+            for (i, name) in app.settings.ports[p].names.iter().enumerate() {
+                let line = Shared::default();
+                let end: Box<dyn FramePort> = match &desc.kind {
+                    kind if is_loop(kind) => Box::<super::end::Loop>::default(),
+                    kind if is_queue(kind) => Box::new(super::queue::Queue::new(depth(name))),
+                    _ => Box::new(Line(line.clone())),
+                };
+                here.push(Route::Here(ends.len()));
+                if let Some(handler) = frame_handler(&app, p).filter(|_| !is_queue(&desc.kind)) {
+                    let mut input = Input::new(ends.len(), p as u16, i as u16, handler, true);
+                    input.looped = is_loop(&desc.kind);
+                    inputs.push(input);
+                }
+                ends.push(End::new(end, p));
+                of.push(line);
+            }
+            routes.push(here);
+            lines.push(of);
+        }
+        let stats = Arc::new(vec![CoreStats::for_apps(&[app.clone()])]);
+        let mut core = PacketCore::new(Parts { app, packets, index: 0, pool, mesh, ends, inputs, routes, stats, capture: Some(BEGIN), pace: false, writes: false });
+        core.watch();
+        core.start();
+        Ok(PacketSim { core, lines, now: BEGIN, faults: Vec::new() })
+    }
+
+    /// A frame comes in through an instance of a port.
+    pub fn give(&mut self, port: usize, instance: usize, frame: Vec<u8>) -> Result<(), String> {
+        let line = self.lines.get(port).and_then(|p| p.get(instance)).ok_or("the port has no such instance")?;
+        line.lock().unwrap_or_else(|e| e.into_inner()).incoming.push_back((self.now, frame));
+        self.settle();
+        Ok(())
+    }
+
+    /// The next frame that has left through an instance of a port.
+    pub fn take(&mut self, port: usize, instance: usize) -> Option<Vec<u8>> {
+        self.lines.get(port)?.get(instance)?.lock().unwrap_or_else(|e| e.into_inner()).sent.pop_front()
+    }
+
+    /// Time goes on; what is due runs, each at its own time.
+    pub fn advance(&mut self, d: Duration) {
+        self.now = self.now.saturating_add(d.as_nanos() as u64);
+        self.core.move_to(self.now);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..ROUNDS {
+            if !self.core.step() {
+                return;
+            }
+        }
+    }
+
+    /// Faults since the last look.
+    fn look(&mut self) -> Vec<(u32, u32)> {
+        let new = self.core.take_watched();
+        let room = FAULTS_MAX.saturating_sub(self.faults.len());
+        self.faults.extend(new.iter().take(room));
+        new
+    }
+
+    /// Runs a handler that no frame starts: its faults, as (kind, place).
+    pub fn run(&mut self, handler: u32) -> Vec<(u32, u32)> {
+        self.look();
+        self.core.run_plain(handler);
+        let faults = self.core.take_watched();
+        self.settle();
+        faults
+    }
+
+    /// Runs a handler: what it sends, as (port, instance, bytes), instead of sending it; and its faults.
+    #[allow(clippy::type_complexity)]
+    pub fn made_by(&mut self, handler: u32) -> (Vec<(usize, usize, Vec<u8>)>, Vec<(u32, u32)>) {
+        let len = |l: &Shared| l.lock().unwrap_or_else(|e| e.into_inner()).sent.len();
+        let lengths: Vec<Vec<usize>> = self.lines.iter().map(|p| p.iter().map(len).collect()).collect();
+        self.look();
+        self.core.run_plain(handler);
+        let mut made = Vec::new();
+        for (p, port) in self.lines.iter().enumerate() {
+            for (i, line) in port.iter().enumerate() {
+                let mut line = line.lock().unwrap_or_else(|e| e.into_inner());
+                made.extend(line.sent.drain(lengths[p][i]..).map(|b| (p, i, b)));
+            }
+        }
+        (made, self.core.take_watched())
+    }
+
+    /// Runs a handler of frames over one frame, for what it finds: its faults.
+    pub fn check(&mut self, handler: u32, port: usize, instance: usize, frame: &[u8]) -> Vec<(u32, u32)> {
+        self.look();
+        self.core.run_frame(handler, port as u16, instance as u16, self.now, frame);
+        self.core.take_watched()
+    }
+
+    /// The first faults of the run.
+    pub fn faults(&mut self) -> &[(u32, u32)] {
+        self.look();
+        &self.faults
+    }
+}

@@ -1,0 +1,555 @@
+//! Rows: entries of tables as people, files and scripts write them, and what a table's signals take and give.
+//!
+//! In: JSON objects or CSV lines with the fields of key and value (those of a tuple without names are `k0`, `k1`, … and `v0`, `v1`, …).
+//! Out: the arguments of `TABLE.insert` and its like; and back, from what `TABLE.next` answers. A field `x` with a companion `x_mask` is
+//! a pattern: a value, a prefix (`10.0.0.0/8`), a range (`[1024, 65535]`, which becomes as many prefixes as it takes), a value and its
+//! mask (`5&255`), or absent for any. Bytes that are no text are written `0x00ff`.
+
+use crate::params;
+use serde_json::{json, Map, Value};
+use std::net::{IpAddr, Ipv6Addr};
+use wireloom_ir::desc::{Form, ParamType, ParamValue, ResultType, SignalDesc};
+use wireloom_ir::near;
+
+pub type Row = Map<String, Value>;
+
+/// The most calls that one row may stand for.
+pub const ROW_MAX: usize = 65_536;
+
+// ---- from text ----
+
+/// A list of objects, or one object per line.
+pub fn json_rows(text: &str) -> Result<Vec<Row>, String> {
+    if text.trim_start().starts_with('{') {
+        let rows = serde_json::Deserializer::from_str(text).into_iter::<Row>().enumerate();
+        return rows.map(|(n, row)| row.map_err(|e| format!("object {}: {e}", n + 1))).collect();
+    }
+    serde_json::from_str(text).map_err(|e| format!("expected a list of objects: {e}"))
+}
+
+pub fn csv_rows(text: &str) -> Result<Vec<Row>, String> {
+    let mut lines = text.lines().filter(|l| !l.trim().is_empty());
+    let names: Vec<String> = csv_fields(lines.next().unwrap_or("")).iter().map(|f| f.trim().to_string()).collect();
+    let row = |(n, line): (usize, &str)| {
+        let fields = csv_fields(line);
+        if fields.len() != names.len() {
+            return Err(format!("row {} has {} fields, the first line {}", n + 1, fields.len(), names.len()));
+        }
+        let cell = |(name, text): (&String, String)| (!text.is_empty()).then(|| (name.clone(), Value::String(text)));
+        Ok(names.iter().zip(fields).filter_map(cell).collect())
+    };
+    lines.enumerate().map(row).collect()
+}
+
+/// The fields of a line; `"a ""b"" c"` is `a "b" c`.
+fn csv_fields(line: &str) -> Vec<String> {
+    let (mut out, mut field, mut quoted) = (Vec::new(), String::new(), false);
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                field.push('"');
+                chars.next();
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => out.push(std::mem::take(&mut field)),
+            c => field.push(c),
+        }
+    }
+    out.push(field);
+    out
+}
+
+/// A field of a CSV line.
+pub fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+}
+
+/// Tells rows apart, for those that several cores have.
+pub fn fingerprint(row: &str) -> u128 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let half = |salt: u8| {
+        let mut h = DefaultHasher::new();
+        (salt, row).hash(&mut h);
+        u128::from(h.finish())
+    };
+    half(0) << 64 | half(1)
+}
+
+/// A value as text, without the quotes of a string.
+pub fn text_of(v: &Value) -> String {
+    v.as_str().map_or_else(|| v.to_string(), |s| s.trim().to_string())
+}
+
+// ---- to arguments ----
+
+/// Names of the fields of a signal's arguments: those of masks are left out.
+pub fn fields(signal: &SignalDesc) -> Vec<&str> {
+    signal.args.iter().map(|(n, _)| n.as_str()).filter(|n| !is_mask(signal, n)).collect()
+}
+
+fn is_mask(signal: &SignalDesc, name: &str) -> bool {
+    name.strip_suffix("_mask").is_some_and(|of| has(signal, of))
+}
+
+fn has(signal: &SignalDesc, name: &str) -> bool {
+    signal.args.iter().any(|(n, _)| n == name)
+}
+
+/// Whether a field takes patterns.
+pub fn is_pattern(signal: &SignalDesc, name: &str) -> bool {
+    has(signal, &format!("{name}_mask"))
+}
+
+pub fn form(signal: &SignalDesc, index: usize) -> &Form {
+    signal.forms.get(index).unwrap_or(&Form::Plain)
+}
+
+/// The calls that a row stands for: one, or several if there are ranges. `exact`: fields that the signal does not take are an error.
+pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<ParamValue>>, String> {
+    if let Some(name) = row.keys().find(|k| exact && !has(signal, k)) {
+        let names = fields(signal);
+        let hint = near::hint(name, names.iter().copied());
+        let end = if hint.is_empty() { ";" } else { "" };
+        return Err(format!("`{name}` is no field of the table{hint}{end} its fields: {}", names.join(", ")));
+    }
+    // In the order of the arguments; those of masks are filled together with what they belong to.
+    let mut calls: Vec<Vec<Option<ParamValue>>> = vec![vec![None; signal.args.len()]];
+    for (i, (name, ty)) in signal.args.iter().enumerate() {
+        if is_mask(signal, name) {
+            continue;
+        }
+        let given = row.get(name).filter(|v| !v.is_null());
+        let told = |e: String| format!("`{name}`: {e}");
+        let mask = format!("{name}_mask");
+        if let Some(m) = signal.args.iter().position(|(n, _)| *n == mask) {
+            let patterns = given.map_or_else(|| Ok(vec![any(*ty)]), |v| patterns(*ty, form(signal, i), name, v)).map_err(told)?;
+            if calls.len() * patterns.len() > ROW_MAX {
+                return Err(format!("its ranges stand for more than {ROW_MAX} entries"));
+            }
+            let each = |call: &Vec<Option<ParamValue>>| {
+                let with = |(value, mask): &Pattern| {
+                    let mut call = call.clone();
+                    (call[i], call[m]) = (Some(value.clone()), Some(mask.clone()));
+                    call
+                };
+                patterns.iter().map(with).collect::<Vec<_>>()
+            };
+            calls = calls.iter().flat_map(each).collect();
+            continue;
+        }
+        let value = match given {
+            Some(v) => single(*ty, form(signal, i), name, v).map_err(told)?,
+            None if name == "priority" => ParamValue::UInt(0),
+            None => return Err(format!("`{name}` is missing; it is {}", expected(*ty, form(signal, i)))),
+        };
+        calls.iter_mut().for_each(|c| c[i] = Some(value.clone()));
+    }
+    Ok(calls.into_iter().map(|c| c.into_iter().flatten().collect()).collect())
+}
+
+/// What a field holds, for messages.
+pub fn expected(ty: ParamType, form: &Form) -> String {
+    match (form, ty) {
+        (Form::Enum(names), _) => names.join(" or "),
+        (Form::Ip4, _) => "an IPv4 address".into(),
+        (Form::Ip, _) => "an address".into(),
+        (Form::Mac, _) => "a MAC address".into(),
+        (_, ParamType::UInt(bits)) => format!("a number of {bits} bits"),
+        (_, ParamType::Bool) => "true or false".into(),
+        (_, ParamType::Duration) => "a duration, as in 10ms".into(),
+        (_, ParamType::Bytes(n)) => format!("at most {n} bytes"),
+        (_, ParamType::Endpoint | ParamType::Endpoints(_)) => "host:port".into(),
+    }
+}
+
+/// One value, addresses and the common protocols by name included.
+pub fn single(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<ParamValue, String> {
+    let bytes = matches!((ty, form), (ParamType::Bytes(_), Form::Plain));
+    if matches!(v, Value::Array(_) | Value::Object(_)) || bytes && !v.is_string() && !v.is_number() {
+        return Err(format!("expected {} (got {})", expected(ty, form), short(&v.to_string())));
+    }
+    if bytes {
+        // White space belongs to it.
+        let text = v.as_str().map_or_else(|| v.to_string(), str::to_string);
+        return params::parse_data(ty, &text).map_err(|e| format!("{e} (got `{}`)", short(&text)));
+    }
+    let text = text_of(v);
+    let named = match text.as_str() {
+        "icmp" => Some(1),
+        "tcp" => Some(6),
+        "udp" => Some(17),
+        "icmp6" => Some(58),
+        _ => None,
+    };
+    let wrong = || format!("expected {} (got `{}`)", expected(ty, form), short(&text));
+    match (form, ty) {
+        (Form::Enum(names), _) => match names.contains(&text) {
+            true => Ok(ParamValue::Bytes(text.into_bytes())),
+            false => Err(wrong() + &near::hint(&text, names.iter().map(String::as_str))),
+        },
+        (Form::Ip, _) => text.parse().map(|ip| ParamValue::Bytes(octets(ip).to_vec())).map_err(|_| wrong()),
+        // As tables show them.
+        (_, ParamType::Duration) if v.is_u64() => Ok(ParamValue::Duration(v.as_u64().unwrap_or(0))),
+        (_, ParamType::UInt(8)) if name == "proto" && named.is_some() => Ok(ParamValue::UInt(named.unwrap_or(0))),
+        _ => params::parse(ty, &text).map_err(|e| match e.starts_with("must") {
+            true => format!("{e} (got `{}`)", short(&text)),
+            false => wrong(),
+        }),
+    }
+}
+
+/// As much of what was given as a message needs.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.into(),
+    }
+}
+
+fn octets(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V4(v) => v.to_ipv6_mapped().octets(),
+        IpAddr::V6(v) => v.octets(),
+    }
+}
+
+// ---- patterns ----
+
+type Pattern = (ParamValue, ParamValue);
+
+fn width(ty: ParamType) -> u32 {
+    match ty {
+        ParamType::UInt(bits) => bits.into(),
+        ParamType::Bytes(n) => n * 8,
+        _ => 64,
+    }
+}
+
+/// A mask of `ones` ones at the front.
+fn mask(ty: ParamType, ones: u32) -> ParamValue {
+    let all = width(ty);
+    match ty {
+        ParamType::Bytes(n) => ParamValue::Bytes((0..n).map(|i| (0xff00u32 >> ones.saturating_sub(i * 8).min(8)) as u8).collect()),
+        _ => ParamValue::UInt(if ones == 0 { 0 } else { u64::MAX >> (64 - all) & u64::MAX << (all - ones) }),
+    }
+}
+
+fn any(ty: ParamType) -> Pattern {
+    match ty {
+        ParamType::Bytes(n) => (ParamValue::Bytes(vec![0; n as usize]), mask(ty, 0)),
+        _ => (ParamValue::UInt(0), mask(ty, 0)),
+    }
+}
+
+fn patterns(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<Vec<Pattern>, String> {
+    let text = text_of(v);
+    if matches!(text.as_str(), "any" | "*") {
+        return Ok(vec![any(ty)]);
+    }
+    if text.starts_with('[') {
+        let bounds: [u64; 2] = serde_json::from_str(&text).map_err(|_| format!("expected a range [low, high] (got {})", short(&text)))?;
+        let ParamType::UInt(bits) = ty else { return Err("only numbers have ranges".into()) };
+        return range(bounds[0], bounds[1], bits.into());
+    }
+    let of = |text: &str| single(ty, form, name, &Value::String(text.into()));
+    if let Some((value, mask)) = text.split_once('&') {
+        let (value, mask) = (of(value)?, of(mask)?);
+        return Ok(vec![(under(&value, &mask), mask)]);
+    }
+    let Some((value, n)) = text.split_once('/') else {
+        return Ok(vec![(single(ty, form, name, v)?, mask(ty, width(ty)))]);
+    };
+    let value = of(value)?;
+    let short = matches!(ty, ParamType::Bytes(16)) && !text.contains(':');
+    let most = if short { 32 } else { width(ty) };
+    let n: u32 = n.parse().ok().filter(|n| *n <= most).ok_or_else(|| format!("`{text}`: a prefix has at most {most} bits"))?;
+    let mask = mask(ty, n + if short { 96 } else { 0 });
+    Ok(vec![(under(&value, &mask), mask)])
+}
+
+/// The bits of a value that its mask has.
+fn under(value: &ParamValue, mask: &ParamValue) -> ParamValue {
+    match (value, mask) {
+        (ParamValue::UInt(v), ParamValue::UInt(m)) => ParamValue::UInt(v & m),
+        (ParamValue::Bytes(v), ParamValue::Bytes(m)) => ParamValue::Bytes(v.iter().zip(m).map(|(a, b)| a & b).collect()),
+        _ => value.clone(),
+    }
+}
+
+/// The fewest prefixes that make up a range.
+fn range(low: u64, high: u64, bits: u32) -> Result<Vec<Pattern>, String> {
+    let top = u64::MAX >> (64 - bits);
+    if low > high || high > top {
+        return Err(format!("[{low}, {high}] is no range of numbers up to {top}"));
+    }
+    let (mut at, mut out) = (u128::from(low), Vec::new());
+    while at <= u128::from(high) {
+        let mut size = if at == 0 { bits } else { at.trailing_zeros().min(bits) };
+        while at + (1u128 << size) - 1 > u128::from(high) {
+            size -= 1;
+        }
+        out.push((ParamValue::UInt(at as u64), mask(ParamType::UInt(bits as u8), bits - size)));
+        at += 1 << size;
+    }
+    Ok(out)
+}
+
+// ---- from answers ----
+
+/// What an entry is made of: types of the key and the value, and whether it has a mask and a priority.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    key: ResultType,
+    value: ResultType,
+    /// Of a table of patterns: how the key's fields are written. `lpm`: no priority of their own.
+    masks: Option<Vec<(ParamType, Form)>>,
+    lpm: bool,
+    pub columns: Vec<String>,
+}
+
+impl Shape {
+    /// Of the answers of `TABLE.next`; None: they are no entries. `insert` tells how patterns are written.
+    pub fn of(next: &SignalDesc, insert: Option<&SignalDesc>) -> Option<Shape> {
+        let ResultType::Record(outer) = &next.result else { return None };
+        let ResultType::Option(inner) = &outer.iter().find(|f| f.0 == "entry")?.1 else { return None };
+        let ResultType::Record(list) = &**inner else { return None };
+        let of = |name: &str| list.iter().find(|f| f.0 == name).map(|f| &f.1);
+        let (key, value) = (of("key")?.clone(), of("value")?.clone());
+        let masked = of("mask").is_some();
+        let masks = insert.filter(|_| masked).map(|s| {
+            let args = s.args.iter().enumerate().filter(|(_, (n, _))| is_pattern(s, n));
+            args.map(|(i, (_, t))| (*t, form(s, i).clone())).collect::<Vec<_>>()
+        });
+        let lpm = !insert.is_some_and(|s| has(s, "priority"));
+        let priority = (masks.is_some() && !lpm).then(|| "priority".to_string());
+        let columns = priority.into_iter().chain(columns(&key, "key", "k")).chain(columns(&value, "value", "v")).collect();
+        Some(Shape { key, value, masks, lpm, columns })
+    }
+
+    /// The cells of an entry, one per column.
+    pub fn cells(&self, entry: &mut Row) -> Vec<Value> {
+        let mut key = cells(&self.key, entry.remove("key"));
+        let mut out = Vec::with_capacity(self.columns.len());
+        if let Some(forms) = &self.masks {
+            if !self.lpm {
+                out.push(entry.remove("priority").unwrap_or(Value::Null));
+            }
+            let masks = cells(&self.key, entry.remove("mask"));
+            for ((k, m), (ty, form)) in key.iter_mut().zip(&masks).zip(forms) {
+                *k = pattern_text(*ty, form, k, m);
+            }
+        }
+        out.append(&mut key);
+        out.extend(cells(&self.value, entry.remove("value")));
+        out
+    }
+
+    /// Fields that may be anything are left out.
+    pub fn omits(&self) -> bool {
+        self.masks.is_some()
+    }
+
+    /// An entry as a row.
+    pub fn row(&self, entry: &mut Row) -> Row {
+        let cells = self.cells(entry);
+        self.columns.iter().cloned().zip(cells).filter(|(_, v)| !(self.omits() && v.is_null())).collect()
+    }
+}
+
+fn columns(ty: &ResultType, alone: &str, letter: &str) -> Vec<String> {
+    match ty {
+        ResultType::Record(fields) => {
+            let name = |f: &(String, ResultType)| if f.0.bytes().all(|b| b.is_ascii_digit()) { format!("{letter}{}", f.0) } else { f.0.clone() };
+            fields.iter().map(name).collect()
+        }
+        _ => vec![alone.into()],
+    }
+}
+
+/// The fields of a value by the names that rows have.
+pub fn named(ty: &ResultType, value: Value) -> Row {
+    columns(ty, "value", "v").into_iter().zip(cells(ty, Some(value))).collect()
+}
+
+fn cells(ty: &ResultType, value: Option<Value>) -> Vec<Value> {
+    let value = value.unwrap_or(Value::Null);
+    match (ty, value) {
+        (ResultType::Record(fields), Value::Object(mut map)) => fields.iter().map(|f| map.remove(&f.0).unwrap_or(Value::Null)).collect(),
+        (_, value) => vec![value],
+    }
+}
+
+/// A value and its mask as a pattern that [`patterns`] reads; null is any.
+fn pattern_text(ty: ParamType, form: &Form, value: &Value, mask: &Value) -> Value {
+    let parse = |v: &Value| bits_of(ty, form, v);
+    let (Some(v), Some(m)) = (parse(value), parse(mask)) else { return value.clone() };
+    let width = width(ty);
+    let ones = (m << (128 - width)).leading_ones().min(width);
+    if m == 0 {
+        return Value::Null;
+    }
+    if ones == width {
+        return value.clone();
+    }
+    if ones != m.count_ones() {
+        return Value::String(format!("{}&{}", text_of(value), text_of(mask)));
+    }
+    match form {
+        Form::Ip if v >> 32 == 0xffff && ones >= 96 => Value::String(format!("{}/{}", text_of(value), ones - 96)),
+        Form::Plain => json!([v as u64, (v | (u128::MAX >> (128 - width) & !m)) as u64]),
+        _ => Value::String(format!("{}/{ones}", text_of(value))),
+    }
+}
+
+/// A value's bits, from its text.
+fn bits_of(ty: ParamType, form: &Form, v: &Value) -> Option<u128> {
+    match (form, ty) {
+        (Form::Ip, _) => v.as_str()?.parse().ok().map(|ip| u128::from(Ipv6Addr::from(octets(ip)))),
+        (_, ParamType::UInt(_)) => match params::parse(ty, &text_of(v)).ok()? {
+            ParamValue::UInt(n) => Some(n.into()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(v: Value) -> Row {
+        v.as_object().unwrap().clone()
+    }
+
+    fn signal(args: &[(&str, ParamType, Form)], result: ResultType) -> SignalDesc {
+        SignalDesc {
+            name: "t.insert".into(),
+            doc: String::new(),
+            handler: 0,
+            args: args.iter().map(|(n, t, _)| (n.to_string(), *t)).collect(),
+            forms: args.iter().map(|(_, _, f)| f.clone()).collect(),
+            result,
+        }
+    }
+
+    fn rules() -> SignalDesc {
+        let action = Form::Enum(vec!["drop".into(), "accept".into()]);
+        let args = [
+            ("src", ParamType::UInt(32), Form::Ip4),
+            ("src_mask", ParamType::UInt(32), Form::Ip4),
+            ("dport", ParamType::UInt(16), Form::Plain),
+            ("dport_mask", ParamType::UInt(16), Form::Plain),
+            ("priority", ParamType::UInt(32), Form::Plain),
+            ("action", ParamType::Bytes(8), action),
+        ];
+        signal(&args, ResultType::Nothing)
+    }
+
+    #[test]
+    fn ranges_are_the_fewest_prefixes() {
+        let check = |low: u64, high: u64, bits: u32, count: usize| {
+            let list = range(low, high, bits).unwrap();
+            assert_eq!(list.len(), count, "[{low}, {high}]");
+            let top = if bits == 64 { 1000 } else { (1u64 << bits).min(1 << 16) };
+            for x in (0..top).step_by(if top > 1000 { 7 } else { 1 }) {
+                let hits = list.iter().filter(|(v, m)| matches!((v, m), (ParamValue::UInt(v), ParamValue::UInt(m)) if x & m == *v)).count();
+                assert_eq!(hits, usize::from(low <= x && x <= high), "{x} in [{low}, {high}]");
+            }
+        };
+        check(0, 65535, 16, 1);
+        check(80, 80, 16, 1);
+        check(1024, 65535, 16, 6);
+        check(1, 65534, 16, 30);
+        check(0, u64::MAX, 64, 1);
+        assert!(range(5, 4, 16).is_err() && range(0, 65536, 16).is_err());
+    }
+
+    #[test]
+    fn rows_become_calls() {
+        let s = rules();
+        let u = ParamValue::UInt;
+        let action = ParamValue::Bytes(b"drop".to_vec());
+        let calls = arguments(&s, &row(json!({"src": "10.1.2.3/8", "dport": 80, "action": "drop"})), true).unwrap();
+        assert_eq!(calls, [vec![u(10 << 24), u(0xff00_0000), u(80), u(0xffff), u(0), action.clone()]]);
+        let calls = arguments(&s, &row(json!({"dport": [1, 3], "priority": 7, "action": "drop"})), true).unwrap();
+        assert_eq!(calls, [vec![u(0), u(0), u(1), u(0xffff), u(7), action.clone()], vec![u(0), u(0), u(2), u(0xfffe), u(7), action]]);
+        for (bad, why) in [
+            (json!({"dport": 80}), "`action` is missing; it is drop or accept"),
+            (json!({"action": "drop", "x": 1}), "`x` is no field of the table; its fields: src, dport, priority, action"),
+            (json!({"action": "drop", "dprt": 1}), "did you mean `dport`?"),
+            (json!({"action": "acept"}), "`action`: expected drop or accept (got `acept`); did you mean `accept`?"),
+            (json!({"action": "drop", "src": "10.0.0.0/33"}), "at most 32 bits"),
+            (json!({"action": "drop", "src": "fe80::1"}), "expected an IPv4 address (got `fe80::1`)"),
+            (json!({"action": "drop", "dport": 65536}), "must be at most 65535"),
+            (json!({"action": "drop", "dport": "http"}), "`dport`: expected a number of 16 bits (got `http`)"),
+            (json!({"action": "drop", "dport": {"a": 1}}), "expected a number of 16 bits"),
+            (json!({"action": "drop", "dport": [3, 2]}), "is no range"),
+            (json!({"action": "drop", "dport": 1e300}), "expected a number"),
+        ] {
+            let e = arguments(&s, &row(bad.clone()), true).unwrap_err();
+            assert!(e.contains(why), "{bad}: {e}");
+        }
+    }
+
+    #[test]
+    fn prefixes_of_either_family() {
+        let (ty, f) = (ParamType::Bytes(16), &Form::Ip);
+        let (v, m) = patterns(ty, f, "src", &json!("10.9.0.0/15")).unwrap().remove(0);
+        let want = |ip: &str| ParamValue::Bytes(octets(ip.parse().unwrap()).to_vec());
+        assert_eq!(v, want("10.8.0.0"));
+        assert_eq!(m, want("ffff:ffff:ffff:ffff:ffff:ffff:fffe:0"));
+        assert_eq!(patterns(ty, f, "src", &json!("2001:db8::/32")).unwrap()[0].1, want("ffff:ffff::"));
+        assert_eq!(single(ParamType::UInt(48), &Form::Mac, "m", &json!("02:00:00:00:00:ff")).unwrap(), ParamValue::UInt(0x0200_0000_00ff));
+    }
+
+    /// What a table of patterns shows is what it takes.
+    #[test]
+    fn patterns_come_back_as_they_went() {
+        let (ip, number) = ((ParamType::Bytes(16), Form::Ip), (ParamType::UInt(16), Form::Plain));
+        let text = |of: &(ParamType, Form), p: &Pattern| {
+            let show = |v: &ParamValue| match v {
+                ParamValue::Bytes(b) => json!(std::net::Ipv6Addr::from(<[u8; 16]>::try_from(&b[..]).unwrap()).to_canonical().to_string()),
+                ParamValue::UInt(n) => json!(n),
+                _ => Value::Null,
+            };
+            pattern_text(of.0, &of.1, &show(&p.0), &show(&p.1))
+        };
+        for (of, v) in [
+            (&ip, json!("10.0.0.0/8")), (&ip, json!("10.1.2.3")), (&ip, json!("2001:db8::/32")), (&ip, json!("fe80::1")),
+            (&number, json!([1024, 2047])), (&number, json!(80)), (&number, json!("5&255")),
+        ] {
+            let list = patterns(of.0, &of.1, "x", &v).unwrap();
+            assert_eq!(list.iter().map(|p| text(of, p)).collect::<Vec<_>>(), [v]);
+        }
+        assert_eq!(text(&ip, &any(ip.0)), Value::Null);
+    }
+
+    #[test]
+    fn csv_is_read() {
+        let rows = csv_rows("src,action\n10.0.0.1,drop\n\n,\"a \"\"b\"\", c\"\n").unwrap();
+        assert_eq!(rows[0], row(json!({"src": "10.0.0.1", "action": "drop"})));
+        assert_eq!(rows[1], row(json!({"action": "a \"b\", c"})));
+        assert_eq!(csv_rows("a,b\n1\n").unwrap_err(), "row 1 has 1 fields, the first line 2");
+        let bytes = csv_rows("key\n0x00ff\n").unwrap().remove(0);
+        assert_eq!(single(ParamType::Bytes(4), &Form::Plain, "key", &bytes["key"]), Ok(ParamValue::Bytes(vec![0, 255])));
+    }
+
+    #[test]
+    fn bytes_are_taken_as_they_are() {
+        let take = |v: Value| single(ParamType::Bytes(3), &Form::Plain, "k", &v);
+        assert_eq!(take(json!(" a ")), Ok(ParamValue::Bytes(b" a ".to_vec())));
+        assert_eq!(take(json!("0x0A0b")), Ok(ParamValue::Bytes(vec![10, 11])));
+        for bad in [json!("0x0"), json!("0xé0"), json!("0x00000000"), json!({"x": 1}), json!("abcd"), json!(true), json!([1])] {
+            assert!(take(bad.clone()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn json_is_a_list_or_lines() {
+        assert_eq!(json_rows("[{\"a\":1},{\"a\":2}]").unwrap().len(), 2);
+        assert_eq!(json_rows("{\"a\":1}\n{\"a\":2}\n").unwrap().len(), 2);
+        assert!(json_rows("{\"a\":1}\n{\"a\":").unwrap_err().starts_with("object 2:"));
+        assert!(json_rows("nothing").is_err());
+    }
+}

@@ -1,0 +1,168 @@
+"""flow_tracker's export: what the app sent to a collector is decoded here, by tshark and by nfdump, and compared with the flows that were made."""
+import signal
+import socket
+import time
+
+from common import *
+
+MS = 1_000_000
+
+
+def key(src, dst, sport, dport, proto):
+    return "|".join(str(x) for x in (ipaddress.ip_address(src), ipaddress.ip_address(dst), sport, dport, proto))
+
+
+def make(folder):
+    flows, frames = {}, []
+
+    def send(t, src, dst, sport, dport, proto, data):
+        six = ":" in src
+        inner = tcp(src, dst, sport, dport, data) if proto == 6 else udp(src, dst, sport, dport, data)
+        packet = ip6(src, dst, proto, inner) if six else ip4(src, dst, proto, inner)
+        frames.append((t, ether(0x86DD if six else 0x0800) + packet))
+        row = flows.setdefault(key(src, dst, sport, dport, proto), [0, 0, t // MS, t // MS])
+        row[0] += 1
+        row[1] += len(packet)
+        row[3] = t // MS
+
+    plan = []
+    for i in range(600):
+        six = i % 5 == 0
+        src, dst = (f"2001:db8::{i:x}", "2001:db8:1::1") if six else (f"10.1.{i >> 8}.{i & 255}", "192.0.2.7")
+        begin = START + random.randrange(60 * NS)
+        for n in range(random.randint(1, 9)):
+            plan.append((begin + n * 400 * MS, src, dst, 1024 + i, 443 if i % 2 else 53, 6 if i % 2 else 17, b"x" * random.randrange(200)))
+    for n in range(170):
+        plan.append((START + n * NS, "10.9.9.9", "192.0.2.1", 5000, 6000, 17, b"long" * (n % 20)))
+    for row in sorted(plan):
+        send(*row)
+    write(os.path.join(folder, "in.pcap"), frames)
+    save(folder, "expected.json", flows)
+
+
+def messages(folder):
+    data = open(os.path.join(folder, "messages.bin"), "rb").read()
+    out = []
+    while data:
+        n = struct.unpack("!I", data[:4])[0]
+        out.append(data[4:4 + n])
+        data = data[4 + n:]
+    return out
+
+
+def decode(all_messages):
+    """Records as dicts by information element. RFC 7011, section 3."""
+    templates, records, next_sequence = {}, [], {}
+    for m in all_messages:
+        version, length, when, sequence, domain = struct.unpack("!HHIII", m[:16])
+        need(version == 10 and length == len(m) <= 1472, "a message says", version, length, "and has", len(m))
+        need(abs(when - START // NS) < 1000, "its time is", when)
+        need(sequence == next_sequence.get(domain, 0), "domain", domain, "sequence", sequence, "for", next_sequence.get(domain, 0))
+        at, count = 16, 0
+        while at < length:
+            kind, size = struct.unpack("!HH", m[at:at + 4])
+            need(4 <= size <= length - at, "a set of", size)
+            body, at = m[at + 4:at + size], at + size
+            if kind == 2:
+                while len(body) >= 4:
+                    number, n = struct.unpack("!HH", body[:4])
+                    templates[domain, number] = [struct.unpack("!HH", body[4 + 4 * i:8 + 4 * i]) for i in range(n)]
+                    body = body[4 + 4 * n:]
+                need(not body, "a template set has", len(body), "bytes left")
+                continue
+            need((domain, kind) in templates, "records before their template", kind)
+            fields = templates[domain, kind]
+            size = sum(n for _, n in fields)
+            need(body and len(body) % size == 0, "a data set of", len(body), "bytes for records of", size)
+            for i in range(0, len(body), size):
+                record, p = {"domain": domain, "at": len(records)}, i
+                for element, n in fields:
+                    record[element], p = body[p:p + n], p + n
+                records.append(record)
+                count += 1
+        next_sequence[domain] = sequence + count
+    return records
+
+
+def number(b):
+    return int.from_bytes(b, "big")
+
+
+def same(expected, sums, who):
+    need(sums.keys() == expected.keys(), who, "has", len(sums), "flows of", len(expected), list(set(sums) ^ set(expected))[:5])
+    for k, row in sums.items():
+        need(row == expected[k][:len(row)], who, k, row, "expected", expected[k])
+
+
+def check(folder, domains):
+    expected = json.load(open(os.path.join(folder, "expected.json")))
+    sent = messages(folder)
+    records = decode(sent)
+    sums, reasons = {}, {}
+    for r in records:
+        src, dst = (r[8], r[12]) if 8 in r else (r[27], r[28])
+        k = key(number(src) if len(src) == 4 else ipaddress.IPv6Address(src), number(dst) if len(dst) == 4 else ipaddress.IPv6Address(dst), number(r[7]), number(r[11]), number(r[4]))
+        first, last = number(r[152]), number(r[153])
+        need(first <= last, k, "ends before it begins")
+        row = sums.setdefault(k, [0, 0, first, last])
+        row[0], row[1] = row[0] + number(r[2]), row[1] + number(r[1])
+        row[2], row[3] = min(row[2], first), max(row[3], last)
+        reasons.setdefault(number(r[136]), []).append(k)
+    same(expected, sums, "the export")
+    need(set(reasons) == {1, 2, 4}, "flows ended for", {n: len(k) for n, k in reasons.items()})
+    long = key("10.9.9.9", "192.0.2.1", 5000, 6000, 17)
+    need(reasons[2].count(long) == 2 and long in reasons[4], "the long flow was sent", reasons[2].count(long), "times while it went on")
+    need(len({r["domain"] for r in records}) == int(domains), "domains", {r["domain"] for r in records})
+    sets = sum(1 for m in sent if m[16:18] == b"\0\2")
+    need(sets >= 2 * int(domains), "templates were sent", sets, "times")
+    tshark(folder, sent, len(records))
+    nfdump(folder, sent, expected)
+
+
+def tshark(folder, sent, count):
+    path = os.path.join(folder, "export.pcap")
+    write(path, [(START + i, ether(0x0800) + ip4("10.0.0.1", "10.0.0.2", 17, udp("10.0.0.1", "10.0.0.2", 40000, 4739, m))) for i, m in enumerate(sent)])
+    out = subprocess.run(["tshark", "-r", path, "-d", "udp.port==4739,cflow", "-V"], capture_output=True, text=True, check=True).stdout
+    for bad in ["alformed", "Expert Info (Warn", "Expert Info (Error", "No template found"]:
+        need(bad not in out, "tshark:", bad, out[max(0, out.find(bad) - 400):out.find(bad) + 200])
+    need(out.count("\n        Flow ") == count, "tshark shows", out.count("\n        Flow "), "records of", count)
+
+
+def nfdump(folder, sent, expected):
+    """nfcapd hears the messages, nfdump reads what it has stored."""
+    store = os.path.join(folder, "store")
+    os.makedirs(store, exist_ok=True)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    daemon = subprocess.Popen(["nfcapd", "-w", store, "-b", "127.0.0.1", "-p", str(port), "-B", "4000000"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        end = time.time() + 30
+        listening = f":{port:04X} "
+        while not any(listening in line for line in open("/proc/net/udp")):
+            need(daemon.poll() is None and time.time() < end, "nfcapd does not listen")
+            time.sleep(0.02)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            for m in sent:
+                s.sendto(m, ("127.0.0.1", port))
+                time.sleep(0.002)
+        time.sleep(1)
+    finally:
+        daemon.send_signal(signal.SIGTERM)
+        said = daemon.communicate(timeout=60)[0]
+    out = subprocess.run(["nfdump", "-R", store, "-q", "-N", "-6", "-o", "fmt:%sa|%da|%sp|%dp|%pr|%pkt|%byt"], capture_output=True, text=True, check=True).stdout
+    sums = {}
+    protocols = {"TCP": 6, "UDP": 17, "6": 6, "17": 17}
+    for line in out.splitlines():
+        parts = [x.strip() for x in line.split("|")]
+        if len(parts) != 7:
+            continue
+        row = sums.setdefault(key(parts[0], parts[1], int(parts[2]), int(parts[3]), protocols[parts[4]]), [0, 0])
+        row[0], row[1] = row[0] + int(parts[5]), row[1] + int(parts[6])
+    need(sums, "nfdump shows nothing:", out[:500], said[-1500:])
+    same(expected, sums, "nfdump")
+    need("Sequence failures: 0" in said or "sequence failure" not in said.lower(), said[-1500:])
+
+
+
+main(make, check)

@@ -1,0 +1,108 @@
+//! The control socket of a running app, and the commands that use it.
+
+use crate::{finish, free_port, root, Output, Process, Wireloom};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// An app with a folder for its socket that no other test uses.
+pub struct Controlled {
+    pub app: Process,
+    pub folder: PathBuf,
+}
+
+impl Controlled {
+    /// `wireloom run ARGS`, with the socket in a folder of its own.
+    pub fn run(name: &str, args: &[&str]) -> Controlled {
+        let folder = std::env::temp_dir().join(format!("wireloom-control-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+        let app = Self::start(&folder, name, args);
+        Controlled { app, folder }
+    }
+
+    /// One more app in the same folder.
+    pub fn start(folder: &std::path::Path, name: &str, args: &[&str]) -> Process {
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(root()).env("XDG_RUNTIME_DIR", folder).arg("run").args(args);
+        Process::start_ours(name, &mut command, free_port())
+    }
+
+    /// `wireloom ARGS`.
+    pub fn ask(&self, args: &[&str]) -> Output {
+        self.ask_with(args, "")
+    }
+
+    /// With something on standard input.
+    pub fn ask_with(&self, args: &[&str], input: &str) -> Output {
+        std::fs::write(self.folder.join("input"), input).expect("the folder is writable");
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" < input"]).arg(Wireloom::binary());
+        command.current_dir(&self.folder).env("XDG_RUNTIME_DIR", &self.folder).args(args);
+        finish(&mut command)
+    }
+
+    /// What a command that works prints.
+    pub fn told(&self, args: &[&str]) -> String {
+        let out = self.ask(args);
+        assert_eq!(out.code, Some(0), "{args:?}: {}", out.text);
+        out.text
+    }
+
+    /// What a command that does not work says.
+    pub fn refused(&self, args: &[&str]) -> String {
+        let out = self.ask(args);
+        assert_eq!(out.code, Some(1), "{args:?}: {}", out.text);
+        out.text
+    }
+
+    pub fn json(&self, args: &[&str]) -> Value {
+        let text = self.told(&[args, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{args:?}: {e}: {text}"))
+    }
+
+    pub fn path(&self) -> PathBuf {
+        let pid = self.app.child.id().to_string();
+        let dir = self.folder.join("wireloom");
+        let found = std::fs::read_dir(&dir).expect("the folder of sockets").flatten().find(|e| e.file_name().to_string_lossy().contains(&pid));
+        found.expect("a socket with the process's number").path()
+    }
+
+    pub fn connect(&self) -> Line {
+        let stream = UnixStream::connect(self.path()).expect("the control socket");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+        Line(BufReader::new(stream))
+    }
+}
+
+impl Drop for Controlled {
+    fn drop(&mut self) {
+        self.app.kill();
+        std::fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+/// A connection that sends and takes lines.
+pub struct Line(pub BufReader<UnixStream>);
+
+impl Line {
+    pub fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.0.get_mut().write_all(bytes)
+    }
+
+    /// The next answer; None: the connection has ended.
+    pub fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))),
+        }
+    }
+
+    pub fn ask(&mut self, request: &str) -> Value {
+        self.send(format!("{request}\n").as_bytes()).expect("sent");
+        self.next().unwrap_or_else(|| panic!("no answer to {request}"))
+    }
+}

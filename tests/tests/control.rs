@@ -1,0 +1,290 @@
+//! `wireloom table`, `counter` and `signal` on running apps, and the socket behind them with what hostile peers send.
+
+use serde_json::{json, Value};
+use std::time::Duration;
+use wireloom_tests::control::Controlled;
+use wireloom_tests::{free_port, Client};
+
+fn firewall(name: &str, extra: &[&str]) -> Controlled {
+    // Datagrams as frames: an input that does not end, for any user.
+    let wire = format!("wire=udp:127.0.0.1:{}", free_port());
+    Controlled::run(name, &[&["apps/openflow_firewall.loom", "--bind", &wire, "--bind", "accepted=null"], extra].concat())
+}
+
+#[test]
+fn rules_of_a_packet_app() {
+    let app = firewall("rules", &["--cores", "all"]);
+    let list = app.json(&["table"]);
+    assert_eq!(list[1]["table"], "rules");
+    assert_eq!((&list[1]["kind"], &list[1]["entries"], &list[1]["capacity"]), (&json!("wildcard"), &json!(0), &json!(256_000)));
+    let rule = ["priority=7", "src=10.0.0.0/8", "dport=[1024,65535]", "action=drop"];
+    let with = |what: &'static str, fields: &[&'static str]| [&["table", "rules", what], fields].concat();
+    assert_eq!(app.told(&with("insert", &rule)), "inserted: 6 entries\n");
+    app.told(&["table", "rules", "insert", "priority=3", "dst=2001:db8::/32", "proto=tcp", "action=accept"]);
+    let shown = app.told(&["table", "rules"]);
+    let last = shown.lines().last().unwrap_or_default().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(last, ["3", "any", "2001:db8::/32", "any", "any", "6", "accept"], "{shown}");
+    assert_eq!(shown.lines().count(), 8, "{shown}");
+    let rows = app.json(&["table", "rules", "read"]);
+    assert_eq!(rows[0], json!({"priority": 7, "src": "10.0.0.0/8", "dport": [1024, 2047], "action": "drop"}));
+    let at = |dport: &'static str| app.ask(&["table", "rules", "get", "src=10.9.9.9", "dst=1.1.1.1", "sport=1", dport, "proto=udp", "--json"]);
+    assert_eq!(at("dport=2000").text.trim(), json!({"found": true, "value": {"action": "drop"}}).to_string());
+    assert_eq!(at("dport=80").code, Some(1));
+    // The same key and mask and priority: replaced.
+    app.told(&with("insert", &["priority=7", "src=10.0.0.0/8", "dport=[1024,65535]", "action=accept"]));
+    assert_eq!(app.json(&["table", "rules"]).as_array().map(Vec::len), Some(7));
+    app.told(&with("delete", &["priority=7", "src=10.0.0.0/8", "dport=[1024,65535]"]));
+    assert!(app.refused(&with("delete", &rule)).contains("no such entry"));
+    assert_eq!(app.json(&["table", "rules"]).as_array().map(Vec::len), Some(1));
+    // What is dumped can be loaded.
+    let csv = "priority,src,dport,proto,action\n1,10.1.0.0/16,80,tcp,drop\n2,,\"[5, 6]\",,accept\n";
+    assert!(app.ask_with(&["table", "rules", "load", "-"], csv).text.starts_with("2 rows loaded, 3 entries"));
+    for file in ["rules.csv", "rules.json"] {
+        let before = app.json(&["table", "rules"]);
+        app.told(&["table", "rules", "dump", file]);
+        assert_eq!(app.told(&["table", "rules", "clear"]), "4 entries deleted\n");
+        assert_eq!(app.json(&["table", "rules"]), json!([]));
+        app.told(&["table", "rules", "load", file]);
+        let mut after = app.json(&["table", "rules"]).as_array().cloned().unwrap_or_default();
+        after.sort_by_key(Value::to_string);
+        let mut before = before.as_array().cloned().unwrap_or_default();
+        before.sort_by_key(Value::to_string);
+        assert_eq!(after, before, "{file}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let app = firewall("wrong", &[]);
+    for (args, why) in [
+        (&["table", "rule"][..], "did you mean `rules`?"),
+        (&["table", "rules", "insert", "prority=1", "action=drop"], "there is no field `prority` in table `rules`; did you mean `priority`?"),
+        (&["table", "rules", "insert", "action=acept"], "`action`: expected drop or accept (got `acept`); did you mean `accept`?"),
+        (&["table", "rules", "insert", "dport=http", "action=drop"], "`dport`: expected a number of 32 bits (got `http`)"),
+        (&["table", "rules", "insert", "src=10.0.0.0/40", "action=drop"], "a prefix has at most 32 bits"),
+        (&["table", "rules", "insert", "dport=[9,3]", "action=drop"], "is no range"),
+        (&["table", "rules", "insert", "src=1.2.3.4"], "`action` is missing; it is drop or accept"),
+        (&["table", "rules", "insert", "what"], "expected FIELD=VALUE"),
+        (&["table", "rules", "load", "none.json"], "none.json: No such file"),
+        (&["counter", "unmached"], "did you mean `unmatched`?"),
+        (&["signal", "drain"], "there is no signal `drain` here"),
+        (&["table", "--app", "openflow_firewal"], "did you mean `openflow_firewall`?"),
+        (&["table", "--pid", "1"], "process 1 runs no app"),
+        (&["table", "--control", "/nonexistent"], "cannot connect to /nonexistent"),
+    ] {
+        let text = app.refused(args);
+        assert!(text.contains(why), "{args:?}: {text}");
+    }
+    // A bad row: nothing of its batch is used, and the row is named.
+    let out = app.ask_with(&["table", "rules", "load", "-"], "[{\"action\":\"drop\"},{\"action\":\"drop\",\"sport\":\"x\"}]");
+    assert!(out.code == Some(1) && out.text.contains("standard input: row 2: `sport`: expected") && out.text.contains("0 rows before it"), "{}", out.text);
+    assert_eq!(app.json(&["table", "rules"]), json!([]));
+    // More than there is room for: a row is in as a whole or not at all.
+    let rows: Vec<String> = (0..128_003).map(|i| format!("10.{}.{}.{},10.0.0.1,1,2,tcp,drop", i >> 16, i >> 8 & 255, i & 255)).collect();
+    let out = app.ask_with(&["table", "exact", "load", "-"], &format!("src,dst,sport,dport,proto,action\n{}\n", rows.join("\n")));
+    assert!(out.code == Some(1) && out.text.contains("table `exact` of 128000 entries is full; delete some first"), "{}", out.text);
+    assert!(out.text.contains("row 128001 cannot be inserted") && out.text.contains("128000 rows before it are loaded"), "{}", out.text);
+    let rows: Vec<String> = (0..32).map(|i| format!("{{\"priority\":{i},\"sport\":[1,65534],\"dport\":[1,65534],\"proto\":[1,254],\"action\":\"drop\"}}")).collect();
+    let out = app.ask_with(&["table", "rules", "load", "-"], &format!("[{}]", rows.join(",")));
+    let entries = app.json(&["table"])[1]["entries"].as_u64().unwrap_or(0);
+    assert!(out.code == Some(1) && out.text.contains("table `rules` of 256000 entries is full"), "{}", out.text);
+    let each = 30 * 30 * 14;
+    assert!(entries > 0 && entries % each == 0 && entries + each > 256_000, "{entries}: {}", out.text);
+}
+
+fn service(name: &str, extra: &[&str]) {
+    let port = free_port();
+    let set = format!("port={port}");
+    let app = Controlled::run(name, &[&["crates/lang/tests/cases/signals.loom", "--set", &set], extra].concat());
+    let mut c = Client::connect(port);
+    c.send("a\n").expect("ok\n");
+    assert_eq!(app.told(&["signal", "lowest"]), "-5\n");
+    let seen: Value = serde_json::from_str(&app.told(&["signal", "seen"])).expect("JSON");
+    assert_eq!(seen, json!({"last": "a", "lines": 1, "odd": true}));
+    for args in [&["name=k", "n=7", "on=true", "at=10.0.0.1:80"][..], &["k", "8", "false", "10.0.0.1:80"]] {
+        app.told(&[&["signal", "set"], args].concat());
+    }
+    let answer = app.json(&["signal", "set", "k", "9", "no", "[fd00::1]:80"]);
+    assert_eq!(answer["cores"], json!([{"0": 8, "1": "[fd00::1]:80", "2": false}]));
+    assert!(app.told(&["signal"]).contains("cnt.read"));
+    assert_eq!(app.json(&["table", "names"]), json!([{"key": "k", "value": 9}]));
+    app.told(&["table", "names", "insert", "key= two words", "value=5"]);
+    assert_eq!(app.told(&["table", "names", "get", "key= two words"]), "value\n    5\n");
+    let mut line = app.connect();
+    assert_eq!(line.ask(r#"{"do":"insert","table":"names","row":{"key":"0xff00","value":1}}"#)["ok"], true);
+    assert_eq!(line.ask(r#"{"do":"get","table":"names","key":{"key":"0xff00"}}"#)["value"], json!({"value": 1}));
+    app.told(&["table", "names", "delete", "key=k"]);
+    assert_eq!(app.json(&["table", "names"]).as_array().map(Vec::len), Some(2));
+    let text = app.refused(&["signal", "set", "name=k", "n=x", "on=1", "at=1.1.1.1:1"]);
+    assert!(text.contains("argument `n`: expected a number of 32 bits (got `x`)"), "{text}");
+    app.told(&["signal", "reset"]);
+    assert!(app.refused(&["signal", "ask", "5"]).contains("ended with a fault"));
+    assert!(app.told(&["counter", "--all"]).contains("fault division"));
+    assert!(app.told(&["counter", "from.requests", "--watch=0.05", "--count", "2"]).contains("per second"));
+    c.send("b\n").expect("ok\n");
+}
+
+#[test]
+fn a_service() {
+    service("service", &[]);
+}
+
+#[test]
+fn a_service_interpreted() {
+    service("interpreted", &["--interpret"]);
+}
+
+#[test]
+fn several_apps_are_told_apart() {
+    let app = firewall("several", &[]);
+    let wire = format!("wire=udp:127.0.0.1:{}", free_port());
+    let mut other = Controlled::start(&app.folder, "several", &["apps/flow_tracker.loom", "--bind", &wire]);
+    let text = app.refused(&["table"]);
+    let pids = [app.app.child.id(), other.child.id()].map(|p| p.to_string());
+    assert!(text.contains("several apps are running; say which with --app or --pid:") && pids.iter().all(|p| text.contains(p)), "{text}");
+    assert_eq!(app.json(&["table", "--app", "flow_tracker"])[0]["table"], "flows");
+    assert_eq!(app.json(&["table", "--pid", &pids[0]])[1]["table"], "rules");
+    // What a killed process leaves is cleared away.
+    other.kill();
+    assert_eq!(app.json(&["table"])[1]["table"], "rules");
+    assert_eq!(std::fs::read_dir(app.folder.join("wireloom")).map(|d| d.count()).ok(), Some(1));
+    // In order: the socket goes with the process.
+    app.app.signal(libc::SIGTERM);
+    let gone = || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0;
+    assert!((0..2000).any(|_| gone() || { std::thread::sleep(Duration::from_millis(5)); false }), "the socket is still there");
+    assert!(app.refused(&["table"]).contains("no app of this user is running"));
+}
+
+#[test]
+fn the_socket_is_where_it_is_asked_for() {
+    let folder = std::env::temp_dir().join(format!("wireloom-control-{}-at", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("writable");
+    let at = folder.join("here.sock").display().to_string();
+    let app = firewall("asked", &["--control", &at]);
+    assert!(app.app.output().contains(&format!("control socket {at}")), "{}", app.app.output());
+    assert_eq!(app.json(&["table", "--control", &at])[1]["table"], "rules");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&at).expect("there").permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let out = app.ask(&["run", concat!(env!("CARGO_MANIFEST_DIR"), "/../apps/flow_tracker.loom"), "--bind", "wire=null", "--control", &at]);
+    assert!(out.code == Some(1) && out.text.contains("another process listens there"), "{}", out.text);
+    drop(app);
+    std::fs::remove_dir_all(&folder).ok();
+    let off = firewall("off", &["--control", "off"]);
+    assert!(off.refused(&["table"]).contains("no app of this user is running"));
+}
+
+/// No answer is a crash, and memory stays bounded.
+#[test]
+fn hostile_peers_get_errors() {
+    let app = firewall("hostile", &["--cores", "all"]);
+    let mut line = app.connect();
+    let before = app.app.rss_kib();
+    let deep = format!("{{\"do\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    let fixed = [
+        "nothing", "{", "[]", "1", "{}", "\"\"", "{\"do\":1}", "{\"do\":\"\"}", "{\"do\":\"insert\"}", "{\"do\":\"insert\",\"table\":7}",
+        "{\"do\":\"insert\",\"table\":\"rules\"}", "{\"do\":\"insert\",\"table\":\"rules\",\"rows\":{}}", "{\"do\":\"insert\",\"table\":\"rules\",\"rows\":[1]}",
+        "{\"do\":\"insert\",\"table\":\"rules\",\"rows\":[{\"action\":\"0xzz\"}]}",
+        "{\"do\":\"insert\",\"table\":\"rules\",\"rows\":[{\"action\":\"drop\",\"dport\":[0]}]}",
+        "{\"do\":\"insert\",\"table\":\"rules\",\"rows\":[{\"action\":\"drop\",\"dport\":[1,4294967294],\"sport\":[1,4294967294],\"proto\":[1,254],\"priority\":[1,9]}]}",
+        "{\"do\":\"insert\",\"table\":\"rules\",\"rows\":[{\"action\":\"drop\",\"dport\":-1}]}",
+        "{\"do\":\"insert\",\"table\":\"rules\",\"rows\":[{\"action\":\"drop\",\"dport\":1e999}]}",
+        "{\"do\":\"insert\",\"table\":\"rules\",\"rows\":[{\"action\":\"drop\",\"src\":\"10.0.0.0/99999999999999999999\"}]}",
+        "{\"do\":\"insert\",\"table\":\"rules\",\"rows\":[{\"action\":\"drop\",\"src\":\"&\"}]}",
+        "{\"do\":\"read\",\"table\":\"rules\",\"cursor\":[99,0]}", "{\"do\":\"read\",\"table\":\"rules\",\"cursor\":\"x\"}",
+        "{\"do\":\"read\",\"table\":\"rules\",\"limit\":-1}", "{\"do\":\"get\",\"table\":\"exact\",\"key\":[]}", "{\"do\":\"get\",\"table\":\"exact\",\"key\":{\"src\":1}}",
+        "{\"do\":\"signal\",\"signal\":\"rules.next\",\"args\":{\"cursor\":-1}}", "{\"do\":\"tables\",\"app\":7}", deep.as_str(),
+    ];
+    for request in fixed {
+        let answer = line.ask(request);
+        let shown: String = request.chars().take(100).collect();
+        assert_eq!(answer["ok"], false, "{shown}: {answer}");
+        assert!(answer["error"].as_str().is_some_and(|e| !e.is_empty() && e.len() < 2000), "{shown}: {answer}");
+    }
+    // Whatever a cursor says, it leads nowhere else.
+    for cursor in [u64::MAX, u64::MAX - 1, 1 << 63, 255_999, 256_000, 1 << 32] {
+        assert_eq!(line.ask(&format!("{{\"do\":\"read\",\"table\":\"rules\",\"cursor\":[0,{cursor}]}}"))["rows"], json!([]));
+        assert_eq!(line.ask(&format!("{{\"do\":\"read\",\"table\":\"exact\",\"cursor\":[0,{cursor}]}}"))["rows"], json!([]));
+    }
+    assert_eq!(line.ask("{\"do\":\"hello\",\"id\":[1]}")["id"], json!([1]));
+    // Bytes at random, some of them lines, some cut from what is right.
+    let good = br#"{"do":"insert","table":"rules","rows":[{"priority":1,"src":"10.0.0.0/8","dport":[1,9],"action":"drop"}]}"#;
+    let mut seed = 12345u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for _ in 0..3000 {
+        let mut bytes = good.to_vec();
+        for _ in 0..=random() % 4 {
+            let at = random() as usize % bytes.len();
+            match random() % 3 {
+                0 => bytes[at] = random() as u8,
+                1 => bytes.truncate(at.max(1)),
+                _ => bytes.insert(at, random() as u8),
+            }
+        }
+        bytes.retain(|b| *b != b'\n');
+        bytes.push(b'\n');
+        if bytes.trim_ascii().is_empty() {
+            continue;
+        }
+        line.send(&bytes).expect("still open");
+        assert!(line.next().is_some(), "{:?}", String::from_utf8_lossy(&bytes));
+    }
+    // A line without an end is cut off.
+    let mut endless = app.connect();
+    let chunk = vec![b'x'; 1 << 16];
+    while endless.send(&chunk).is_ok() {}
+    assert!(app.connect().ask("{\"do\":\"hello\"}")["ok"] == true);
+    // More connections than are served; those that go make room.
+    let mut many: Vec<_> = (0..40).map(|_| app.connect()).collect();
+    let served = many.iter_mut().map(|c| c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.next().is_some_and(|a| a["ok"] == true)).filter(|ok| *ok).count();
+    assert!((1..=16).contains(&served), "{served}");
+    drop(many);
+    let again = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        let mut c = app.connect();
+        c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.next().is_some_and(|a| a["ok"] == true)
+    });
+    assert!(again, "no connection is served any more");
+    let grown = app.app.rss_kib().saturating_sub(before);
+    assert!(grown < 100 << 10, "{grown} KiB more");
+    // Those that do not read: the app is not held up, and ends when told to.
+    let mut deaf = app.connect();
+    for _ in 0..2000 {
+        if deaf.send(b"{\"do\":\"tables\"}\n").is_err() {
+            break;
+        }
+    }
+    app.app.signal(libc::SIGTERM);
+    let gone = || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0;
+    assert!((0..4000).any(|_| gone() || { std::thread::sleep(Duration::from_millis(5)); false }), "it does not end");
+}
+
+/// What keeps a packet app from starting is told with what helps.
+#[test]
+fn packet_apps_that_cannot_start_say_why() {
+    let folder = std::env::temp_dir().join(format!("wireloom-start-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("writable");
+    let text = folder.join("text.pcap");
+    std::fs::write(&text, "this is no capture, but long enough to be one").expect("writable");
+    let none = folder.join("none.pcap").display().to_string();
+    for (bind, why) in [
+        ("wire=afpacket:loo".to_string(), "port `wire`: there is no interface `loo`"),
+        ("wire=nic:nothing0".to_string(), "there is no interface `nothing0`"),
+        (format!("wire=pcap:{none}"), "No such file or directory"),
+        (format!("wire=pcap:{}", text.display()), "text.pcap"),
+        (format!("wire=pcap:{}", folder.display()), "Is a directory"),
+        ("wir=pcap:x".to_string(), "wir"),
+        ("wire=cap:x".to_string(), "cap"),
+        ("wire=udp:nowhere".to_string(), "expected ADDRESS:PORT"),
+    ] {
+        let out = wireloom_tests::Wireloom::command(&["run", "apps/flow_tracker.loom", "--bind", &bind]);
+        assert_eq!(out.code, Some(1), "{bind}: {}", out.text);
+        assert!(out.text.contains("wireloom: ") && out.text.contains(why), "{bind}: {}", out.text);
+    }
+    // A capture with what looks like an output of an earlier run.
+    std::fs::remove_dir_all(&folder).ok();
+}

@@ -1,0 +1,91 @@
+//! Captures of every kind that the runtime reads, against what tshark reads in them; damaged ones; and the order of a million frames on two cores.
+
+use std::process::Command;
+use std::time::Duration;
+use wireloom_tests::packets::Captures;
+use wireloom_tests::process::finish_within;
+use wireloom_tests::{Output, Wireloom};
+
+fn copy(from: &str, to: &str, more: &[&str]) -> Output {
+    let (from, to) = (format!("wire={from}"), format!("out={to}"));
+    let mut command = Command::new(Wireloom::binary());
+    command.current_dir(wireloom_tests::root()).args(["run", "tests/programs/copy.loom", "--bind", &from, "--bind", &to]).args(more);
+    finish_within(&mut command, Duration::from_secs(120))
+}
+
+fn list(c: &Captures, name: &str) -> serde_json::Value {
+    let text = std::fs::read_to_string(c.folder.join(name)).expect("the script wrote it");
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+#[test]
+fn captures_are_read_as_tshark_reads_them() {
+    let Some(c) = Captures::make("captures", "captures", &[]) else { return };
+    let path = |name: &str| format!("pcap:{}", c.folder.join(name).display());
+    let good = list(&c, "good.json");
+    let names: Vec<&str> = good.as_array().into_iter().flatten().filter_map(|n| n.as_str()).collect();
+    assert!(names.len() >= 14, "{names:?}");
+    for name in names {
+        let o = copy(&path(name), &path(&format!("out-{name}.pcap")), &[]);
+        assert_eq!(o.code, Some(0), "{name}: {}", o.text);
+        c.check(&[name]);
+    }
+    for row in list(&c, "bad.json").as_array().into_iter().flatten() {
+        let (name, why) = (row[0].as_str().unwrap_or_default(), row[1].as_str().unwrap_or_default());
+        let o = copy(&path(name), &path("bad-out.pcap"), &[]);
+        assert!(o.code == Some(1) && why.split('|').any(|w| o.text.contains(w)) && o.text.contains(name), "{name}, which should say `{why}`:\n{}", o.text);
+    }
+}
+
+const FLOWS: u32 = 997;
+const FRAMES: u32 = 1_000_000;
+
+/// Frame number `n` of a flow of UDP, with its checksum left out.
+fn frame(flow: u32, n: u32) -> [u8; 64] {
+    let mut f = [0; 64];
+    f[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+    f[14..24].copy_from_slice(&[0x45, 0, 0, 50, 0, 0, 0x40, 0, 64, 17]);
+    f[26..34].copy_from_slice(&[10, 0, (flow >> 8) as u8, flow as u8, 10, 1, 0, 1]);
+    f[34..40].copy_from_slice(&[4, 0, 0x1e, 0x61, 0, 30]);
+    f[42..46].copy_from_slice(&n.to_be_bytes());
+    f
+}
+
+/// One capture is read by one core, which hands over what belongs to the other: steering by software. What the cores send is written to
+/// one capture. Each handler sees its flow's frames in order, and so does the writer.
+#[test]
+fn a_million_frames_keep_their_order_on_two_cores() {
+    let folder = std::env::temp_dir().join(format!("wireloom-order-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+    let (input, output) = (folder.join("in.pcap"), folder.join("out.pcap"));
+    let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+    let (mut next, mut seed) = (vec![0u32; FLOWS as usize], 1u64);
+    for i in 0..FRAMES {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let flow = (seed >> 33) as u32 % FLOWS;
+        next[flow as usize] += 1;
+        for word in [1_700_000_000 + i / 1_000_000, i % 1_000_000, 64, 64] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame(flow, next[flow as usize]));
+    }
+    std::fs::write(&input, &file).expect("the temporary folder is writable");
+    let dump = format!("last={}", folder.join("last.json").display());
+    let o = copy(&format!("pcap:{}", input.display()), &format!("pcap:{}", output.display()), &["--cores", "0-1", "--dump", &dump]);
+    assert_eq!(o.code, Some(0), "{}", o.text);
+    assert!(o.text.contains("1000000 frames received, 1000000 sent, 0 without a way out, 0 faults"), "{}", o.text);
+    let got = std::fs::read(&output).expect("it was written");
+    let mut last = vec![0u32; FLOWS as usize];
+    for record in got[24..].chunks_exact(80) {
+        let word = |at: usize| u32::from_be_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
+        let flow = (word(16 + 26) & 0xffff) as usize;
+        assert_eq!(word(16 + 42), last[flow] + 1, "flow {flow} was written out of order");
+        last[flow] += 1;
+    }
+    assert_eq!(last, next);
+    // The tables of the cores, put together: each flow once, as its handler saw it.
+    let text = std::fs::read_to_string(folder.join("last.json")).expect("it was written");
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!(rows.len(), FLOWS as usize);
+    std::fs::remove_dir_all(&folder).ok();
+}

@@ -1,0 +1,465 @@
+//! State of packet apps, from capture to capture: queues, rings, limiters and meters. What compiled code does the interpreter does, and
+//! both do what a model written here says.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use wireloom_tests::process::finish_within;
+use wireloom_tests::Wireloom;
+
+const MS: u64 = 1_000_000;
+/// When the captures begin.
+const EPOCH: u64 = 1_700_000_000_000 * MS;
+
+/// A folder of a test's own, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("wireloom-state-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary folder is writable");
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// `wireloom run program.loom ARGS` to its end; `@` in an argument is the folder.
+    fn run(&self, program: &str, args: &[&str]) -> String {
+        let folder = self.0.display().to_string();
+        let mut command = Command::new(Wireloom::binary());
+        command.arg("run").arg(self.file(program)).args(args.iter().map(|a| a.replace('@', &folder)));
+        let output = finish_within(&mut command, Duration::from_secs(120));
+        assert_eq!(output.code, Some(0), "{args:?} in {folder}:\n{}", output.text);
+        output.text
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// Numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// Ethernet, IPv4 and UDP with `payload` zeros.
+fn udp(src: u8, sport: u16, dport: u16, payload: usize) -> Vec<u8> {
+    let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
+    f.extend((28 + payload as u16).to_be_bytes());
+    f.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, src, 10, 1, 0, 1]);
+    let sum: u32 = f[14..34].chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    f[24..26].copy_from_slice(&sum.to_be_bytes());
+    for n in [sport, dport, 8 + payload as u16, 0] {
+        f.extend(n.to_be_bytes());
+    }
+    f.resize(42 + payload, 0);
+    f
+}
+
+fn sport(f: &[u8]) -> u16 {
+    u16::from_be_bytes([f[34], f[35]])
+}
+
+type Frames = Vec<(u64, Vec<u8>)>;
+
+/// A capture with nanoseconds.
+fn write(path: &Path, frames: &Frames) {
+    let mut out = Vec::new();
+    for n in [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65535, 1] {
+        out.extend(n.to_le_bytes());
+    }
+    for (time, f) in frames {
+        for n in [(time / 1_000_000_000) as u32, (time % 1_000_000_000) as u32, f.len() as u32, f.len() as u32] {
+            out.extend(n.to_le_bytes());
+        }
+        out.extend(f);
+    }
+    std::fs::write(path, out).expect("the folder is writable");
+}
+
+fn read(path: &Path) -> Frames {
+    let all = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let word = |at: usize| u32::from_le_bytes([all[at], all[at + 1], all[at + 2], all[at + 3]]);
+    assert_eq!(word(0), 0xa1b2_3c4d, "a capture with nanoseconds");
+    let (mut at, mut frames) = (24, Vec::new());
+    while at < all.len() {
+        let n = word(at + 8) as usize;
+        frames.push((u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4)), all[at + 16..at + 16 + n].to_vec()));
+        at += 16 + n;
+    }
+    frames
+}
+
+fn traffic(seed: u64, n: u16, gaps: &[u64]) -> Frames {
+    let (mut r, mut time) = (Random(seed), EPOCH);
+    (0..n).map(|i| {
+        time += gaps[r.below(gaps.len() as u64) as usize];
+        (time, udp(r.below(4) as u8, 1000 + i, 53, 18 + r.below(300) as usize))
+    }).collect()
+}
+
+/// Runs a program as compiled code and by the interpreter: the same frames must come out of every port.
+fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> Vec<Frames> {
+    let run = |way: &str, more: &[&str]| {
+        let mut all: Vec<String> = vec!["--bind".into(), "wire=pcap:@/in.pcap".into()];
+        for o in outs {
+            all.extend(["--bind".into(), format!("{o}=pcap:@/{o}-{way}.pcap")]);
+        }
+        all.extend(args.iter().map(|a| a.replace("@WAY", way)));
+        all.extend(more.iter().map(|s| s.to_string()));
+        folder.run(program, &all.iter().map(String::as_str).collect::<Vec<_>>());
+        outs.iter().map(|o| read(&folder.file(&format!("{o}-{way}.pcap")))).collect::<Vec<_>>()
+    };
+    let compiled = run("c", &[]);
+    assert_eq!(compiled, run("i", &["--interpret"]), "compiled and interpreted");
+    compiled
+}
+
+const QUEUES: &str = r#"
+/// Lets one packet pass every 10 ms.
+element Pace {
+    param n: u64
+    in  x: packet
+    out y: packet
+    queue waiting { depth n }
+    x -> waiting
+    every 10ms { waiting.pop() }
+    waiting -> y
+}
+
+app queues {
+    port wire = nic("a"), out = nic("b"), urgent = nic("c")
+    pace = Pace(4)
+    queue ways { depth 2, instances 3 }
+    table seen: ring record { sport: u16, what: bytes<6> } { capacity 3 }
+    counter popped
+    on wire(p) where p.udp {
+        // The one before the last three.
+        if len(seen) == 3 {
+            let old = seen.pop() else { return }
+            let next = seen.peek() else { return }
+            if old.what != "first" or seen[0] is none or next.sport != old.sport + 1 { return }
+        }
+        seen.push(record_of(p.udp.src))
+        let way = u32(p.udp.src) % 3
+        p -> ways[way]
+        if len(ways[way]) == 2 {
+            if ways[way].first() > 200 { ways[way].discard() }
+            if ways[way].pop() { popped += 1 }
+        }
+    }
+    on ways(p) {
+        if p.port == 0 { p -> urgent }
+        p -> pace
+    }
+    pace -> out
+}
+"#;
+
+/// What the program above does.
+fn queues_model(input: &Frames) -> (Frames, Frames) {
+    let mut ways: [Vec<&Vec<u8>>; 3] = Default::default();
+    let (mut waiting, mut out, mut urgent): (Vec<Vec<u8>>, Frames, Frames) = (vec![], vec![], vec![]);
+    // Timers begin with the capture.
+    let mut due = input[0].0 + 10 * MS;
+    let tick = |now: u64, due: &mut u64, waiting: &mut Vec<Vec<u8>>, out: &mut Frames| while *due <= now {
+        if !waiting.is_empty() { out.push((*due, waiting.remove(0))) }
+        *due += 10 * MS;
+    };
+    for (time, f) in input {
+        tick(*time, &mut due, &mut waiting, &mut out);
+        let way = usize::from(sport(f) % 3);
+        if ways[way].len() < 2 { ways[way].push(f) }
+        if ways[way].len() != 2 { continue }
+        if ways[way][0].len() > 200 { ways[way].remove(0); }
+        let taken = ways[way].remove(0);
+        if way == 0 { urgent.push((*time, taken.clone())) }
+        if waiting.len() < 4 { waiting.push(taken.clone()) }
+    }
+    while !waiting.is_empty() {
+        let now = due;
+        tick(now, &mut due, &mut waiting, &mut out);
+    }
+    (out, urgent)
+}
+
+#[test]
+fn queues_and_rings() {
+    let folder = Folder::new("queues");
+    let program = QUEUES.replace("record { sport: u16, what: bytes<6> }", "Seen").replace("record_of(p.udp.src)", "Seen { sport: p.udp.src, what: \"first\" }");
+    std::fs::write(folder.file("queues.loom"), format!("record Seen {{ sport: u16, what: bytes<6> }}\n{program}")).unwrap();
+    let input = traffic(7, 500, &[1000, MS, 3 * MS, 20 * MS]);
+    write(&folder.file("in.pcap"), &input);
+    let got = both_ways(&folder, "queues.loom", &["out", "urgent"], &["--dump", "seen=@/seen-@WAY.json"]);
+    let (out, urgent) = queues_model(&input);
+    assert_eq!(got, [out, urgent]);
+    let seen = std::fs::read_to_string(folder.file("seen-c.json")).unwrap();
+    assert_eq!(seen, std::fs::read_to_string(folder.file("seen-i.json")).unwrap());
+    let sports: Vec<u64> = serde_json::from_str::<serde_json::Value>(&seen).unwrap().as_array().unwrap().iter().map(|v| v["sport"].as_u64().unwrap()).collect();
+    assert_eq!(sports, [1497, 1498, 1499]);
+}
+
+const GAUGES: &str = r#"
+app gauges {
+    param rate: u64 = 100
+    port wire = nic("a"), first = nic("b"), second = nic("c"), third = nic("d"), aware = nic("e"), passed = nic("f"), each = nic("g")
+    meter m { cir 40Kbps, cbs 600, pir 80Kbps, pbs 900 }
+    meter again: ip4 { cir 30, cbs 3, pir 60, pbs 6, capacity 16 }
+    limiter all { rate rate, burst 3 }
+    limiter of: ip4 { rate 16Kbps, burst 700, capacity 16, idle 60s }
+    on wire(p) where p.udp and p.ip4 {
+        let color = m.mark(p.len)
+        match color {
+            green  => p -> first
+            yellow => p -> second
+            red    => p -> third
+        }
+        if again[p.ip4.src].mark(1, color) == green { p -> aware }
+        if all.take(1) { p -> passed }
+        if of[p.ip4.src].take(p.len) { p -> each }
+    }
+}
+"#;
+
+/// RFC 2698 and token buckets, exactly: tokens in billionths.
+#[derive(Clone)]
+struct Bucket {
+    rate: u128,
+    size: u128,
+    tokens: u128,
+    last: u64,
+}
+
+const NANO: u128 = 1_000_000_000;
+
+impl Bucket {
+    fn new(rate: u128, size: u128) -> Bucket {
+        Bucket { rate, size: size * NANO, tokens: size * NANO, last: EPOCH }
+    }
+
+    fn fill(&mut self, now: u64) {
+        self.tokens = self.size.min(self.tokens + u128::from(now - self.last) * self.rate);
+        self.last = now;
+    }
+
+    fn has(&self, n: u128) -> bool {
+        self.tokens >= n * NANO
+    }
+
+    fn take(&mut self, n: u128) -> bool {
+        let ok = self.has(n);
+        self.tokens -= if ok { n * NANO } else { 0 };
+        ok
+    }
+}
+
+/// 0 green, 1 yellow, 2 red.
+fn mark(c: &mut Bucket, p: &mut Bucket, now: u64, n: u128, before: u8) -> u8 {
+    c.fill(now);
+    p.fill(now);
+    if before == 2 || !p.has(n) { return 2 }
+    p.take(n);
+    if before == 1 || !c.has(n) { return 1 }
+    c.take(n);
+    0
+}
+
+#[test]
+fn limiters_and_meters() {
+    let folder = Folder::new("gauges");
+    std::fs::write(folder.file("gauges.loom"), GAUGES).unwrap();
+    let input = traffic(3, 800, &[1000, MS, 10 * MS, 100 * MS]);
+    write(&folder.file("in.pcap"), &input);
+    let names = ["first", "second", "third", "aware", "passed", "each"];
+    let got = both_ways(&folder, "gauges.loom", &names, &["--set", "rate=20"]);
+    let (mut c, mut p) = (Bucket::new(5000, 600), Bucket::new(10_000, 900));
+    let mut again = vec![(Bucket::new(30, 3), Bucket::new(60, 6)); 4];
+    let (mut all, mut of) = (Bucket::new(20, 3), vec![Bucket::new(2000, 700); 4]);
+    let mut want: Vec<Frames> = vec![vec![]; 6];
+    for (time, f) in &input {
+        let (src, n) = (usize::from(f[29]), f.len() as u128);
+        let color = mark(&mut c, &mut p, *time, n, 0);
+        let mut to = vec![usize::from(color)];
+        let (a, b) = &mut again[src];
+        if mark(a, b, *time, 1, color) == 0 { to.push(3) }
+        all.fill(*time);
+        of[src].fill(*time);
+        if all.take(1) { to.push(4) }
+        if of[src].take(n) { to.push(5) }
+        to.into_iter().for_each(|i| want[i].push((*time, f.clone())));
+    }
+    for ((name, got), want) in names.iter().zip(&got).zip(&want) {
+        assert!(!want.is_empty(), "{name} is not put to the test");
+        assert_eq!(got, want, "{name}");
+    }
+}
+
+const KINDS: &str = r#"
+record Rule { src: ip4, sport: u16 }
+
+app kinds {
+    port wire = nic("a"), out = nic("b"), rare = nic("c")
+    /// Changed by packets whose key it does not hold: shared.
+    table lengths: array u32 -> u64 { capacity 16 }
+    /// Only read by packets: a copy per core.
+    table weights: array u32 -> u32 { capacity 8 }
+    table flags: array u32 -> bool { capacity 4 }
+    table seen: bloom ip4 { capacity 100 }
+    table heavy: count_min ip4 -> u64 { capacity 100 }
+    table sources: hyper_log_log u16
+    table flows: (ip4, u16) -> u64 { capacity 8K }
+    table counted: ip4 -> u64 { capacity 16 }
+    table estimate: u8 -> u64 { capacity 1 }
+    on start {
+        for i in 0..8 { weights[i] = i + 1 }
+        flags[1] = true
+    }
+    every 100ms { estimate[0] = sources.estimate() }
+    on wire(p) where p.udp and p.ip4 {
+        lengths[p.len / 32] += u64(weights[u32(p.ip4.src) & 3] else 0)
+        flows[(p.ip4.src, p.udp.src)] += 1
+        sources.add(p.udp.src)
+        if not seen[p.ip4.src] { seen[p.ip4.src] = true; p -> rare }
+        heavy[p.ip4.src] += p.len
+        counted[p.ip4.src] = heavy[p.ip4.src]
+        if flags[u32(p.ip4.src) & 3] { p -> out }
+    }
+}
+"#;
+
+fn rows(path: &Path) -> Vec<(String, u64)> {
+    let all: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let key = |v: &serde_json::Value| v["key"].as_str().map_or_else(|| v["key"].to_string(), String::from);
+    let mut rows: Vec<_> = all.as_array().unwrap().iter().map(|v| (key(v), v["value"].as_u64().unwrap())).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn kinds_of_tables_on_one_core_and_two() {
+    let folder = Folder::new("kinds");
+    std::fs::write(folder.file("kinds.loom"), KINDS).unwrap();
+    let input = traffic(11, 3000, &[1000, MS, 2 * MS]);
+    write(&folder.file("in.pcap"), &input);
+    let dumps = |way: &str| ["lengths", "counted", "estimate"].iter().flat_map(|t| ["--dump".to_string(), format!("{t}=@/{t}-{way}.json")]).collect::<Vec<_>>();
+    let mut args = dumps("@WAY");
+    let got = both_ways(&folder, "kinds.loom", &["out", "rare"], &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let ones: Frames = input.iter().filter(|(_, f)| f[29] & 3 == 1).cloned().collect();
+    assert_eq!(got[0], ones);
+    let first = |src: u8| input.iter().find(|(_, f)| f[29] == src).cloned().unwrap();
+    let mut rare: Frames = (0..4).map(first).collect();
+    rare.sort();
+    assert_eq!(got[1], rare);
+    args = dumps("2");
+    args.extend(["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out-2.pcap", "--bind", "rare=pcap:@/rare-2.pcap", "--cores", "all"].map(String::from));
+    folder.run("kinds.loom", &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut lengths = vec![0; 16];
+    let mut counted = vec![0; 4];
+    for (_, f) in &input {
+        let src = usize::from(f[29]);
+        lengths[f.len() / 32] += src as u64 + 1;
+        counted[src] += f.len() as u64;
+    }
+    let mut lengths: Vec<_> = lengths.into_iter().enumerate().map(|(i, n)| (i.to_string(), n)).collect();
+    lengths.sort();
+    let counted: Vec<_> = counted.into_iter().enumerate().map(|(i, n)| (format!("10.0.0.{i}"), n)).collect();
+    for way in ["c", "i", "2"] {
+        assert_eq!(rows(&folder.file(&format!("lengths-{way}.json"))), lengths, "{way}");
+        if way != "2" {
+            assert_eq!(rows(&folder.file(&format!("counted-{way}.json"))), counted, "{way}");
+        }
+        let estimate = rows(&folder.file(&format!("estimate-{way}.json")))[0].1;
+        assert!((2700..3200).contains(&estimate), "{way}: {estimate} of 3000");
+    }
+    assert_eq!(rows(&folder.file("estimate-c.json")), rows(&folder.file("estimate-i.json")));
+    assert_eq!(read(&folder.file("out-2.pcap")).len(), ones.len());
+}
+
+#[test]
+fn explain_says_where_tables_are() {
+    let folder = Folder::new("explain");
+    let text = KINDS.replace("on wire(p)", "table rules: wildcard Rule -> u8 { capacity 8 }\n    on wire(p)");
+    std::fs::write(folder.file("kinds.loom"), &text).unwrap();
+    let explain = || {
+        let file = folder.file("kinds.loom").display().to_string();
+        let output = Wireloom::command(&["explain", &file]);
+        assert_eq!(output.code, Some(0), "{}", output.text);
+        output.out
+    };
+    let said = explain();
+    for (table, what) in [("lengths", "shared (a lock at each use): its keys"), ("weights", "a copy per core"), ("sources", "shared (an atomic change"), ("rules", "a copy per core"), ("flows", "per core: frames are steered by")] {
+        let line = said.lines().find(|l| l.contains(&format!("table {table} "))).unwrap_or_else(|| panic!("{said}"));
+        assert!(line.contains(what), "{line}");
+    }
+    assert!(!said.contains("all on one core"));
+    let changed = text.replace("sources.add", "rules.insert(Rule { src: p.ip4.src, sport: 0 }, Rule { src: 255.255.255.255, sport: 0 }, 1, 2)\n        sources.add");
+    std::fs::write(folder.file("kinds.loom"), changed).unwrap();
+    assert!(explain().contains("all on one core: they change `rules`"));
+}
+
+const TWO: &str = r#"
+app small {
+    port wire = nic("a"), low = nic("b")
+    table flows: flow5 -> u64 { capacity 1K }
+    on wire(p) where p.udp and p.ip4 {
+        flows[p.flow5] += 1
+        p.ip4.ttl -= 1
+        if p.len < 200 { p -> low }
+    }
+}
+
+app large {
+    port wire = nic("a"), high = nic("c")
+    table hosts: ip -> u64 { capacity 1K }
+    on wire(p) where p.ip {
+        hosts[p.ip.src] += 1
+        if p.len >= 200 { p -> high }
+    }
+}
+"#;
+
+#[test]
+fn two_apps_on_one_port_do_what_each_does_alone() {
+    let folder = Folder::new("two");
+    std::fs::write(folder.file("two.loom"), TWO).unwrap();
+    std::fs::write(folder.file("small.loom"), TWO.split("app large").next().unwrap()).unwrap();
+    std::fs::write(folder.file("large.loom"), format!("app large{}", TWO.split("app large").nth(1).unwrap())).unwrap();
+    let input = traffic(5, 900, &[1000, MS]);
+    write(&folder.file("in.pcap"), &input);
+    let args = |low: &str, high: &str| -> Vec<String> {
+        let mut all = vec!["--bind".to_string(), "wire=pcap:@/in.pcap".into()];
+        if !low.is_empty() { all.extend(["--bind".into(), format!("low=pcap:@/{low}"), "--dump".into(), format!("flows=@/flows-{low}.json")]) }
+        if !high.is_empty() { all.extend(["--bind".into(), format!("high=pcap:@/{high}"), "--dump".into(), format!("hosts=@/hosts-{high}.json")]) }
+        all
+    };
+    let run = |program: &str, args: Vec<String>| folder.run(program, &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let said = run("two.loom", args("low2", "high2"));
+    assert!(said.contains("1800 frames received, 900 sent"), "{said}");
+    run("small.loom", args("low1", ""));
+    run("large.loom", args("", "high1"));
+    for (a, b) in [("low1", "low2"), ("high1", "high2")] {
+        let (alone, together) = (read(&folder.file(a)), read(&folder.file(b)));
+        assert!(!alone.is_empty());
+        assert_eq!(alone, together);
+    }
+    assert_eq!(rows(&folder.file("hosts-high1.json")), rows(&folder.file("hosts-high2.json")));
+    let file = folder.file("two.loom").display().to_string();
+    let said = Wireloom::command(&["explain", &file]).out;
+    let clusters = said.split("Clusters of port wire").nth(1).unwrap_or_else(|| panic!("{said}"));
+    assert!(clusters.contains("small: steered by") && clusters.contains("large: steered by"), "{clusters}");
+    let both = Wireloom::command(&["run", &file, "--bind", "wire=pcap:/tmp/none", "--bind", "low=pcap:/tmp/x.pcap", "--bind", "high=pcap:/tmp/x.pcap"]);
+    assert!(both.code == Some(1) && both.text.contains("two apps cannot write one capture"), "{}", both.text);
+}
