@@ -112,8 +112,8 @@ impl Net {
         Process::start_ours(&name, &mut command, crate::free_port())
     }
 
-    /// Starts a server, and waits until it has said `ready`.
-    fn server(&self, ns: &str, name: &str, args: &[&str], ready: &str) -> Process {
+    /// Starts a server in the network's folder, and waits until it has said `ready`.
+    pub fn server(&self, ns: &str, name: &str, args: &[&str], ready: &str) -> Process {
         let mut command = self.command(ns, args[0]);
         command.args(&args[1..]).current_dir(&self.folder);
         Process::start_saying(name, &mut command, crate::free_port(), ready)

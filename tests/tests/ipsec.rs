@@ -1,10 +1,9 @@
 //! `ipsec_gateway` against scapy's IPsec, and two gateways between real stacks in namespaces; against `ip xfrm` where the kernel has ESP.
 
-use std::process::Command;
-use std::time::Duration;
+use std::path::Path;
+use wireloom_tests::net::Net;
 use wireloom_tests::packets::Captures;
-use wireloom_tests::process::{finish_within, require_tool};
-use wireloom_tests::{free_port, root, Process, Wireloom};
+use wireloom_tests::Process;
 
 const TABLES: [&str; 4] = ["--load", "policies=@/policies.json", "--load", "inbound=@/inbound.json"];
 
@@ -54,64 +53,11 @@ fn numbers_go_on_after_a_restart() {
 
 // ---- namespaces ----
 
-struct Net {
-    tag: String,
-    running: Vec<Process>,
-}
-
-fn sh(line: &str) -> wireloom_tests::Output {
-    finish_within(Command::new("sh").args(["-ec", line]), Duration::from_secs(60))
-}
-
-impl Net {
-    fn new(names: &[&str]) -> Option<Net> {
-        if !["ip", "ethtool", "ping", "curl", "iperf3", "python3"].iter().all(|t| require_tool(t)) {
-            return None;
-        }
-        let net = Net { tag: format!("wlsec{}", std::process::id()), running: Vec::new() };
-        for n in names {
-            let made = sh(&format!("ip netns add {0}-{n} && ip -n {0}-{n} link set lo up", net.tag));
-            if made.code != Some(0) {
-                eprintln!("SKIPPED: no namespaces here: {}", made.text);
-                return None;
-            }
-        }
-        Some(net)
-    }
-
-    fn sh(&self, ns: &str, line: &str) -> String {
-        let full = format!("ip netns exec {}-{ns} sh -ec '{line}'", self.tag);
-        let done = sh(&full);
-        assert_eq!(done.code, Some(0), "{full}\n{}", done.text);
-        done.text
-    }
-
-    /// A veth pair whose ends compute their checksums and segments themselves.
-    fn link(&self, a: (&str, &str, &str), b: (&str, &str, &str)) {
-        let made = sh(&format!(
-            "ip link add {1} address {2} netns {0}-{3} type veth peer name {5} address {6} netns {0}-{4}",
-            self.tag, a.1, a.2, a.0, b.0, b.1, b.2
-        ));
-        assert_eq!(made.code, Some(0), "{}", made.text);
-        for (ns, dev, _) in [a, b] {
-            self.sh(ns, &format!("ethtool -K {dev} tx off rx off gro off >/dev/null 2>&1; ip link set {dev} mtu 1500 up"));
-        }
-    }
-
-    fn start(&mut self, ns: &str, name: &str, args: &[&str], ready: Option<&str>) {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &format!("{}-{ns}", self.tag)]).args(args).current_dir(root());
-        match ready {
-            Some(ready) => self.running.push(Process::start_saying(name, &mut command, free_port(), ready)),
-            None => self.running.push(Process::start_ours(name, &mut command, free_port())),
-        }
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        self.running.iter_mut().for_each(Process::kill);
-        sh(&format!("for n in $(ip netns list | cut -d\" \" -f1 | grep ^{}- || true); do ip netns del $n; done", self.tag));
+/// A veth pair whose ends compute their checksums and segments themselves.
+fn link(net: &Net, a: (&str, &str, &str), b: (&str, &str, &str)) {
+    net.link(a, b);
+    for (ns, dev, _) in [a, b] {
+        net.sh(ns, &format!("ethtool -K {dev} tx off rx off gro off >/dev/null 2>&1"));
     }
 }
 
@@ -124,7 +70,7 @@ fn row(name: &str, value: &str) -> String {
 }
 
 /// The tables of one gateway: one SA by GCM towards `there`, one by CTR and HMAC from it, or the other way round.
-fn tables(folder: &std::path::Path, name: &str, net: &str, us: &str, peer: &str, macs: (&str, &str), swapped: bool) -> Vec<String> {
+fn tables(folder: &Path, name: &str, net: &str, us: &str, peer: &str, macs: (&str, &str), swapped: bool) -> Vec<String> {
     let (out, back) = if swapped { (("513", "aes_ctr_hmac_sha1", CTR, AUTH), ("512", "aes_gcm", GCM, "")) } else { (("512", "aes_gcm", GCM, ""), ("513", "aes_ctr_hmac_sha1", CTR, AUTH)) };
     let sa = |s: (&str, &str, &str, &str), gateway: &str| [row("spi", s.0), row("suite", s.1), row("cipher", s.2), row("auth", s.3), row("gateway", gateway)].join(", ");
     let policy = format!("[{{{}, {}, {}, {}}}]", row("key", net), row("source", us), row("peer", peer), sa(out, macs.0));
@@ -138,18 +84,17 @@ fn tables(folder: &std::path::Path, name: &str, net: &str, us: &str, peer: &str,
 }
 
 /// Pings of all sizes, a megabyte over HTTP, a second of TCP as fast as it goes.
-fn traffic(net: &mut Net, folder: &std::path::Path) {
+fn traffic(net: &Net) {
     for size in [8, 56, 57, 58, 59, 1000, 1372] {
         let said = net.sh("a", &format!("ping -n -q -c 10 -i 0.02 -W 5 -s {size} 10.2.0.2"));
         assert!(said.contains("10 packets transmitted, 10 received"), "{size}: {said}");
     }
     let data: Vec<u8> = (0..1_000_000u32).flat_map(|i| i.to_be_bytes()).collect();
-    std::fs::write(folder.join("big"), &data).expect("the folder is writable");
-    let at = folder.display().to_string();
-    net.start("b", "http", &["python3", "-u", "-m", "http.server", "8000", "--bind", "10.2.0.2", "--directory", &at], Some("Serving"));
-    net.sh("a", &format!("curl -sS --fail --max-time 30 -o {at}/got http://10.2.0.2:8000/big"));
-    assert!(std::fs::read(folder.join("got")).expect("curl wrote it") == data, "what came through the tunnel is not what was sent");
-    net.start("b", "iperf3", &["iperf3", "-s", "--forceflush"], Some("Server listening"));
+    std::fs::write(net.folder.join("big"), &data).expect("the folder is writable");
+    let _http = net.server("b", "http", &["python3", "-u", "-m", "http.server", "8000", "--bind", "10.2.0.2"], "Serving");
+    net.sh("a", &format!("curl -sS --fail --max-time 30 -o {}/got http://10.2.0.2:8000/big", net.folder.display()));
+    assert!(std::fs::read(net.folder.join("got")).expect("curl wrote it") == data, "what came through the tunnel is not what was sent");
+    let _iperf = net.iperf_server("b");
     let said = net.sh("a", "iperf3 -c 10.2.0.2 -t 1 -J | tr -d \"\\n\\t \"");
     let rate = said.rsplit("\"sum_received\":").next().and_then(|s| s.split("\"bytes\":").nth(1)).and_then(|s| s.split(',').next()).and_then(|s| s.parse::<u64>().ok());
     assert!(rate.is_some_and(|n| n > 100_000), "iperf3 received {rate:?} bytes: {said}");
@@ -161,45 +106,39 @@ fn host(net: &Net, ns: &str, dev: &str, address: &str, gateway: &str, mac: &str)
     net.sh(ns, &format!("ip addr add {address}/24 dev {dev}; ip route add default via {gateway} mtu 1400; ip neigh replace {gateway} lladdr {mac} dev {dev} nud permanent"));
 }
 
-fn gateway(net: &mut Net, ns: &str, plain: &str, wire: &str, tables: &[String]) {
-    let binary = Wireloom::binary().display().to_string();
+fn gateway(net: &Net, ns: &str, plain: &str, wire: &str, tables: &[String]) -> Process {
     let (plain, wire) = (format!("plain=afpacket:{plain}"), format!("wire=afpacket:{wire}"));
-    let mut args = vec![binary.as_str(), "run", "apps/ipsec_gateway.loom", "--bind", &plain, "--bind", &wire];
+    let mut args = vec!["--bind", &plain, "--bind", &wire];
     args.extend(tables.iter().map(String::as_str));
-    net.start(ns, &format!("ipsec-{ns}"), &args, None);
+    net.app(ns, "ipsec_gateway", &args)
 }
 
 #[test]
 fn two_gateways_between_real_stacks() {
-    let Some(mut net) = Net::new(&["a", "ga", "gb", "b"]) else { return };
-    let folder = std::env::temp_dir().join(&net.tag);
-    std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
-    net.link(("a", "a0", MAC[0]), ("ga", "p0", MAC[1]));
-    net.link(("ga", "w0", MAC[2]), ("gb", "w0", MAC[3]));
-    net.link(("gb", "p0", MAC[4]), ("b", "b0", MAC[5]));
+    let Some(net) = Net::new(&["a", "ga", "gb", "b"], &["ethtool", "ping", "curl", "iperf3"]) else { return };
+    link(&net, ("a", "a0", MAC[0]), ("ga", "p0", MAC[1]));
+    link(&net, ("ga", "w0", MAC[2]), ("gb", "w0", MAC[3]));
+    link(&net, ("gb", "p0", MAC[4]), ("b", "b0", MAC[5]));
     host(&net, "a", "a0", "10.1.0.2", "10.1.0.1", MAC[1]);
     host(&net, "b", "b0", "10.2.0.2", "10.2.0.1", MAC[4]);
-    let ta = tables(&folder, "ga", "10.2.0.0/16", "192.0.2.1", "192.0.2.2", (MAC[3], MAC[0]), false);
-    let tb = tables(&folder, "gb", "10.1.0.0/16", "192.0.2.2", "192.0.2.1", (MAC[2], MAC[5]), true);
-    gateway(&mut net, "ga", "p0", "w0", &ta);
-    gateway(&mut net, "gb", "p0", "w0", &tb);
-    traffic(&mut net, &folder);
-    against_the_kernel(net, &folder, &ta);
-    std::fs::remove_dir_all(&folder).ok();
+    let ta = tables(&net.folder, "ga", "10.2.0.0/16", "192.0.2.1", "192.0.2.2", (MAC[3], MAC[0]), false);
+    let tb = tables(&net.folder, "gb", "10.1.0.0/16", "192.0.2.2", "192.0.2.1", (MAC[2], MAC[5]), true);
+    let gateways = [gateway(&net, "ga", "p0", "w0", &ta), gateway(&net, "gb", "p0", "w0", &tb)];
+    traffic(&net);
+    drop(gateways);
+    against_the_kernel(&net, &ta);
 }
 
 /// The second gateway is now the kernel, if it has ESP.
-fn against_the_kernel(mut net: Net, folder: &std::path::Path, tables: &[String]) {
+fn against_the_kernel(net: &Net, tables: &[String]) {
     let state = |spi: &str, src: &str, dst: &str, how: &str| format!("ip xfrm state add src {src} dst {dst} proto esp spi {spi} mode tunnel {how}");
     let gcm = state("0x200", "192.0.2.1", "192.0.2.2", &format!("replay-window 64 aead \"rfc4106(gcm(aes))\" {GCM} 128"));
     let ctr = state("0x201", "192.0.2.2", "192.0.2.1", &format!("enc \"rfc3686(ctr(aes))\" {CTR} auth-trunc \"hmac(sha1)\" {AUTH} 96"));
-    let probe = sh(&format!("ip netns exec {0}-gb {gcm} && ip netns exec {0}-gb {ctr}", net.tag));
+    let probe = net.try_sh("gb", &format!("{gcm} && {ctr}"));
     if probe.code != Some(0) {
         eprintln!("not tested against ip xfrm: this kernel has no ESP: {}", probe.text.trim());
         return;
     }
-    net.running.iter_mut().for_each(Process::kill);
-    net.running.clear();
     let policy = |src: &str, dst: &str, from: &str, to: &str, dir: &str| format!("ip xfrm policy add src {src} dst {dst} dir {dir} tmpl src {from} dst {to} proto esp mode tunnel");
     net.sh("gb", &format!(
         "ip addr add 192.0.2.2/24 dev w0; ip addr add 10.2.0.1/24 dev p0; ip neigh replace 192.0.2.1 lladdr {} dev w0 nud permanent; \
@@ -207,7 +146,7 @@ fn against_the_kernel(mut net: Net, folder: &std::path::Path, tables: &[String])
         MAC[2], MAC[5], policy("10.2.0.0/16", "10.1.0.0/16", "192.0.2.2", "192.0.2.1", "out"),
         policy("10.1.0.0/16", "10.2.0.0/16", "192.0.2.1", "192.0.2.2", "in"), policy("10.1.0.0/16", "10.2.0.0/16", "192.0.2.1", "192.0.2.2", "fwd")
     ));
-    gateway(&mut net, "ga", "p0", "w0", tables);
-    traffic(&mut net, folder);
+    let _gateway = gateway(net, "ga", "p0", "w0", tables);
+    traffic(net);
     println!("tested against ip xfrm");
 }

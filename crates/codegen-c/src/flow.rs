@@ -9,17 +9,7 @@ use wireloom_ir::*;
 
 /// Whether a table is kept per core: it is local, exact, and its entries have one size.
 pub(crate) fn is_flow(m: &Module, t: &Table) -> bool {
-    t.local && t.kind == TableKind::Exact && t.capacity < 1 << 30 && packed(m, t.key).is_some_and(|n| (1..=KEY_MAX).contains(&n)) && !layout::has_bytes(m, t.value) && !has_list(m, t.value)
-}
-
-fn has_list(m: &Module, ty: TyId) -> bool {
-    match m.ty(ty) {
-        Ty::List(..) | Ty::Msg(_) => true,
-        Ty::Option(t) => has_list(m, *t),
-        Ty::Record(r) => m.records[r.index()].fields.iter().any(|(_, t)| has_list(m, *t)),
-        Ty::Tuple(ts) => ts.iter().any(|t| has_list(m, *t)),
-        _ => false,
-    }
+    t.local && t.kind == TableKind::Exact && t.capacity < 1 << 30 && packed(m, t.key).is_some_and(|n| (1..=KEY_MAX).contains(&n)) && !layout::has_bytes(m, t.value) && !layout::has_list(m, t.value)
 }
 
 /// Bytes of a key without gaps, if it has a fixed size.

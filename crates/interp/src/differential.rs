@@ -534,21 +534,7 @@ impl<'a> Mock<'a> {
     }
 
     fn task(&mut self, handler: u32, frame: &mut [u64], conn: *mut wl_conn, req: wl_msg) -> wl_task {
-        wl_task {
-            core: &mut *self.core,
-            conn,
-            frame: frame.as_mut_ptr().cast(),
-            handler,
-            pc: 0,
-            fault: 0,
-            _pad: 0,
-            place: 0,
-            req,
-            rep: wl_msg::default(),
-            part: std::ptr::null_mut(),
-            parts: 0,
-            _pad2: 0,
-        }
+        wl_task { core: &mut *self.core, conn, frame: frame.as_mut_ptr().cast(), handler, req, ..wl_task::default() }
     }
 
     fn resume(&mut self, task: &mut wl_task) -> c_int {

@@ -72,21 +72,7 @@ impl Runner {
     fn run(&mut self, handler: u32) {
         self.core.reset_out();
         let mut frame = vec![0u64; self.core.frame_words + 1];
-        let mut task = wl_task {
-            core: &mut *self.core.wl,
-            conn: std::ptr::null_mut(),
-            frame: frame.as_mut_ptr().cast(),
-            handler,
-            pc: 0,
-            fault: 0,
-            _pad: 0,
-            place: 0,
-            req: wl_msg::default(),
-            rep: wl_msg::default(),
-            part: std::ptr::null_mut(),
-            parts: 0,
-            _pad2: 0,
-        };
+        let mut task = wl_task { core: &mut *self.core.wl, frame: frame.as_mut_ptr().cast(), handler, ..wl_task::default() };
         let table = self.core.app.program.table();
         // SAFETY: the task and its frame live here; the program obeys the ABI.
         let code = table.run.map_or(WL_T_DONE, |run| unsafe { run(table.self_, &mut task) });

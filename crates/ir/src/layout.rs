@@ -80,3 +80,14 @@ fn holds_bytes(m: &Module, ty: TyId, depth: u32) -> bool {
         _ => false,
     }
 }
+
+/// Whether a value of this type holds a list or a message, so that its parts are not all at fixed places.
+pub fn has_list(m: &Module, ty: TyId) -> bool {
+    match m.ty(ty) {
+        Ty::List(..) | Ty::Msg(_) => true,
+        Ty::Option(t) => has_list(m, *t),
+        Ty::Record(r) => m.records[r.index()].fields.iter().any(|(_, t)| has_list(m, *t)),
+        Ty::Tuple(ts) => ts.iter().any(|t| has_list(m, *t)),
+        _ => false,
+    }
+}

@@ -229,6 +229,26 @@ pub struct wl_task {
     pub _pad2: u32,
 }
 
+impl Default for wl_task {
+    fn default() -> Self {
+        wl_task {
+            core: std::ptr::null_mut(),
+            conn: std::ptr::null_mut(),
+            frame: std::ptr::null_mut(),
+            handler: 0,
+            pc: 0,
+            fault: 0,
+            _pad: 0,
+            place: 0,
+            req: wl_msg::default(),
+            rep: wl_msg::default(),
+            part: std::ptr::null_mut(),
+            parts: 0,
+            _pad2: 0,
+        }
+    }
+}
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct wl_call {

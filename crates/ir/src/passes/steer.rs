@@ -88,17 +88,7 @@ fn outer_addresses(m: &Module, unit: UnitId) -> Vec<Expr> {
 
 /// Whether entries can lie in one core's memory: keys and values of one size.
 fn fixed(m: &Module, t: &Table) -> bool {
-    !layout::has_bytes(m, t.key) && !layout::has_bytes(m, t.value) && !has_list(m, t.key) && !has_list(m, t.value)
-}
-
-fn has_list(m: &Module, ty: TyId) -> bool {
-    match m.ty(ty) {
-        Ty::List(..) | Ty::Msg(_) => true,
-        Ty::Option(t) => has_list(m, *t),
-        Ty::Record(r) => m.records[r.index()].fields.iter().any(|(_, t)| has_list(m, *t)),
-        Ty::Tuple(ts) => ts.iter().any(|t| has_list(m, *t)),
-        _ => false,
-    }
+    !layout::has_bytes(m, t.key) && !layout::has_bytes(m, t.value) && !layout::has_list(m, t.key) && !layout::has_list(m, t.value)
 }
 
 impl Part {

@@ -273,21 +273,7 @@ pub struct Task {
 impl Default for Task {
     fn default() -> Self {
         Task {
-            c: wl_task {
-                core: std::ptr::null_mut(),
-                conn: std::ptr::null_mut(),
-                frame: std::ptr::null_mut(),
-                handler: 0,
-                pc: 0,
-                fault: 0,
-                _pad: 0,
-                place: 0,
-                req: wl_msg::default(),
-                rep: wl_msg::default(),
-                part: std::ptr::null_mut(),
-                parts: 0,
-                _pad2: 0,
-            },
+            c: wl_task::default(),
             me: Id::NIL,
             app: 0,
             conn: Id::NIL,

@@ -6,14 +6,16 @@
 mod host;
 mod play;
 mod queues;
+mod receive;
+mod send;
 mod time;
 
 pub use host::{queue, serve, transmit};
 
-use super::mesh::{core_of, flow_hash, Item, Mesh};
+use super::mesh::Mesh;
 use super::plan::is_queue;
 use super::pool::Pool;
-use super::port::{bytes, Batch, FramePort, Label, BATCH};
+use super::port::{Batch, FramePort};
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
@@ -297,113 +299,6 @@ impl PacketCore {
         &self.stats[self.index].apps[0].ports[port].frames
     }
 
-    // ---- in ----
-
-    fn receive(&mut self) -> bool {
-        if !self.mesh.has_room() || !self.mesh.send_late() {
-            self.blocked = true;
-            return false;
-        }
-        if self.capture.is_some() {
-            return self.receive_captured();
-        }
-        let mut busy = false;
-        for i in 0..self.inputs.len() {
-            busy |= self.receive_from(i, u64::MAX);
-        }
-        busy
-    }
-
-    /// The earliest frames of all captures.
-    fn receive_captured(&mut self) -> bool {
-        let (mut first, mut second) = ((u64::MAX, usize::MAX), u64::MAX);
-        let mut busy = false;
-        for i in 0..self.inputs.len() {
-            if self.inputs[i].ended || self.inputs[i].looped {
-                continue;
-            }
-            let port = &mut self.ends[self.inputs[i].end].port;
-            if !port.is_capture() {
-                busy |= self.receive_from(i, u64::MAX);
-                continue;
-            }
-            // A capture at its end, or broken: the next look tells.
-            let time = port.next_time().unwrap_or(0);
-            if time < first.0 {
-                second = first.0;
-                first = (time, i);
-            } else {
-                second = second.min(time);
-            }
-        }
-        if first.1 == usize::MAX {
-            return busy;
-        }
-        let clock = if self.pace { self.paced() } else { u64::MAX };
-        if self.pace {
-            self.now = self.now.max(clock);
-        }
-        self.run_loops();
-        self.catch_up(first.0.min(clock));
-        if first.0 > clock {
-            return busy;
-        }
-        // What leaves a queue does so at the time of the frame at hand.
-        let second = if self.queues.is_empty() { second } else { first.0 };
-        let got = self.receive_from(first.1, second.min(clock).min(self.due.saturating_sub(1)).max(first.0));
-        // No buffer for a frame that is there: others have them.
-        self.blocked |= !got && !self.inputs[first.1].ended;
-        got | busy
-    }
-
-    /// The time of the capture that corresponds to now.
-    fn paced(&self) -> u64 {
-        self.capture.unwrap_or(0).saturating_add(monotonic() - self.began)
-    }
-
-    fn receive_from(&mut self, i: usize, until: u64) -> bool {
-        if self.inputs[i].ended {
-            return false;
-        }
-        let end = self.inputs[i].end;
-        let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
-        let labelled = self.ends[end].labels && batch.is_empty();
-        let result = if labelled { self.receive_labelled(&mut batch, i, until) } else { self.ends[end].port.receive(&mut self.pool, &mut batch, until) };
-        let port = &mut self.ends[end].port;
-        let ended = port.ended() || result.is_err();
-        let lost = port.lost();
-        if lost > 0 {
-            self.frame_stats(self.inputs[i].port.into()).lost.add(lost);
-        }
-        let got = !batch.is_empty();
-        if got {
-            if !labelled {
-                self.label(&mut batch, i);
-            }
-            self.dispatch(&mut batch, i);
-        }
-        self.batch = batch;
-        if let Err(e) = result {
-            let name = self.port_name(self.inputs[i].port.into(), self.inputs[i].instance.into());
-            self.errors.push(format!("port `{name}`: {e}"));
-        }
-        self.inputs[i].ended = ended;
-        got
-    }
-
-    fn receive_labelled(&mut self, batch: &mut Batch, i: usize, until: u64) -> std::io::Result<()> {
-        if self.capture.is_none() {
-            self.read_clock();
-        }
-        let input = &self.inputs[i];
-        let (end, label) = (input.end, Label { port: input.port, instance: input.instance, wall: self.app.wl.wall });
-        let bytes = self.ends[end].port.receive_labelled(&mut self.pool, batch, until, label)?;
-        let s = self.frame_stats(label.port.into());
-        s.received.add(batch.len() as u64);
-        s.received_bytes.add(bytes);
-        Ok(())
-    }
-
     pub fn index(&self) -> usize {
         self.index
     }
@@ -416,100 +311,6 @@ impl PacketCore {
     fn port_name(&self, port: usize, instance: usize) -> String {
         let name = &self.app.app.desc.ports[port].name;
         if self.routes[port].len() > 1 { format!("{name}[{instance}]") } else { name.clone() }
-    }
-
-    /// Says where the frames came from, and when.
-    fn label(&mut self, batch: &mut Batch, i: usize) {
-        if self.capture.is_none() {
-            self.read_clock();
-        }
-        let (port, instance, wall) = (self.inputs[i].port, self.inputs[i].instance, self.app.wl.wall);
-        let mut bytes = 0;
-        let looped = self.inputs[i].looped;
-        for f in &mut batch.frames {
-            // Where a frame came from before it went back into the program is still of interest.
-            f.instance = if looped { f.instance } else { instance };
-            f.port = port;
-            f.time = if f.time == 0 { wall } else { f.time };
-            bytes += u64::from(f.n);
-        }
-        let s = self.frame_stats(port.into());
-        s.received.add(batch.len() as u64);
-        s.received_bytes.add(bytes);
-    }
-
-    /// Handles what is for this core and passes on the rest.
-    fn dispatch(&mut self, batch: &mut Batch, i: usize) {
-        let cores = self.stats.len();
-        if cores > 1 && !self.inputs[i].steered {
-            let port = u32::from(self.inputs[i].port);
-            let mut kept = 0;
-            for k in 0..batch.len() {
-                let (frame, buf) = (batch.frames[k], batch.bufs[k]);
-                let to = core_of(self.hash(port, bytes(&frame)), cores);
-                if to == self.index {
-                    (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
-                    kept += 1;
-                } else if !self.mesh.give(to, Item { frame, buf }) {
-                    self.pool.put(buf); // cannot be: there was room
-                }
-            }
-            batch.frames.truncate(kept);
-            batch.bufs.truncate(kept);
-            self.mesh.given();
-        }
-        self.handle(batch, self.inputs[i].handler);
-    }
-
-    fn hash(&self, port: u32, frame: &[u8]) -> u32 {
-        match self.packets.steer {
-            // SAFETY: the program's own function, on a valid frame.
-            Some(steer) => unsafe { steer(self.packets.this, port, frame.as_ptr(), frame.len() as u32) },
-            None => flow_hash(frame),
-        }
-    }
-
-    /// Frames that other cores have for this one to handle.
-    fn take_work(&mut self) -> bool {
-        let mut busy = false;
-        for from in 0..self.mesh.neighbours() {
-            if !self.mesh.send_late() {
-                return true;
-            }
-            let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
-            while let Some(item) = self.mesh.next_work(from) {
-                busy = true;
-                if !self.continues(&batch, &item.frame) {
-                    self.handle_given(&mut batch);
-                }
-                batch.push(item.buf, item.frame);
-                if batch.room() == 0 {
-                    break;
-                }
-            }
-            self.handle_given(&mut batch);
-            self.batch = batch;
-        }
-        busy
-    }
-
-    /// Whether a frame can be handled together with those before it.
-    fn continues(&self, batch: &Batch, f: &wl_frame) -> bool {
-        let Some(first) = batch.frames.first() else { return true };
-        let near = self.capture.is_none() || f.time.abs_diff(first.time) <= APART_NS && f.time < self.due;
-        f.port == first.port && near
-    }
-
-    fn handle_given(&mut self, batch: &mut Batch) {
-        if let Some(f) = batch.frames.first() {
-            let (port, time) = (f.port, f.time);
-            if self.capture.is_some() {
-                self.catch_up(time);
-            } else {
-                self.read_clock();
-            }
-            self.handle(batch, self.handlers[usize::from(port)]);
-        }
     }
 
     // ---- handling ----
@@ -541,203 +342,6 @@ impl PacketCore {
         }
     }
 
-    /// A frame as it leaves: unless a capture had cut it, its length on the wire is the one it has now.
-    #[inline]
-    fn whole(&self, batch: &Batch, k: usize) -> wl_frame {
-        let f = batch.frames[k];
-        let wire = if self.cut >> k & 1 == 0 { f.n } else { f.wire };
-        wl_frame { wire, time: self.leaves_at(f.time, f.out), ..f }
-    }
-
-    /// The time of a frame that leaves: when it came, or, if it has waited in a queue, now.
-    #[inline]
-    fn leaves_at(&self, came: u64, out: u32) -> u64 {
-        let waits = self.queues.get((out >> 16) as usize) == Some(&true);
-        if self.popped.serving && !waits { self.app.wl.wall } else { came }
-    }
-
-    /// Sends the frames where the program has put them.
-    #[inline]
-    fn route(&mut self, batch: &mut Batch) {
-        let out = batch.frames[0].out;
-        let alike = self.staged == 0 && self.touched.is_empty() && batch.frames.iter().fold(true, |all, f| all & (f.out == out));
-        match alike.then(|| self.way(out)) {
-            Some(None) => return batch.release(&mut self.pool),
-            Some(Some(Route::Here(end))) => {
-                if self.writes || self.popped.serving {
-                    for k in 0..batch.len() {
-                        batch.frames[k] = self.whole(batch, k);
-                    }
-                }
-                return self.transmit_through(end, batch);
-            }
-            _ => {}
-        }
-        if let Some(end) = self.only_way(batch) {
-            self.drop_gone(batch);
-            return self.transmit_through(end, batch);
-        }
-        for k in 0..batch.len() {
-            match batch.frames[k].out {
-                WL_GONE => self.pool.put(batch.bufs[k]),
-                _ if k < self.staged => {}
-                _ => self.stage(self.whole(batch, k), batch.bufs[k]),
-            }
-        }
-        batch.clear();
-        self.flush();
-    }
-
-    /// The end that all frames leave through that are not dropped, as in filters, if there is no more to it.
-    #[inline]
-    fn only_way(&self, batch: &Batch) -> Option<usize> {
-        if self.staged > 0 || !self.touched.is_empty() || self.writes || self.popped.serving {
-            return None;
-        }
-        let out = batch.frames.iter().fold(WL_GONE, |out, f| if f.out == WL_GONE { out } else { f.out });
-        let only = batch.frames.iter().fold(true, |all, f| all & (f.out == out || f.out == WL_GONE));
-        match only.then(|| self.way(out)).flatten() {
-            Some(Route::Here(end)) if !self.ends[end].queue => Some(end),
-            _ => None,
-        }
-    }
-
-    /// Gives back the buffers of dropped frames; the others move up.
-    #[inline]
-    fn drop_gone(&mut self, batch: &mut Batch) {
-        let mut kept = 0;
-        for k in 0..batch.len() {
-            let (frame, buf) = (batch.frames[k], batch.bufs[k]);
-            if frame.out == WL_GONE {
-                self.pool.put(buf);
-            } else {
-                (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
-                kept += 1;
-            }
-        }
-        batch.frames.truncate(kept);
-        batch.bufs.truncate(kept);
-    }
-
-    /// `None`: the frame is dropped on purpose.
-    fn way(&self, out: u32) -> Option<Route> {
-        if out == WL_GONE {
-            return None;
-        }
-        let (port, instance) = (out >> 16, out & 0xffff);
-        let route = self.routes.get(port as usize).and_then(|r| r.get(instance as usize));
-        Some(route.copied().unwrap_or(Route::Nowhere))
-    }
-
-    /// A frame leaves: at the end of this batch, or when its port has a batch of its own.
-    fn stage(&mut self, f: wl_frame, buf: u32) {
-        match self.way(f.out) {
-            Some(Route::Here(end)) if self.ends[end].queue => self.enqueue(end, f, buf),
-            Some(Route::Here(end)) => {
-                let stage = &mut self.ends[end].stage;
-                if stage.is_empty() {
-                    self.touched.push(end);
-                }
-                stage.push(buf, f);
-                if stage.room() == 0 {
-                    self.flush_end(end);
-                    self.touched.retain(|e| *e != end);
-                }
-            }
-            Some(Route::Core(core)) => self.mesh.send(core, Item { frame: f, buf }),
-            Some(Route::Nowhere) => {
-                if let Some(s) = self.stats[self.index].apps[0].ports.get((f.out >> 16) as usize) {
-                    s.frames.dropped.add(1);
-                }
-                self.pool.put(buf);
-            }
-            None => self.pool.put(buf),
-        }
-    }
-
-    fn flush(&mut self) {
-        while let Some(end) = self.touched.pop() {
-            self.flush_end(end);
-        }
-    }
-
-    fn flush_end(&mut self, end: usize) {
-        let mut stage = std::mem::replace(&mut self.ends[end].stage, Batch::absent());
-        self.transmit_through(end, &mut stage);
-        self.ends[end].stage = stage;
-    }
-
-    fn transmit_through(&mut self, end: usize, batch: &mut Batch) {
-        let n = batch.len() as u64;
-        let size: u64 = batch.frames.iter().map(|f| u64::from(f.n)).sum();
-        let e = &mut self.ends[end];
-        let sent = u64::from(e.port.transmit(&mut self.pool, batch));
-        let s = &self.stats[self.index].apps[0].ports[e.of].frames;
-        s.sent.add(sent);
-        s.sent_bytes.add(size);
-        s.dropped.add(n.saturating_sub(sent));
-    }
-
-    /// Frames of other cores for this one's ports.
-    fn take_sends(&mut self) -> bool {
-        let mut busy = false;
-        for _ in 0..BATCH {
-            let Some(item) = self.mesh.next_send() else { break };
-            self.stage(item.frame, item.buf);
-            busy = true;
-        }
-        self.flush();
-        busy
-    }
-
-    /// A copy leaves. What the program has moved before goes first.
-    fn copy_out(&mut self, port: u32, instance: u32, data: &[u8]) {
-        self.stage_moved();
-        let (time, missing) = self.copied_from(data.as_ptr());
-        match self.pool.store(data) {
-            Some((buf, mut f)) => {
-                f.out = port << 16 | instance & 0xffff;
-                f.time = self.leaves_at(time, f.out);
-                f.wire += missing;
-                f.port = u16::MAX; // it came from none
-                self.stage(f, buf);
-            }
-            None => {
-                self.count_fault(WL_F_OVERLOAD, crate::stats::NO_PLACE);
-                if let Some(s) = self.stats[self.index].apps[0].ports.get(port as usize) {
-                    s.frames.dropped.add(1);
-                }
-            }
-        }
-    }
-
-    /// The time of what begins here, and what a capture has cut off it: a frame of the batch at hand, or a new one.
-    fn copied_from(&mut self, p: *const u8) -> (u64, u32) {
-        // SAFETY: as in `stage_moved`.
-        let Some(batch) = (unsafe { self.current.as_ref() }) else { return (self.app.wl.wall, 0) };
-        let n = batch.len();
-        // It is the one at hand, so the search goes on where the last one ended.
-        let found = (self.copied..n).find(|k| batch.frames[*k].p.cast_const() == p);
-        let Some(k) = found else { return (self.app.wl.wall, 0) };
-        self.copied = k;
-        let f = &batch.frames[k];
-        (f.time, if self.cut >> k & 1 == 0 { 0 } else { f.wire.saturating_sub(f.n) })
-    }
-
-    /// Stages the frames of the batch at hand that have been moved so far: handlers run in the frames' order, so all behind the last one
-    /// that is moved have not been handled yet.
-    fn stage_moved(&mut self) {
-        // SAFETY: null, or the batch that `handle` has lent to the program, which is inside a call of ours.
-        let Some(batch) = (unsafe { self.current.as_mut() }) else { return };
-        let Some(last) = (self.staged..batch.len()).rev().find(|k| batch.frames[*k].out != WL_GONE) else { return };
-        for k in self.staged..=last {
-            if batch.frames[k].out != WL_GONE {
-                self.stage(self.whole(batch, k), batch.bufs[k]);
-            }
-        }
-        self.staged = last + 1;
-    }
-
     // ---- handlers without a frame ----
 
     /// Runs a handler that no frame starts; what it answers is in `result`. False: it faulted.
@@ -746,18 +350,12 @@ impl PacketCore {
         let core = self.enter();
         let mut task = wl_task {
             core,
-            conn: std::ptr::null_mut(),
             frame: self.task_frame.as_mut_ptr().cast(),
             handler,
-            pc: 0,
             fault: fault.map_or(0, |f| f.kind),
-            _pad: 0,
             place: fault.map_or(crate::stats::NO_PLACE, |f| f.place),
             req: wl_msg { base: args.as_ptr().cast(), ..wl_msg::default() },
-            rep: wl_msg::default(),
-            part: std::ptr::null_mut(),
-            parts: 0,
-            _pad2: 0,
+            ..wl_task::default()
         };
         let table = self.app.app.program.table();
         let (run, cancel, this) = (table.run, table.cancel, table.self_);

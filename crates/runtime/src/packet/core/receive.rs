@@ -1,0 +1,208 @@
+//! In: frames of this core's ports and of other cores' rings. Out: batches of one port, each handled, or steered to the core they belong to.
+
+use super::{PacketCore, APART_NS};
+use crate::abi::wl_frame;
+use crate::engine::common::monotonic;
+use crate::packet::mesh::{core_of, flow_hash, Item};
+use crate::packet::port::{bytes, Batch, Label};
+
+impl PacketCore {
+    pub(super) fn receive(&mut self) -> bool {
+        if !self.mesh.has_room() || !self.mesh.send_late() {
+            self.blocked = true;
+            return false;
+        }
+        if self.capture.is_some() {
+            return self.receive_captured();
+        }
+        let mut busy = false;
+        for i in 0..self.inputs.len() {
+            busy |= self.receive_from(i, u64::MAX);
+        }
+        busy
+    }
+
+    /// The earliest frames of all captures.
+    fn receive_captured(&mut self) -> bool {
+        let (mut first, mut second) = ((u64::MAX, usize::MAX), u64::MAX);
+        let mut busy = false;
+        for i in 0..self.inputs.len() {
+            if self.inputs[i].ended || self.inputs[i].looped {
+                continue;
+            }
+            let port = &mut self.ends[self.inputs[i].end].port;
+            if !port.is_capture() {
+                busy |= self.receive_from(i, u64::MAX);
+                continue;
+            }
+            // A capture at its end, or broken: the next look tells.
+            let time = port.next_time().unwrap_or(0);
+            if time < first.0 {
+                second = first.0;
+                first = (time, i);
+            } else {
+                second = second.min(time);
+            }
+        }
+        if first.1 == usize::MAX {
+            return busy;
+        }
+        let clock = if self.pace { self.paced() } else { u64::MAX };
+        if self.pace {
+            self.now = self.now.max(clock);
+        }
+        self.run_loops();
+        self.catch_up(first.0.min(clock));
+        if first.0 > clock {
+            return busy;
+        }
+        // What leaves a queue does so at the time of the frame at hand.
+        let second = if self.queues.is_empty() { second } else { first.0 };
+        let got = self.receive_from(first.1, second.min(clock).min(self.due.saturating_sub(1)).max(first.0));
+        // No buffer for a frame that is there: others have them.
+        self.blocked |= !got && !self.inputs[first.1].ended;
+        got | busy
+    }
+
+    /// The time of the capture that corresponds to now.
+    pub(super) fn paced(&self) -> u64 {
+        self.capture.unwrap_or(0).saturating_add(monotonic() - self.began)
+    }
+
+    pub(super) fn receive_from(&mut self, i: usize, until: u64) -> bool {
+        if self.inputs[i].ended {
+            return false;
+        }
+        let end = self.inputs[i].end;
+        let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
+        let labelled = self.ends[end].labels && batch.is_empty();
+        let result = if labelled { self.receive_labelled(&mut batch, i, until) } else { self.ends[end].port.receive(&mut self.pool, &mut batch, until) };
+        let port = &mut self.ends[end].port;
+        let ended = port.ended() || result.is_err();
+        let lost = port.lost();
+        if lost > 0 {
+            self.frame_stats(self.inputs[i].port.into()).lost.add(lost);
+        }
+        let got = !batch.is_empty();
+        if got {
+            if !labelled {
+                self.label(&mut batch, i);
+            }
+            self.dispatch(&mut batch, i);
+        }
+        self.batch = batch;
+        if let Err(e) = result {
+            let name = self.port_name(self.inputs[i].port.into(), self.inputs[i].instance.into());
+            self.errors.push(format!("port `{name}`: {e}"));
+        }
+        self.inputs[i].ended = ended;
+        got
+    }
+
+    fn receive_labelled(&mut self, batch: &mut Batch, i: usize, until: u64) -> std::io::Result<()> {
+        if self.capture.is_none() {
+            self.read_clock();
+        }
+        let input = &self.inputs[i];
+        let (end, label) = (input.end, Label { port: input.port, instance: input.instance, wall: self.app.wl.wall });
+        let bytes = self.ends[end].port.receive_labelled(&mut self.pool, batch, until, label)?;
+        let s = self.frame_stats(label.port.into());
+        s.received.add(batch.len() as u64);
+        s.received_bytes.add(bytes);
+        Ok(())
+    }
+
+    /// Says where the frames came from, and when.
+    fn label(&mut self, batch: &mut Batch, i: usize) {
+        if self.capture.is_none() {
+            self.read_clock();
+        }
+        let (port, instance, wall) = (self.inputs[i].port, self.inputs[i].instance, self.app.wl.wall);
+        let mut bytes = 0;
+        let looped = self.inputs[i].looped;
+        for f in &mut batch.frames {
+            // Where a frame came from before it went back into the program is still of interest.
+            f.instance = if looped { f.instance } else { instance };
+            f.port = port;
+            f.time = if f.time == 0 { wall } else { f.time };
+            bytes += u64::from(f.n);
+        }
+        let s = self.frame_stats(port.into());
+        s.received.add(batch.len() as u64);
+        s.received_bytes.add(bytes);
+    }
+
+    /// Handles what is for this core and passes on the rest.
+    fn dispatch(&mut self, batch: &mut Batch, i: usize) {
+        let cores = self.stats.len();
+        if cores > 1 && !self.inputs[i].steered {
+            let port = u32::from(self.inputs[i].port);
+            let mut kept = 0;
+            for k in 0..batch.len() {
+                let (frame, buf) = (batch.frames[k], batch.bufs[k]);
+                let to = core_of(self.hash(port, bytes(&frame)), cores);
+                if to == self.index {
+                    (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
+                    kept += 1;
+                } else if !self.mesh.give(to, Item { frame, buf }) {
+                    self.pool.put(buf); // cannot be: there was room
+                }
+            }
+            batch.frames.truncate(kept);
+            batch.bufs.truncate(kept);
+            self.mesh.given();
+        }
+        self.handle(batch, self.inputs[i].handler);
+    }
+
+    fn hash(&self, port: u32, frame: &[u8]) -> u32 {
+        match self.packets.steer {
+            // SAFETY: the program's own function, on a valid frame.
+            Some(steer) => unsafe { steer(self.packets.this, port, frame.as_ptr(), frame.len() as u32) },
+            None => flow_hash(frame),
+        }
+    }
+
+    /// Frames that other cores have for this one to handle.
+    pub(super) fn take_work(&mut self) -> bool {
+        let mut busy = false;
+        for from in 0..self.mesh.neighbours() {
+            if !self.mesh.send_late() {
+                return true;
+            }
+            let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
+            while let Some(item) = self.mesh.next_work(from) {
+                busy = true;
+                if !self.continues(&batch, &item.frame) {
+                    self.handle_given(&mut batch);
+                }
+                batch.push(item.buf, item.frame);
+                if batch.room() == 0 {
+                    break;
+                }
+            }
+            self.handle_given(&mut batch);
+            self.batch = batch;
+        }
+        busy
+    }
+
+    /// Whether a frame can be handled together with those before it.
+    fn continues(&self, batch: &Batch, f: &wl_frame) -> bool {
+        let Some(first) = batch.frames.first() else { return true };
+        let near = self.capture.is_none() || f.time.abs_diff(first.time) <= APART_NS && f.time < self.due;
+        f.port == first.port && near
+    }
+
+    fn handle_given(&mut self, batch: &mut Batch) {
+        if let Some(f) = batch.frames.first() {
+            let (port, time) = (f.port, f.time);
+            if self.capture.is_some() {
+                self.catch_up(time);
+            } else {
+                self.read_clock();
+            }
+            self.handle(batch, self.handlers[usize::from(port)]);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! In: what the program has done with a batch, and copies it sends. Out: frames staged at their ends, at other cores, or given back.
+
+use super::{PacketCore, Route};
+use crate::abi::{wl_frame, WL_F_OVERLOAD, WL_GONE};
+use crate::packet::mesh::Item;
+use crate::packet::port::{Batch, BATCH};
+
+impl PacketCore {
+    /// A frame as it leaves: unless a capture had cut it, its length on the wire is the one it has now.
+    #[inline]
+    fn whole(&self, batch: &Batch, k: usize) -> wl_frame {
+        let f = batch.frames[k];
+        let wire = if self.cut >> k & 1 == 0 { f.n } else { f.wire };
+        wl_frame { wire, time: self.leaves_at(f.time, f.out), ..f }
+    }
+
+    /// The time of a frame that leaves: when it came, or, if it has waited in a queue, now.
+    #[inline]
+    fn leaves_at(&self, came: u64, out: u32) -> u64 {
+        let waits = self.queues.get((out >> 16) as usize) == Some(&true);
+        if self.popped.serving && !waits { self.app.wl.wall } else { came }
+    }
+
+    /// Sends the frames where the program has put them.
+    #[inline]
+    pub(super) fn route(&mut self, batch: &mut Batch) {
+        let out = batch.frames[0].out;
+        let alike = self.staged == 0 && self.touched.is_empty() && batch.frames.iter().fold(true, |all, f| all & (f.out == out));
+        match alike.then(|| self.way(out)) {
+            Some(None) => return batch.release(&mut self.pool),
+            Some(Some(Route::Here(end))) => {
+                if self.writes || self.popped.serving {
+                    for k in 0..batch.len() {
+                        batch.frames[k] = self.whole(batch, k);
+                    }
+                }
+                return self.transmit_through(end, batch);
+            }
+            _ => {}
+        }
+        if let Some(end) = self.only_way(batch) {
+            self.drop_gone(batch);
+            return self.transmit_through(end, batch);
+        }
+        for k in 0..batch.len() {
+            match batch.frames[k].out {
+                WL_GONE => self.pool.put(batch.bufs[k]),
+                _ if k < self.staged => {}
+                _ => self.stage(self.whole(batch, k), batch.bufs[k]),
+            }
+        }
+        batch.clear();
+        self.flush();
+    }
+
+    /// The end that all frames leave through that are not dropped, as in filters, if there is no more to it.
+    #[inline]
+    fn only_way(&self, batch: &Batch) -> Option<usize> {
+        if self.staged > 0 || !self.touched.is_empty() || self.writes || self.popped.serving {
+            return None;
+        }
+        let out = batch.frames.iter().fold(WL_GONE, |out, f| if f.out == WL_GONE { out } else { f.out });
+        let only = batch.frames.iter().fold(true, |all, f| all & (f.out == out || f.out == WL_GONE));
+        match only.then(|| self.way(out)).flatten() {
+            Some(Route::Here(end)) if !self.ends[end].queue => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Gives back the buffers of dropped frames; the others move up.
+    #[inline]
+    fn drop_gone(&mut self, batch: &mut Batch) {
+        let mut kept = 0;
+        for k in 0..batch.len() {
+            let (frame, buf) = (batch.frames[k], batch.bufs[k]);
+            if frame.out == WL_GONE {
+                self.pool.put(buf);
+            } else {
+                (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
+                kept += 1;
+            }
+        }
+        batch.frames.truncate(kept);
+        batch.bufs.truncate(kept);
+    }
+
+    /// `None`: the frame is dropped on purpose.
+    pub(super) fn way(&self, out: u32) -> Option<Route> {
+        if out == WL_GONE {
+            return None;
+        }
+        let (port, instance) = (out >> 16, out & 0xffff);
+        let route = self.routes.get(port as usize).and_then(|r| r.get(instance as usize));
+        Some(route.copied().unwrap_or(Route::Nowhere))
+    }
+
+    /// A frame leaves: at the end of this batch, or when its port has a batch of its own.
+    fn stage(&mut self, f: wl_frame, buf: u32) {
+        match self.way(f.out) {
+            Some(Route::Here(end)) if self.ends[end].queue => self.enqueue(end, f, buf),
+            Some(Route::Here(end)) => {
+                let stage = &mut self.ends[end].stage;
+                if stage.is_empty() {
+                    self.touched.push(end);
+                }
+                stage.push(buf, f);
+                if stage.room() == 0 {
+                    self.flush_end(end);
+                    self.touched.retain(|e| *e != end);
+                }
+            }
+            Some(Route::Core(core)) => self.mesh.send(core, Item { frame: f, buf }),
+            Some(Route::Nowhere) => {
+                if let Some(s) = self.stats[self.index].apps[0].ports.get((f.out >> 16) as usize) {
+                    s.frames.dropped.add(1);
+                }
+                self.pool.put(buf);
+            }
+            None => self.pool.put(buf),
+        }
+    }
+
+    pub(super) fn flush(&mut self) {
+        while let Some(end) = self.touched.pop() {
+            self.flush_end(end);
+        }
+    }
+
+    fn flush_end(&mut self, end: usize) {
+        let mut stage = std::mem::replace(&mut self.ends[end].stage, Batch::absent());
+        self.transmit_through(end, &mut stage);
+        self.ends[end].stage = stage;
+    }
+
+    fn transmit_through(&mut self, end: usize, batch: &mut Batch) {
+        let n = batch.len() as u64;
+        let size: u64 = batch.frames.iter().map(|f| u64::from(f.n)).sum();
+        let e = &mut self.ends[end];
+        let sent = u64::from(e.port.transmit(&mut self.pool, batch));
+        let s = &self.stats[self.index].apps[0].ports[e.of].frames;
+        s.sent.add(sent);
+        s.sent_bytes.add(size);
+        s.dropped.add(n.saturating_sub(sent));
+    }
+
+    /// Frames of other cores for this one's ports.
+    pub(super) fn take_sends(&mut self) -> bool {
+        let mut busy = false;
+        for _ in 0..BATCH {
+            let Some(item) = self.mesh.next_send() else { break };
+            self.stage(item.frame, item.buf);
+            busy = true;
+        }
+        self.flush();
+        busy
+    }
+
+    /// A copy leaves. What the program has moved before goes first.
+    pub(super) fn copy_out(&mut self, port: u32, instance: u32, data: &[u8]) {
+        self.stage_moved();
+        let (time, missing) = self.copied_from(data.as_ptr());
+        match self.pool.store(data) {
+            Some((buf, mut f)) => {
+                f.out = port << 16 | instance & 0xffff;
+                f.time = self.leaves_at(time, f.out);
+                f.wire += missing;
+                f.port = u16::MAX; // it came from none
+                self.stage(f, buf);
+            }
+            None => {
+                self.count_fault(WL_F_OVERLOAD, crate::stats::NO_PLACE);
+                if let Some(s) = self.stats[self.index].apps[0].ports.get(port as usize) {
+                    s.frames.dropped.add(1);
+                }
+            }
+        }
+    }
+
+    /// The time of what begins here, and what a capture has cut off it: a frame of the batch at hand, or a new one.
+    fn copied_from(&mut self, p: *const u8) -> (u64, u32) {
+        // SAFETY: as in `stage_moved`.
+        let Some(batch) = (unsafe { self.current.as_ref() }) else { return (self.app.wl.wall, 0) };
+        let n = batch.len();
+        // It is the one at hand, so the search goes on where the last one ended.
+        let found = (self.copied..n).find(|k| batch.frames[*k].p.cast_const() == p);
+        let Some(k) = found else { return (self.app.wl.wall, 0) };
+        self.copied = k;
+        let f = &batch.frames[k];
+        (f.time, if self.cut >> k & 1 == 0 { 0 } else { f.wire.saturating_sub(f.n) })
+    }
+
+    /// Stages the frames of the batch at hand that have been moved so far: handlers run in the frames' order, so all behind the last one
+    /// that is moved have not been handled yet.
+    pub(super) fn stage_moved(&mut self) {
+        // SAFETY: null, or the batch that `handle` has lent to the program, which is inside a call of ours.
+        let Some(batch) = (unsafe { self.current.as_mut() }) else { return };
+        let Some(last) = (self.staged..batch.len()).rev().find(|k| batch.frames[*k].out != WL_GONE) else { return };
+        for k in self.staged..=last {
+            if batch.frames[k].out != WL_GONE {
+                self.stage(self.whole(batch, k), batch.bufs[k]);
+            }
+        }
+        self.staged = last + 1;
+    }
+}
