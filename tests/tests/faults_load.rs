@@ -214,6 +214,25 @@ fn the_drain_is_limited() {
     assert!(start.elapsed() > Duration::from_millis(700), "after {:?} only", start.elapsed());
 }
 
+/// `timeout` signals the process and then its group: that is one request to stop. A later one ends at once.
+#[test]
+fn the_same_signal_again_is_not_a_second_one() {
+    let backend = Backend::new();
+    let mut proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
+    let mut idle = Client::connect(proxy.port);
+    let mut busy = Client::connect(proxy.port);
+    busy.send(GET);
+    let _server = backend.accept();
+    proxy.signal(libc::SIGTERM);
+    // The first has been taken when this is seen, so that the kernel cannot make one of both.
+    idle.expect_closed();
+    proxy.signal(libc::SIGTERM);
+    assert!(proxy.exit_code(Duration::from_millis(500)).is_none(), "it did not wait for what is under way");
+    proxy.signal(libc::SIGTERM);
+    assert_eq!(proxy.exit_code(Duration::from_secs(20)), Some(0), "{}", proxy.output());
+    assert!(proxy.output().contains("second signal"), "{}", proxy.output());
+}
+
 #[test]
 fn sigint_and_idle_services_end_at_once() {
     for (app, signal) in [("static_web", libc::SIGINT), ("kv_server", libc::SIGTERM)] {

@@ -92,7 +92,7 @@ fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, inter
     };
     let served = serve(specs, options)?;
     if !served.clean {
-        eprintln!("wireloom: not all was finished within {} s of drain; the rest was cut off", args.drain);
+        eprintln!("wireloom: not all was finished when the drain ended, after {} s or by a second signal; the rest was cut off", args.drain);
     }
     if served.frames + served.frames_sent > 0 {
         let (ms, faults) = (served.elapsed.as_millis(), served.faults);

@@ -440,7 +440,11 @@ pub(crate) fn raise_descriptor_limit() -> u64 {
 /// SIGTERM and SIGINT, blocked for all threads started after, and waited for here.
 pub(crate) struct Signals {
     set: libc::sigset_t,
+    last: std::cell::Cell<Option<Instant>>,
 }
+
+/// Signals this close are one: `timeout` and some supervisors signal the process, and then its group too.
+const SAME_SIGNAL: Duration = Duration::from_millis(200);
 
 impl Signals {
     pub(crate) fn block() -> Signals {
@@ -451,14 +455,19 @@ impl Signals {
             libc::sigaddset(&mut set, libc::SIGTERM);
             libc::sigaddset(&mut set, libc::SIGINT);
             libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-            Signals { set }
+            Signals { set, last: std::cell::Cell::new(None) }
         }
     }
 
-    /// Waits; true if a signal came.
+    /// Waits; true if a signal came that is not the one before over again.
     pub(crate) fn wait(&self, d: Duration) -> bool {
         let t = libc::timespec { tv_sec: d.as_secs() as libc::time_t, tv_nsec: d.subsec_nanos() as libc::c_long };
         // SAFETY: the set and the time live here.
-        unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), &t) > 0 }
+        let came = unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), &t) > 0 };
+        if !came {
+            return false;
+        }
+        let now = Instant::now();
+        !self.last.replace(Some(now)).is_some_and(|last| now - last < SAME_SIGNAL)
     }
 }
