@@ -79,12 +79,13 @@ def make(folder):
 def check(folder):
     arrivals = [tuple(a) for a in load(folder, "arrivals.json")]
     flows = {int(f): tuple(v) for f, v in load(folder, "flows.json").items()}
-    frames, got = read(f"{folder}/in.pcap"), [b for _, b in read(f"{folder}/out.pcap")]
+    frames, got = read(f"{folder}/in.pcap"), read(f"{folder}/out.pcap")
     sent = pfabric(arrivals)
     need(len(sent) < len(arrivals) * 0.99, "the link is not overloaded")
-    want = [frames[i][1] for i, _ in sent]
-    for n, (g, w) in enumerate(zip(got, want)):
+    want = [(frames[i][1], end - tx(len(frames[i][1]))) for i, end in sent]
+    for n, ((t, g), (w, begin)) in enumerate(zip(got, want)):
         need(g == w, "packet", n, "that is sent is another one")
+        need(begin <= t <= begin + NS // 1000, "packet", n, "leaves", t - begin, "ns after the link is free")
     need(len(got) == len(want), len(got), "packets are sent, not", len(want))
     (ours, whole), (tail, tail_whole) = completion(arrivals, sent, flows), completion(arrivals, drop_tail(arrivals), flows)
     need(whole > 0.99 and whole > tail_whole + 0.2, "short flows that came through whole:", whole, "of drop-tail's", tail_whole)

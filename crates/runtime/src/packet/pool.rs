@@ -29,6 +29,8 @@ pub const FRAME_MAX: usize = LARGE - CHUNK;
 const LARGE: usize = desc::LARGE_FRAME_BUFFER as usize;
 /// Large buffers of a core: enough for a batch in and a batch of copies.
 const LARGE_COUNT: usize = desc::LARGE_FRAME_BUFFERS as usize;
+/// Large buffers that may wait in the queues of a core, all together: the others are for frames on their way.
+const LARGE_WAIT: usize = 64;
 /// Small frames begin at one of this many cache lines: were it always the same one, the frames of a batch would share few cache sets.
 const COLOURS: usize = 16;
 const COLOURED_MAX: usize = SMALL_MAX - COLOURS * 64;
@@ -117,6 +119,8 @@ pub struct Pool {
     core: usize,
     small: Vec<Buf>,
     large: Vec<Buf>,
+    /// Large buffers that wait in this core's queues.
+    large_waiting: usize,
     /// To and from the other cores: buffers on their way home.
     home: Vec<Option<Producer<Buf>>>,
     back: Vec<Consumer<Buf>>,
@@ -143,7 +147,7 @@ impl Pool {
         let small = numbers(core * region.small, region.small);
         let large = numbers(region.cores * region.small + core * LARGE_COUNT, LARGE_COUNT);
         let (first, count) = ((core * region.small) as Buf, region.small as u32);
-        Pool { region: region.clone(), first, count, core, small, large, home: Vec::new(), back: Vec::new() }
+        Pool { region: region.clone(), first, count, core, small, large, large_waiting: 0, home: Vec::new(), back: Vec::new() }
     }
 
     pub fn region(&self) -> &Arc<Region> {
@@ -266,8 +270,21 @@ impl Pool {
     }
 
     /// Whether it is one of the few for large frames.
-    pub fn is_large(&self, buf: Buf) -> bool {
+    fn is_large(&self, buf: Buf) -> bool {
         buf != NONE && !self.region.is_small(buf)
+    }
+
+    /// A frame is to wait in a queue. False: too many of the few large buffers do.
+    pub fn wait(&mut self, buf: Buf) -> bool {
+        let large = self.is_large(buf);
+        let room = !large || self.large_waiting < LARGE_WAIT;
+        self.large_waiting += usize::from(large && room);
+        room
+    }
+
+    /// A frame waits no longer.
+    pub fn go_on(&mut self, buf: Buf) {
+        self.large_waiting -= usize::from(self.is_large(buf));
     }
 
     /// Where a frame lies in the UMEM, if it does.

@@ -8,14 +8,9 @@ use crate::abi::wl_frame;
 use std::collections::VecDeque;
 use std::io;
 
-/// A pool has few large buffers: this many may wait in one queue.
-const LARGE_MAX: usize = 64;
-
 pub struct Queue {
     depth: usize,
     waiting: VecDeque<(Buf, wl_frame)>,
-    /// Of those that wait, how many have a large buffer.
-    large: usize,
 }
 
 // SAFETY: the frames point into buffers that belong to whoever holds the queue.
@@ -23,27 +18,29 @@ unsafe impl Send for Queue {}
 
 impl Queue {
     pub fn new(depth: usize) -> Queue {
-        Queue { depth, waiting: VecDeque::with_capacity(depth), large: 0 }
+        Queue { depth, waiting: VecDeque::with_capacity(depth) }
     }
 
     /// False: there is no room, and the buffer was given back.
     pub fn push(&mut self, pool: &mut Pool, buf: Buf, frame: wl_frame) -> bool {
-        let large = pool.is_large(buf);
-        if self.waiting.len() >= self.depth || large && self.large >= LARGE_MAX {
+        if self.waiting.len() >= self.depth {
             pool.put(buf);
             return false;
         }
         // Frames that nobody gives back are shown again and again by their port: those that wait need their own bytes.
         let kept = if buf == NONE { pool.store(bytes(&frame)).map(|(b, f)| (b, wl_frame { p: f.p, head: f.head, tail: f.tail, ..frame })) } else { Some((buf, frame)) };
         let Some((buf, frame)) = kept else { return false };
-        self.large += usize::from(large);
+        if !pool.wait(buf) {
+            pool.put(buf);
+            return false;
+        }
         self.waiting.push_back((buf, frame));
         true
     }
 
-    pub fn pop(&mut self, pool: &Pool) -> Option<(Buf, wl_frame)> {
+    pub fn pop(&mut self, pool: &mut Pool) -> Option<(Buf, wl_frame)> {
         let first = self.waiting.pop_front()?;
-        self.large -= usize::from(pool.is_large(first.0));
+        pool.go_on(first.0);
         Some(first)
     }
 
@@ -94,11 +91,11 @@ mod tests {
         }
         assert_eq!((q.len(), q.first(), pool.free()), (2, Some(60), 6));
         for n in 1..=2 {
-            let (buf, f) = q.pop(&pool).unwrap();
+            let (buf, f) = q.pop(&mut pool).unwrap();
             assert_eq!(bytes(&f)[0], n);
             pool.put(buf);
         }
-        assert!(q.pop(&pool).is_none() && q.first().is_none() && pool.free() == 8);
+        assert!(q.pop(&mut pool).is_none() && q.first().is_none() && pool.free() == 8);
     }
 
     #[test]
@@ -109,7 +106,30 @@ mod tests {
         let f = wl_frame { p: data.as_mut_ptr(), n: 64, head: 0, tail: 0, port: 3, instance: 0, time: 9, wire: 64, out: 0 };
         assert!(q.push(&mut pool, NONE, f));
         data.fill(0);
-        let (buf, f) = q.pop(&pool).unwrap();
+        let (buf, f) = q.pop(&mut pool).unwrap();
         assert!(buf != NONE && bytes(&f).iter().all(|b| *b == 7) && f.time == 9);
+    }
+
+    #[test]
+    fn large_frames_that_wait_leave_buffers_for_others() {
+        let mut pool = Pool::all(1, 8).unwrap().remove(0);
+        let mut queues = [Queue::new(1000), Queue::new(1000)];
+        let mut data = vec![7u8; 9000];
+        // Those of a port that shows its frames again are copied first.
+        let shown = wl_frame { p: data.as_mut_ptr(), n: 9000, head: 0, tail: 0, port: 0, instance: 0, time: 0, wire: 9000, out: 0 };
+        let mut taken = 0;
+        for k in 0..500 {
+            let (buf, f) = if k % 4 < 2 { (NONE, shown) } else { pool.store(&data).expect("some are left") };
+            taken += usize::from(queues[k % 2].push(&mut pool, buf, f));
+        }
+        assert_eq!(taken, queues[0].len() + queues[1].len());
+        assert!((32..100).contains(&taken), "{taken}");
+        for q in &mut queues {
+            while let Some((buf, _)) = q.pop(&mut pool) {
+                pool.put(buf);
+            }
+        }
+        let (buf, f) = pool.store(&data).unwrap();
+        assert!(queues[0].push(&mut pool, buf, f), "there is room again");
     }
 }

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use wireloom_ir::desc;
 
 /// When a run begins: ns since 1970.
 const BEGIN: u64 = 1_000_000_000_000_000_000;
@@ -80,22 +81,24 @@ impl PacketSim {
     pub fn new(app: Arc<App>) -> Result<PacketSim, Error> {
         let packets = app.program.packets().ok_or_else(|| Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app)))?;
         let broken = |e| Error::Io("cannot prepare a simulated run".into(), e);
-        let pool = Pool::all(1, 2048).map_err(broken)?.remove(0);
+        let queues = app.desc.ports.iter().zip(&app.settings.ports).filter(|(p, _)| is_queue(&p.kind));
+        let waiting: usize = queues.flat_map(|(_, s)| &s.names).map(|n| depth(n)).sum();
+        let pool = Pool::all(1, desc::FRAME_BUFFERS as usize + waiting).map_err(broken)?.remove(0);
         let mesh = Mesh::all(1).map_err(broken)?.remove(0);
         let (mut ends, mut inputs, mut routes, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (p, desc) in app.desc.ports.iter().enumerate() {
+        for (p, port) in app.desc.ports.iter().enumerate() {
             let (mut here, mut of) = (Vec::new(), Vec::new());
             for (i, name) in app.settings.ports[p].names.iter().enumerate() {
                 let line = Shared::default();
-                let end: Box<dyn FramePort> = match &desc.kind {
+                let end: Box<dyn FramePort> = match &port.kind {
                     kind if is_loop(kind) => Box::<super::end::Loop>::default(),
                     kind if is_queue(kind) => Box::new(super::queue::Queue::new(depth(name))),
                     _ => Box::new(Line(line.clone())),
                 };
                 here.push(Route::Here(ends.len()));
-                if let Some(handler) = frame_handler(&app, p).filter(|_| !is_queue(&desc.kind)) {
+                if let Some(handler) = frame_handler(&app, p).filter(|_| !is_queue(&port.kind)) {
                     let mut input = Input::new(ends.len(), p as u16, i as u16, handler, true);
-                    input.looped = is_loop(&desc.kind);
+                    input.looped = is_loop(&port.kind);
                     inputs.push(input);
                 }
                 ends.push(End::new(end, p));

@@ -36,7 +36,7 @@ impl PacketCore {
             WL_Q_LEN => queue.len() as u32,
             WL_Q_FIRST => queue.first().unwrap_or(0),
             _ => {
-                let Some((buf, mut f)) = queue.pop(&self.pool) else { return 0 };
+                let Some((buf, mut f)) = queue.pop(&mut self.pool) else { return 0 };
                 if act == WL_Q_POP {
                     (f.port, f.instance, f.out) = (port as u16, instance as u16, WL_GONE);
                     let s = self.frame_stats(port as usize);
@@ -113,7 +113,7 @@ impl PacketCore {
     pub(super) fn lose_waiting(&mut self) {
         for e in 0..self.ends.len() {
             let of = self.ends[e].of;
-            while let Some((buf, _)) = self.ends[e].port.queue().and_then(|q| q.pop(&self.pool)) {
+            while let Some((buf, _)) = self.ends[e].port.queue().and_then(|q| q.pop(&mut self.pool)) {
                 self.pool.put(buf);
                 self.frame_stats(of).dropped.add(1);
             }
