@@ -193,7 +193,7 @@ impl Play<'_> {
             SimStep::Refuse(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Refuse),
             SimStep::Accept(at) => self.sim.behave(&self.name(at), at.conn as usize, Behaviour::Accept),
             SimStep::Wait(ns) => self.sim.advance(Duration::from_nanos(*ns)),
-            SimStep::Run(_) | SimStep::Give(_) | SimStep::SeeSame(_) | SimStep::Check(..) | SimStep::Repeat { .. } => return Err("this is a step of packets".into()),
+            SimStep::Run(_) | SimStep::Give(_) | SimStep::SeeSame(_) | SimStep::Check(..) | SimStep::At(..) | SimStep::Repeat { .. } => return Err("this is a step of packets".into()),
         }
         Ok(())
     }

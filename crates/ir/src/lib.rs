@@ -380,6 +380,8 @@ pub enum SimStep {
     SeeSame(HandlerId),
     /// The next frame that the program has sent must be there, and the handler (an `On::Check`) end without a fault.
     Check(SimPort, HandlerId),
+    /// A `SeeNothing` or `Check`, at the instance of its port to which the handler sends a frame.
+    At(HandlerId, Box<SimStep>),
     /// The steps, so many times; `first` sets what counts the rounds (a state), `next` runs behind each round.
     Repeat { first: HandlerId, next: HandlerId, times: u64, steps: Vec<(Span, SimStep)> },
 }

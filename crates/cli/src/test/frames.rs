@@ -4,7 +4,7 @@ use super::place;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use wireloom_ir::{FaultKind, HandlerId, Module, SimPort, SimStep, Span};
+use wireloom_ir::{FaultKind, HandlerId, Module, PortId, SimPort, SimStep, Span};
 use wireloom_runtime::packet::PacketSim;
 use wireloom_runtime::App;
 
@@ -45,23 +45,36 @@ impl Play<'_> {
             SimStep::Run(h) => self.run(*h)?,
             SimStep::Give(h) => for (port, instance, bytes) in self.made_by(*h)? { self.sim.give(port, instance, bytes)? },
             SimStep::SeeSame(h) => for (port, instance, bytes) in self.made_by(*h)? { self.same(port, instance, &bytes)? },
-            SimStep::Check(at, h) => {
-                let (port, instance) = of(at);
-                let frame = self.next(port, instance)?;
-                let faults = self.sim.check(h.0, port, instance, &frame);
-                if let Some(why) = self.failure(&faults) {
-                    return Err(format!("packet {} of {}: {why}\n          saw {}", self.seen[&(port, instance)], self.name(port, instance), hex(&frame)));
+            SimStep::At(place, step) => for (port, instance, _) in self.made_by(*place)? {
+                let at = SimPort { port: PortId(port as u32), conn: instance as u32 };
+                match &**step {
+                    SimStep::Check(_, h) => self.check(&at, *h)?,
+                    _ => self.nothing(&at)?,
                 }
-            }
-            SimStep::SeeNothing(at) => {
-                let (port, instance) = of(at);
-                if let Some(frame) = self.sim.take(port, instance) {
-                    return Err(format!("expected nothing at {}, saw {}", self.name(port, instance), hex(&frame)));
-                }
-            }
+            },
+            SimStep::Check(at, h) => self.check(at, *h)?,
+            SimStep::SeeNothing(at) => self.nothing(at)?,
             _ => return Err("this is a step of services".into()),
         }
         Ok(())
+    }
+
+    fn check(&mut self, at: &SimPort, h: HandlerId) -> Result<(), String> {
+        let (port, instance) = of(at);
+        let frame = self.next(port, instance)?;
+        let faults = self.sim.check(h.0, port, instance, &frame);
+        if let Some(why) = self.failure(&faults) {
+            return Err(format!("packet {} of {}: {why}\n          saw {}", self.seen[&(port, instance)], self.name(port, instance), hex(&frame)));
+        }
+        Ok(())
+    }
+
+    fn nothing(&mut self, at: &SimPort) -> Result<(), String> {
+        let (port, instance) = of(at);
+        match self.sim.take(port, instance) {
+            Some(frame) => Err(format!("expected nothing at {}, saw {}", self.name(port, instance), hex(&frame))),
+            None => Ok(()),
+        }
     }
 
     fn run(&mut self, h: HandlerId) -> Result<(), String> {

@@ -470,7 +470,13 @@ impl Parser {
             self.braces(|p| { steps.push(p.sim()?); Ok(()) })?;
             return Ok((self.span()?, SimStep::Repeat { first, next, times, steps }));
         }
-        let step = self.plain_sim(&word)?;
+        let step = match word.as_str() {
+            "at" => {
+                let (place, word) = (HandlerId(self.index()?), self.any_word()?);
+                SimStep::At(place, Box::new(self.plain_sim(&word)?))
+            }
+            _ => self.plain_sim(&word)?,
+        };
         Ok((self.end()?, step))
     }
 

@@ -343,6 +343,7 @@ impl Printer<'_> {
             SimStep::Give(h) => format!("give #{}", h.0),
             SimStep::SeeSame(h) => format!("see_same #{}", h.0),
             SimStep::Check(p, h) => format!("check {} #{}", at(p), h.0),
+            SimStep::At(h, step) => format!("at #{} {}", h.0, self.sim(step)),
             SimStep::Repeat { .. } => String::new(),
         }
     }

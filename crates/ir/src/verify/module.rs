@@ -184,10 +184,18 @@ impl Checker<'_> {
         let m = self.m;
         let code = |h: &HandlerId| m.handlers.get(h.index()).is_some_and(|h| h.on == On::Test(test));
         for (_, s) in steps {
+            let s = match s {
+                SimStep::At(h, step) => {
+                    self.need(code(h), path, "a step's handler is not its own");
+                    self.need(matches!(**step, SimStep::SeeNothing(_) | SimStep::Check(..)), path, "this is no step at a place");
+                    &**step
+                }
+                s => s,
+            };
             match s {
                 SimStep::Send(p, _) | SimStep::See(p, _) | SimStep::SeeClosed(p) | SimStep::SeeNothing(p) | SimStep::Close(p) | SimStep::Reset(p)
                 | SimStep::Refuse(p) | SimStep::Accept(p) => self.need(p.port.index() < m.ports.len(), path, "a port does not exist"),
-                SimStep::Wait(_) => {}
+                SimStep::Wait(_) | SimStep::At(..) => {}
                 SimStep::Run(h) | SimStep::Give(h) | SimStep::SeeSame(h) => self.need(code(h), path, "a step's handler is not its own"),
                 SimStep::Check(p, h) => {
                     self.need(p.port.index() < m.ports.len(), path, "a port does not exist");

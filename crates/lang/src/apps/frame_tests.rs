@@ -13,7 +13,7 @@ use crate::val::Val;
 use crate::x;
 use wireloom_ir as ir;
 use ir::desc::{FrameEngine, ParamValue, PortKind, PortOptions, Value};
-use ir::{ExprKind as K, SimStep, StmtKind};
+use ir::{ExprKind as K, SimPort, SimStep, StmtKind};
 use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, ItemKind, MemberKind, Node, NodeKind, Pattern, Span, StmtKind as S, TestStepKind as T};
 
 /// What a name stands for in the test at hand.
@@ -148,11 +148,12 @@ impl Compiler<'_> {
     pub fn frame_step(&mut self, module: ModId, k: &T, span: Span) -> Option<R<Option<SimStep>>> {
         if self.app.frames.is_empty() { return None; }
         Some(match k {
-            T::Wait(_) | T::SeeEnd { closed: false, .. } => return None,
+            T::Wait(_) => return None,
+            T::SeeEnd { port, closed: false } => self.at_place(module, port, span, |_, at| Ok(SimStep::SeeNothing(at))).map(Some),
             T::SeeEnd { .. } | T::Act { .. } => Err(self.error("E0619", span, "a port of packets has no connections")),
             T::Send { port, bytes } => self.built_step(module, port, bytes, span).map(|h| Some(SimStep::Give(h))),
             T::See { port, bytes } => self.built_step(module, port, bytes, span).map(|h| Some(SimStep::SeeSame(h))),
-            T::SeeWhere { port, cond } => self.check_step(module, port, cond, span).map(Some),
+            T::SeeWhere { port, cond } => self.at_place(module, port, span, |cx, at| cx.check_step(module, at, cond, span)).map(Some),
             T::For { var, list, steps } => self.for_step(module, var, list, steps, span).map(Some),
             T::Code(stmt) => match &stmt.kind {
                 S::Let { pattern: Pattern::Name(n), ty, value } => match (&*value.kind, ty) {
@@ -198,9 +199,21 @@ impl Compiler<'_> {
         }
     }
 
+    /// A step at a place whose instance may be computed: then by a handler that sends a frame there.
+    fn at_place(&mut self, module: ModId, port: &Expr, span: Span, step: impl FnOnce(&mut Self, SimPort) -> R<SimStep>) -> R<SimStep> {
+        let computed = match &*port.kind {
+            ExprKind::Index(base, i) if !matches!(&*i.kind, ExprKind::Int(_)) => Some(base),
+            _ => None,
+        };
+        let Some(base) = computed else { let at = self.sim_port(module, port)?; return step(self, at) };
+        let at = self.sim_port(module, base)?;
+        let nothing = Expr { span: port.span, kind: Box::new(ExprKind::List(vec![Expr { span: port.span, kind: Box::new(ExprKind::Bytes(vec![])) }])) };
+        let place = self.built_step(module, port, &nothing, span)?;
+        Ok(SimStep::At(place, Box::new(step(self, at)?)))
+    }
+
     /// `y -> where .ip4.ttl == 63`
-    fn check_step(&mut self, module: ModId, port: &Expr, cond: &Expr, span: Span) -> R<SimStep> {
-        let at = self.sim_port(module, port)?;
+    fn check_step(&mut self, module: ModId, at: SimPort, cond: &Expr, span: Span) -> R<SimStep> {
         let Some(unit) = self.app.frames.get(&at.port).copied().or(self.frame_units.first().copied()) else { return Err(Reported) };
         let mut l = begin(self, module);
         // The frame is the first local.
