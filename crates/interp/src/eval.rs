@@ -481,7 +481,7 @@ fn flow_hash(peer: &Endpoint, local: &Endpoint) -> u64 {
     builtin::hash(&form)
 }
 
-fn ip_text(ip: [u8; 16]) -> String {
+pub fn ip_text(ip: [u8; 16]) -> String {
     let v6 = std::net::Ipv6Addr::from(ip);
     v6.to_ipv4_mapped().map_or_else(|| v6.to_string(), |v4| v4.to_string())
 }

@@ -8,7 +8,7 @@ use super::frame::{self, Frame};
 use super::keyed;
 use super::outgoing::{self, Bytes, Ready};
 use super::tables::Table;
-use crate::eval::{internal, Env, Res, Stop};
+use crate::eval::{internal, ip_text, Env, Res, Stop};
 use crate::grammar::tree::Node;
 use crate::grammar::view::{Extra, FIXED};
 use crate::grammar::{self, Grammar, PC_DONE};
@@ -442,7 +442,14 @@ impl<'a> Activation<'a> {
                 Some((bits, true)) => out.extend_from_slice(signed(*i, bits).to_string().as_bytes()),
                 _ => out.extend_from_slice(i.to_string().as_bytes()),
             },
-            other => out.extend_from_slice(format!("{other:?}").as_bytes()),
+            Value::Ip(ip) => out.extend_from_slice(ip_text(*ip).as_bytes()),
+            Value::Endpoint(e) => {
+                let ip = ip_text(e.ip);
+                let text = if ip.contains(':') { format!("[{ip}]:{}", e.port) } else { format!("{ip}:{}", e.port) };
+                out.extend_from_slice(text.as_bytes());
+            }
+            // Others have no text, as in compiled code.
+            _ => {}
         }
     }
 }
