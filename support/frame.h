@@ -107,16 +107,19 @@ static inline bool wl_view_sum_ok(const wl_view *v, const wl_header *h, unsigned
 static inline void wl_view_sum(wl_view *v, const wl_header *h, unsigned layer) {
     wl_sum_set(&h[layer], v->p + v->at[layer], (uint32_t)(v->to[layer] - v->at[layer]), (uint32_t)(v->lim[layer] - v->at[layer]), wl_net_at(v, layer), wl_net_of(v, h, layer));
 }
+/* The payload of a header has changed: its checksum follows, if it covers that. */
+WL_INLINE void wl_layer_resum(wl_view *v, const wl_header *h, const unsigned layer) {
+    const uint8_t *p = v->p + v->at[layer];
+    if (h[layer].over < WL_OVER_MESSAGE || (h[layer].optional && p[h[layer].sum] == 0 && p[h[layer].sum + 1] == 0)) return;
+    wl_view_sum(v, h, layer);
+}
 /* After a change inside the payload of `layer`s around it: those whose checksum covers the byte at `pos`. */
 static inline void wl_view_resum(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos) {
     (void)layers;
     for (uint64_t left = v->has; left;) {
         const unsigned i = 63u - (unsigned)__builtin_clzll(left);
         left ^= UINT64_C(1) << i;
-        if (h[i].over < WL_OVER_MESSAGE || pos < v->at[i] || pos > v->lim[i]) continue;
-        const uint8_t *p = v->p + v->at[i];
-        if (h[i].optional && p[h[i].sum] == 0 && p[h[i].sum + 1] == 0) continue;
-        wl_view_sum(v, h, i);
+        if (pos >= v->at[i] && pos <= v->lim[i]) wl_layer_resum(v, h, i);
     }
 }
 
@@ -161,6 +164,12 @@ static inline void wl_view_commit(wl_view *v) {
     f->head = (uint32_t)(v->p - first);
     f->tail = (uint32_t)(limit - (v->p + v->n));
 }
+/* The frame has grown by `by` bytes at pos; of its headers nothing is said. */
+WL_INLINE void wl_view_longer(wl_view *v, uint32_t pos, int32_t by) {
+    if (v->top >= pos) v->top = (uint32_t)((int32_t)v->top + by);
+    v->end = (uint32_t)((int32_t)v->end + by);
+    v->n = (uint32_t)((int32_t)v->n + by);
+}
 static inline void wl_view_shift(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, int32_t by) {
     (void)layers;
     WL_EACH(v, i) {
@@ -169,31 +178,40 @@ static inline void wl_view_shift(wl_view *v, unsigned layers, const uint8_t *slo
     }
     /* Even slots are offsets, odd ones lengths. */
     for (unsigned i = 0; i < slots; i += 2) if (v->slot[i] >= pos && WL_HAS(v, slot_layer[i / 2])) v->slot[i] = (uint16_t)(v->slot[i] + by);
-    if (v->top >= pos) v->top = (uint32_t)((int32_t)v->top + by);
-    v->end = (uint32_t)((int32_t)v->end + by);
-    v->n = (uint32_t)((int32_t)v->n + by);
+    wl_view_longer(v, pos, by);
 }
-/* Opens a gap of n bytes at pos; false: there is no room. */
-static inline bool wl_view_open(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t n) {
-    wl_view_commit(v);
+/* Opens a gap of n bytes at pos; false: there is no room. Where the headers are is not noted. */
+WL_INLINE bool wl_view_gap(wl_view *v, uint32_t pos, uint32_t n) {
+    wl_frame *f = v->f;
+    if (v->p != f->p || v->n != f->n) wl_view_commit(v);
     if (v->n + n > 65535) return false;
-    if (v->f->head >= n) {
-        v->p -= n;
+    const uint32_t head = f->head, tail = f->tail;
+    uint32_t front = n;
+    if (WL_LIKELY(head >= n)) {
+        uint8_t *p = v->p - n;
         /* Most often an Ethernet header moves, and what lies behind it in 16 bytes is in the gap. */
-        if (WL_LIKELY(pos <= 16 && pos + n >= 16 && v->n >= 16)) { uint64_t w[2]; memcpy(w, v->p + n, 16); memcpy(v->p, w, 16); }
-        else memmove(v->p, v->p + n, pos);
-    } else if (v->f->tail >= n) {
+        if (WL_LIKELY(pos <= 16 && pos + n >= 16 && v->n >= 16)) { uint64_t w[2]; memcpy(w, v->p, 16); memcpy(p, w, 16); }
+        else memmove(p, v->p, pos);
+    } else if (tail >= n) {
         memmove(v->p + pos + n, v->p + pos, v->n - pos);
-    } else if ((uint64_t)v->f->head + v->f->tail >= n) {
-        uint32_t front = v->f->head;
+        front = 0;
+    } else if ((uint64_t)head + tail >= n) {
+        front = head;
         memmove(v->p + pos + n - front, v->p + pos, v->n - pos);
-        v->p -= front;
-        memmove(v->p, v->p + front, pos);
+        memmove(v->p - front, v->p, pos);
     } else {
         return false;
     }
+    v->p -= front;
+    f->p = v->p;
+    f->n = v->n + n;
+    f->head = head - front;
+    f->tail = tail - (n - front);
+    return true;
+}
+static inline bool wl_view_open(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t n) {
+    if (!wl_view_gap(v, pos, n)) return false;
     wl_view_shift(v, layers, slot_layer, slots, pos, (int32_t)n);
-    wl_view_commit(v);
     return true;
 }
 /* Takes n bytes at pos out. */
@@ -237,14 +255,25 @@ static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layer
     wl_view_grown(v, h, layers, pos);
     return true;
 }
-/* The same for headers of fixed size that are complete but for their lengths and checksums, which cover no more than themselves. All but
- * the frame's own sizes is known where it is inlined. */
-WL_INLINE bool wl_view_put(wl_view *v, const wl_header *h, const unsigned layers, const uint8_t *slot_layer, const unsigned slots, uint32_t pos, uint32_t around, uint8_t *built, const uint32_t n, const wl_piece *part, const unsigned parts) {
+/* Puts in headers of fixed size that are complete but for their lengths and checksums, which cover no more than themselves. All but the
+ * frame's own sizes is known where it is inlined. What becomes of the other headers is said by the functions below, one by one. */
+WL_INLINE bool wl_view_put(wl_view *v, const uint32_t pos, uint32_t around, uint8_t *built, const uint32_t n, const wl_piece *part, const unsigned parts) {
     wl_parts_done(built, part, parts, n, around + n - pos, NULL, NULL);
-    if (!wl_view_open(v, layers, slot_layer, slots, pos, n)) return false;
+    if (WL_UNLIKELY(!wl_view_gap(v, pos, n))) return false;
     memcpy(v->p + pos, built, n);
-    wl_view_grown(v, h, layers, pos);
+    wl_view_longer(v, pos, (int32_t)n);
     return true;
+}
+/* A header lies n bytes further behind than before. */
+WL_INLINE void wl_layer_moved(wl_view *v, const unsigned layer, const uint32_t n) {
+    v->at[layer] = (uint16_t)(v->at[layer] + n);
+    v->to[layer] = (uint16_t)(v->to[layer] + n);
+    v->lim[layer] = (uint16_t)(v->lim[layer] + n);
+}
+/* The payload of a header has grown by n bytes: its length follows. */
+WL_INLINE void wl_layer_grown(wl_view *v, const wl_header *h, const unsigned layer, const uint32_t n) {
+    v->lim[layer] = (uint16_t)(v->lim[layer] + n);
+    if (h[layer].covers >= 0) wl_covers_set(&h[layer], v->p + v->at[layer], (uint32_t)(v->to[layer] - v->at[layer]), (uint32_t)(v->lim[layer] - v->at[layer]));
 }
 /* ---- payloads ---- */
 

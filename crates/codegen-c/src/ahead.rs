@@ -27,7 +27,8 @@ pub(crate) struct Ahead<'m> {
 
 /// What the handler reads of the view besides.
 enum Keeps {
-    All,
+    /// It needs all of it, or changes the frame: the frame is opened anew when its turn comes.
+    Nothing,
     /// Where these headers begin.
     Places(BTreeSet<u32>),
 }
@@ -112,7 +113,7 @@ impl<'m> Gen<'m> {
     /// What a handler reads of the view, its key set aside.
     fn keeps(&self, body: &'m Body, site: &'m Expr) -> Keeps {
         let (mut places, mut all) = (BTreeSet::new(), false);
-        let Some(Ty::Msg(unit)) = body.locals.first().map(|l| self.m.ty(l.ty)) else { return Keeps::All };
+        let Some(Ty::Msg(unit)) = body.locals.first().map(|l| self.m.ty(l.ty)) else { return Keeps::Nothing };
         let mut look = |e: &Expr| self.reads(e, *unit, site, &mut places, &mut all);
         let mut changes = false;
         walk::stmts(&body.block, &mut |s| {
@@ -120,7 +121,7 @@ impl<'m> Gen<'m> {
             changes |= matches!(&s.kind, StmtKind::SendFrame { .. } | StmtKind::Parse { .. } | StmtKind::Render { .. });
             walk::stmt_exprs(&s.kind, &mut look);
         });
-        if all || changes { Keeps::All } else { Keeps::Places(places) }
+        if all || changes { Keeps::Nothing } else { Keeps::Places(places) }
     }
 
     fn reads(&self, e: &Expr, unit: UnitId, site: &Expr, places: &mut BTreeSet<u32>, all: &mut bool) {
@@ -153,7 +154,7 @@ impl<'m> Gen<'m> {
     pub fn ahead_type(&mut self, i: usize, a: &Ahead) -> String {
         let (name, words) = (format!("wl_ahead_{i}"), self.words(&self.m.tables[a.table.index()]));
         let kept: String = match &a.keeps {
-            Keeps::All => "wl_view v;\n".into(),
+            Keeps::Nothing => String::new(),
             Keeps::Places(list) => format!("uint64_t has;\n{}", list.iter().map(|n| format!("uint16_t at_{n};\n")).collect::<String>()),
         };
         self.code.push_str(&format!("/* A frame that waits: its key, which array of the table it belongs to, its hash, and what is needed of its headers. */\ntypedef struct {name} {{\nuint64_t k[{words}], h;\nunsigned part;\n{kept}}} {name};\n\n"));
@@ -223,34 +224,48 @@ impl<'m> Gen<'m> {
             None => format!("a->part = {pack}(a->k, {});\n", self.expr(&scope, &a.key)),
             Some((cond, yes, no)) => format!("if ({}) a->part = {pack}(a->k, {});\nelse a->part = {pack}(a->k, {});\n", self.expr(&scope, &cond), self.expr(&scope, &yes), self.expr(&scope, &no)),
         };
-        let (view, keep, again) = match &a.keeps {
-            Keeps::All => ("wl_view *v = &a->v;\n", String::new(), "wl_view *v = &a->v;\n".to_string()),
+        let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
+        let (keep, run) = match &a.keeps {
+            Keeps::Nothing => (String::new(), self.open_again(o, &handle)),
             Keeps::Places(list) => (
-                "wl_view view, *v = &view;\n",
                 format!("a->has = v->has;\n{}", list.iter().map(|n| format!("a->at_{n} = v->at[{n}];\n")).collect::<String>()),
-                format!("wl_view view, *v = &view;\nwl_view_again(v, &f[k], a->has);\n{}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>()),
+                format!("wl_view_again(v, &f[k], a->has);\n{}{handle}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>()),
             ),
         };
         let ready = format!(
             "{keep}if ({guard}) {{\n{key}a->h = wl_flow_hash_of(table, {table}_shape, a->part, a->k);\nwl_flow_prefetch(table, {table}_shape, a->part, a->h);\n}}\n"
         );
-        let open = &o.open;
+        // What is wrong in a frame that is opened twice is counted the second time.
+        let counted = match a.keeps { Keeps::Nothing => "NULL", Keeps::Places(_) => "x" };
         let found = match &o.usual {
-            None => format!("{open}(x, v, &f[k]);\n"),
+            None => format!("{open}({counted}, v, &f[k]);\n"),
             Some(usual) => {
                 self.code.push_str(&format!(
-                    "/* A frame of a shape that is not usual. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, wl_ahead_{i} *a, wl_frame *f) {{\n\
-                     wl_flows *const table = &wl_state(x)->{table};\n{view}{open}(x, v, f);\n{ready}}}\n\n"
+                    "/* A frame of a shape that is not usual. */\nstatic __attribute__((noinline)) void ahead_other_{i}(wl_fx *x, wl_ahead_{i} *a, wl_frame *f) {{\n\
+                     wl_flows *const table = &wl_state(x)->{table};\n{view}{open}({counted}, v, f);\n{ready}}}\n\n"
                 ));
-                format!("if (WL_UNLIKELY(!{usual}(v, &f[k]))) {{ other_{i}(x, a, &f[k]); continue; }}\n")
+                format!("if (WL_UNLIKELY(!{usual}(v, &f[k]))) {{ ahead_other_{i}(x, a, &f[k]); continue; }}\n")
             }
         };
-        let run = o.run("v", ", a");
         format!(
             "wl_flows *const table = &wl_state(x)->{table};\nwl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n\
              /* Keys first, and their places fetched ahead. */\n{}for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{view}{found}{ready}}}\n\
-             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{again}{run}}}\nf += m;\nn -= m;\n}}\n", o.headers
+             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{view}{run}}}\nf += m;\nn -= m;\n}}\n", o.headers
         )
+    }
+
+    /// Opens a frame for the second time and runs its handler: where all places are constants, opening costs less than keeping them. Frames
+    /// of other shapes have a copy of the handler.
+    fn open_again(&mut self, o: &Over, handle: &str) -> String {
+        let (i, open) = (o.i, &o.open);
+        let Some(usual) = &o.usual else { return format!("{}{open}(x, v, &f[k]);\n{handle}", o.headers) };
+        let (counts, pass) = if o.counts.is_empty() { (String::new(), "") } else { (format!(", wl_counts_{i} *sums"), ", &counts") };
+        let handle_other = handle.replace("&counts", "sums");
+        self.code.push_str(&format!(
+            "/* The handler for frames of such shapes. */\nstatic __attribute__((cold, noinline)) void other_{i}(wl_fx *x, const wl_ahead_{i} *a, wl_frame *f{counts}) {{\n\
+             wl_view view, *v = &view;\n{open}(x, v, f);\n{handle_other}}}\n\n"
+        ));
+        format!("{}if (WL_UNLIKELY(!{usual}(v, &f[k]))) {{ other_{i}(x, a, &f[k]{pass}); continue; }}\n{handle}", o.headers)
     }
 }
 

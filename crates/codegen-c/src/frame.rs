@@ -101,8 +101,9 @@ impl Gen<'_> {
             });
             walk::stmts(&body.block, &mut |s| match &s.kind {
                 StmtKind::Frame { frame, act } if is(*frame) => match act {
-                    // What covers the place of a change must be known.
-                    FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. } => all = true,
+                    // The place of a change must be known, and what covers it: what leads there.
+                    FrameAct::Insert { before: Some(n), .. } | FrameAct::Remove { layer: n } | FrameAct::Payload { layer: Some(n), .. } => { asked.insert(*n); }
+                    FrameAct::Insert { before: None, .. } | FrameAct::Payload { layer: None, .. } => all = true,
                     FrameAct::Set { layer, .. } => { asked.insert(*layer); asked.extend(self.summed_with(layers, *layer)) }
                     FrameAct::Checksum { layer } => { asked.insert(*layer); }
                     FrameAct::Send { .. } => {}

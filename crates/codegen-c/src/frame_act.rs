@@ -35,12 +35,7 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ uint32_t pos_ = {v}->at[{layer}], n_ = (uint32_t)({v}->to[{layer}] - {v}->at[{layer}]);");
                 line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {args}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
             }
-            FrameAct::Insert { before, parts, place, .. } if self.fixed_size(parts).is_some() => {
-                let n = self.fixed_parts(parts);
-                let (pos, end) = match before { Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
-                let leave = self.leave_fault();
-                line!(self, "if (WL_UNLIKELY(!wl_view_put({v}, {headers}, {args}, {pos}, {end}, built_, {n}, part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
-            }
+            FrameAct::Insert { before: Some(layer), parts, place, .. } if self.fixed_size(parts).is_some() => self.put(frame, *layer, parts, *place),
             FrameAct::Insert { before, parts, place, .. } => {
                 self.frame_parts(parts);
                 let (pos, end) = match before { Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
@@ -61,6 +56,26 @@ impl<'m> BodyGen<'_, 'm> {
                 }
             }
         }
+    }
+
+    /// Puts parts of fixed size before a header. Which headers lie before and behind it is known: of those that are there, each leads to the next.
+    fn put(&mut self, frame: LocalId, layer: u32, parts: &'m [Part], place: PlaceId) {
+        let (v, u) = (self.name(frame), self.frame_unit_of(frame));
+        let (headers, leave, n) = (self.frame_args(frame).0, self.leave_fault(), self.fixed_parts(parts));
+        line!(self, "if (WL_UNLIKELY(!wl_view_put({v}, {v}->at[{layer}], {v}->lim[{layer}], built_, {n}, part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", parts.len(), place.0);
+        let layers = self.g.layers(u).to_vec();
+        let needed: Vec<u32> = self.g.frames.needed.get(&u.0).into_iter().flatten().copied().collect();
+        for k in needed.iter().filter(|k| **k == layer || leads_to(&layers, layer, **k)) {
+            let there = if *k == layer { String::new() } else { format!("if (WL_HAS({v}, {k})) ") };
+            let slots: String = self.g.frames.slots.iter().filter(|((f, l, _), _)| (*f, l) == (u.0, k)).map(|(_, s)| format!(" {v}->slot[{s}] = (uint16_t)({v}->slot[{s}] + {n});")).collect();
+            line!(self, "{there}{{ wl_layer_moved({v}, {k}, {n});{slots} }}");
+        }
+        let around: Vec<u32> = needed.into_iter().filter(|k| leads_to(&layers, *k, layer)).collect();
+        for k in &around { line!(self, "if (WL_HAS({v}, {k})) wl_layer_grown({v}, {headers}, {k}, {n});") }
+        let sums = |k: &&u32| matches!(self.g.m.unit(layers[**k as usize].unit).header.checksum.map(|c| c.over), Some(Over::Message | Over::Transport { .. }));
+        let sums: Vec<u32> = around.iter().rev().filter(sums).copied().collect();
+        for k in sums { line!(self, "if (WL_HAS({v}, {k})) wl_layer_resum({v}, {headers}, {k});") }
+        line!(self, "}}");
     }
 
     /// Bytes of parts that are integers only, and whose checksums cover no more than their own header.
