@@ -45,8 +45,9 @@ pub fn twins_of(path: impl AsRef<Path>, app: Option<&str>) -> Twins {
 
 pub fn interpreted(module: &Arc<Module>) -> Program {
     let program = Box::leak(Box::new(wireloom_interp::program(module.clone())));
+    let packets = (program.table_self(), program.packets());
     // SAFETY: leaked just above, so it lives as long as the process.
-    unsafe { Program::from_table(program.table()) }.expect("the interpreter's table")
+    unsafe { Program::from_table(program.table()).expect("the interpreter's table").with_packets(packets.0, packets.1) }
 }
 
 /// None without a C compiler; what the C compiler has to say is an error.

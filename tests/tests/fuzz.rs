@@ -72,3 +72,55 @@ fn parts_of_messages_are_refused_by_name() {
     let out = Wireloom::command(&["fuzz", "std.http.Field"]);
     assert!(out.code == Some(1) && out.text.contains("Request, Response"), "{}", out.text);
 }
+
+/// An app that logs, keeps a table, and lets packets wait.
+fn waiting(kept: u32, kind: u32) -> String {
+    format!(
+        "app waiting {{
+    port wire = nic(\"a\"), out = nic(\"b\")
+    queue q {{ depth 4 }}
+    table seen: u32 -> u64 {{ capacity 64 }}
+    on wire(p) where p.eth {{
+        seen[p.len] = {kept}
+        if p.ip {{ log p.ip.src, \" \", p.len }}
+        p.eth.type = {kind}
+        p -> q
+        if len(q) > 2 {{ q.pop() }}
+    }}
+    q -> out
+}}
+"
+    )
+}
+
+/// What is in tables and queues at the end counts: a program beside one that keeps something else, and beside itself.
+#[test]
+fn tables_and_queues_are_compared() {
+    use std::sync::Arc;
+    use wireloom_interp::frames::{FrameIn, Pair, Summary};
+    let folder = std::env::temp_dir().join(format!("wireloom-fuzz-waiting-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let module = |kept, kind| {
+        let file = folder.join("waiting.loom");
+        std::fs::write(&file, waiting(kept, kind)).expect("the folder is writable");
+        Arc::new(wireloom_tests::programs::module_of(&file, None))
+    };
+    let run = |a: &Arc<wireloom_ir::Module>, b: &Arc<wireloom_ir::Module>, frames: u8| -> Result<Summary, String> {
+        let mut pair = Pair::new(a, wireloom_tests::programs::interpreted(a), wireloom_tests::programs::interpreted(b), &[])?;
+        for n in 0..frames {
+            pair.frame(&FrameIn { port: 0, instance: 0, time: 0, wire: 0, bytes: vec![n; 60 + usize::from(n)], rooms: (64, 64) })?;
+        }
+        pair.finish()?;
+        Ok(pair.sum)
+    };
+    let usual = module(1, 7);
+    let sum = run(&usual, &module(1, 7), 5).expect("they are the same");
+    assert_eq!((sum.frames, sum.sent, sum.entries, sum.waiting), (5, 3, 5, 2));
+    let why = run(&usual, &module(2, 7), 2).expect_err("the tables differ");
+    assert!(why.contains("table seen") && why.contains("2 entries"), "{why}");
+    let why = run(&usual, &module(1, 8), 2).expect_err("the queues differ");
+    assert!(why.contains("queue"), "{why}");
+    let out = Wireloom::command(&["fuzz", &folder.join("waiting.loom").display().to_string(), "--seconds", "0"]);
+    assert!(out.code == Some(0) && out.out.contains("2 packets in queues"), "{}", out.text);
+    std::fs::remove_dir_all(&folder).ok();
+}

@@ -48,8 +48,12 @@ pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
             run.one(&maker.random()).map_err(failed)?;
         }
     }
+    pair.finish().map_err(failed)?;
     let s = pair.sum;
-    println!("no difference in {} frames: {} sent, {} faults, {} headers cut off or broken", s.frames, s.sent, s.faults, s.header_faults);
+    println!(
+        "no difference in {} frames: {} sent, {} faults, {} headers cut off or broken; at the end {} entries in tables, {} packets in queues",
+        s.frames, s.sent, s.faults, s.header_faults, s.entries, s.waiting
+    );
     Ok(())
 }
 

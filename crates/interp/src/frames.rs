@@ -1,5 +1,5 @@
 //! Packet programs side by side: in come two programs of one module and frames; every frame is handled by both, and what they do with it
-//! (frames sent, faults, log lines, counters) is compared.
+//! (frames sent, faults, log lines, counters) is compared, and at the end what their tables and queues hold.
 //!
 //! A frame lies in memory of just its size and rooms, so that a sanitizer sees a read past it. [`Mutator`] makes the frames: every
 //! prefix and every changed byte of the ones it is given, then random changes without end.
@@ -9,10 +9,12 @@ use std::sync::Arc;
 use wireloom_ir::*;
 use wireloom_runtime::abi::*;
 use wireloom_runtime::core::app::AppCore;
-use wireloom_runtime::program::Packets;
 use wireloom_runtime::{App, Program};
 
+mod host;
 mod mutate;
+mod tables;
+use host::Host;
 pub use mutate::{samples, Mutator};
 
 /// A frame on its way in.
@@ -39,10 +41,7 @@ pub enum Did {
 /// One program with a core of its own.
 struct Runner {
     core: AppCore,
-    packets: Packets,
-    did: Box<Vec<Did>>,
-    /// Handler by port.
-    handlers: Vec<Option<u32>>,
+    host: Box<Host>,
 }
 
 /// Bytes that a program may build in a go.
@@ -51,16 +50,15 @@ const OUT: usize = 1 << 20;
 impl Runner {
     fn new(app: Arc<App>, seed: u64) -> Result<Runner, String> {
         let packets = app.program.packets().ok_or("the app has no frame ports")?;
-        // SAFETY: this core is the only one that runs the program in this process.
-        unsafe { packets.set_host(transmit, queue, serve) };
-        let host = wl_host { call: Some(call), reply: Some(reply), send: Some(send), grow: Some(grow), close: Some(close), log: Some(log), fault: Some(fault), crypto: Some(wireloom_runtime::crypto::entry) };
         let on = |i| desc::HandlerOn::Frame { port: i as u32 };
-        let handlers = (0..app.desc.ports.len()).map(|i| app.desc.handlers.iter().position(|h| h.on == on(i)).map(|h| h as u32)).collect();
-        let mut core = AppCore::new(app, host, 0, 1, seed);
+        let handlers: Vec<_> = (0..app.desc.ports.len()).map(|i| app.desc.handlers.iter().position(|h| h.on == on(i)).map(|h| h as u32)).collect();
+        // SAFETY: this core is the only one that runs the program in this process.
+        let made = unsafe { Host::new(&app, packets, handlers) };
+        let mut core = AppCore::new(app, host::table(), 0, 1, seed);
         core.grow(OUT as u32);
         core.reset_out();
-        let mut r = Runner { core, packets, did: Box::default(), handlers };
-        r.core.wl.rt = (&raw mut *r.did).cast();
+        let mut r = Runner { core, host: Box::new(made) };
+        r.core.wl.rt = (&raw mut *r.host).cast();
         if let Some(init) = r.core.app.program.table().init_core {
             // SAFETY: the program's own function on its own core.
             unsafe { init(r.core.wl.self_, &mut *r.core.wl) };
@@ -68,43 +66,30 @@ impl Runner {
         Ok(r)
     }
 
-    /// Runs a handler that no frame starts.
+    /// Runs a handler that no frame starts, and what it has taken from queues.
     fn run(&mut self, handler: u32) {
+        self.task(handler, &[]);
+        // SAFETY: the program is at rest, and its core lives here.
+        unsafe { host::serve(&mut *self.core.wl) };
+    }
+
+    fn task(&mut self, handler: u32, args: &[wl_param]) {
         self.core.reset_out();
         let mut frame = vec![0u64; self.core.frame_words + 1];
-        let mut task = wl_task { core: &mut *self.core.wl, frame: frame.as_mut_ptr().cast(), handler, ..wl_task::default() };
+        let mut task = wl_task { core: &mut *self.core.wl, frame: frame.as_mut_ptr().cast(), handler, req: wl_msg { base: args.as_ptr().cast(), ..wl_msg::default() }, ..wl_task::default() };
         let table = self.core.app.program.table();
         // SAFETY: the task and its frame live here; the program obeys the ABI.
         let code = table.run.map_or(WL_T_DONE, |run| unsafe { run(table.self_, &mut task) });
         if code != WL_T_DONE {
-            self.did.push(Did::Fault { kind: task.fault, place: task.place });
+            self.host.did.push(Did::Fault { kind: task.fault, place: task.place });
         }
     }
 
     /// Has the program handle a frame; an error is a breach of the ABI.
     fn frame(&mut self, f: &FrameIn) -> Result<(), String> {
-        let Some(handler) = self.handlers[f.port] else { return Ok(()) };
-        let (head, tail, n) = (f.rooms.0 as usize, f.rooms.1 as usize, f.bytes.len());
-        let mut memory = vec![0xa5u8; head + n + tail].into_boxed_slice();
-        memory[head..head + n].copy_from_slice(&f.bytes);
-        let range = memory.as_mut_ptr_range();
-        // SAFETY: within the box.
-        let p = unsafe { range.start.add(head) };
-        let mut frame = wl_frame { p, n: n as u32, head: f.rooms.0, tail: f.rooms.1, port: f.port as u16, instance: f.instance, time: f.time, wire: f.wire.max(n as u32), out: WL_GONE };
-        self.core.reset_out();
-        // SAFETY: one frame, in memory that lives here.
-        unsafe { (self.packets.batch)(self.packets.this, &mut *self.core.wl, handler, &mut frame, 1) };
-        if frame.out == WL_GONE {
-            return Ok(());
-        }
-        let (start, at) = (range.start as usize, frame.p as usize);
-        let end = at + frame.n as usize;
-        if at < start || end > range.end as usize || frame.head as usize != at - start || frame.tail as usize != range.end as usize - end {
-            return Err(format!("the frame that leaves is not where it says: {} bytes, rooms {} and {}", frame.n, frame.head, frame.tail));
-        }
-        let bytes = memory[at - start..end - start].to_vec();
-        self.did.push(Did::Sent { port: frame.out >> 16, instance: frame.out & 0xffff, bytes });
-        Ok(())
+        // SAFETY: the program is at rest, and its core lives here.
+        unsafe { host::handle(&mut *self.core.wl, f) };
+        self.host.breach.take().map_or(Ok(()), Err)
     }
 }
 
@@ -129,6 +114,9 @@ pub struct Summary {
     pub sent: u64,
     pub faults: u64,
     pub header_faults: u64,
+    /// What tables and queues held at the end.
+    pub entries: u64,
+    pub waiting: u64,
 }
 
 impl<'a> Pair<'a> {
@@ -161,7 +149,7 @@ impl<'a> Pair<'a> {
             On::Frame { unit, .. } => self.module.unit(unit).frame.as_ref().and_then(|f| f.layers.first()).is_some_and(|l| self.module.unit(l.unit).name.contains("Eth")),
             _ => false,
         };
-        let ports = self.a.handlers.iter().enumerate().filter_map(|(i, h)| h.map(|h| (i, h)));
+        let ports = self.a.host.handlers.iter().enumerate().filter_map(|(i, h)| h.map(|h| (i, h))).filter(|(i, _)| !self.a.host.is_queue(*i as u32));
         ports.map(|(i, h)| (i, self.a.core.ports[i].load.len().clamp(1, 65_535) as u16, ethernet(h))).collect()
     }
 
@@ -190,10 +178,17 @@ impl<'a> Pair<'a> {
         self.compare()
     }
 
+    /// Behind the last frame: says in what tables and queues differ.
+    pub fn finish(&mut self) -> Result<(), String> {
+        self.sum.waiting = self.a.host.compare_queues(&self.b.host)?;
+        self.sum.entries = tables::compare(self.module, &mut self.a, &mut self.b)?;
+        Ok(())
+    }
+
     fn compare(&mut self) -> Result<(), String> {
         let header = |d: &Did| matches!(d, Did::Fault { place, .. } if self.header_places.contains_key(place));
-        let (ha, a): (Vec<Did>, Vec<Did>) = self.a.did.drain(..).partition(header);
-        let (hb, b): (Vec<Did>, Vec<Did>) = self.b.did.drain(..).partition(header);
+        let (ha, a): (Vec<Did>, Vec<Did>) = self.a.host.did.drain(..).partition(header);
+        let (hb, b): (Vec<Did>, Vec<Did>) = self.b.host.did.drain(..).partition(header);
         self.sum.header_faults += ha.len() as u64;
         for d in &a {
             match d {
@@ -253,52 +248,3 @@ pub fn hex(bytes: &[u8]) -> String {
         s
     })
 }
-
-// ---- what programs call ----
-
-/// # Safety
-/// The core is a runner's, whose notes nobody uses while the program runs.
-unsafe fn did<'a>(core: *mut wl_core) -> &'a mut Vec<Did> {
-    // SAFETY: by contract.
-    unsafe { &mut *(*core).rt.cast::<Vec<Did>>() }
-}
-
-unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *const u8, n: u32) {
-    // SAFETY: called by the program with n valid bytes.
-    unsafe {
-        let bytes = if n == 0 { Vec::new() } else { std::slice::from_raw_parts(p, n as usize).to_vec() };
-        did(core).push(Did::Sent { port, instance: instance & 0xffff, bytes });
-    }
-}
-
-/// Queues are always empty: what is sent to one is noted, as for other ports.
-unsafe extern "C" fn queue(_: *mut wl_core, _: u32, _: u32, _: u32) -> u32 {
-    0
-}
-
-unsafe extern "C" fn serve(_: *mut wl_core) {}
-
-unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_bytes, _: u32) {
-    // SAFETY: as for transmit.
-    unsafe { did((*task).core).push(Did::Sent { port, instance: index & 0xffff, bytes: head.as_slice().to_vec() }) }
-}
-
-unsafe extern "C" fn log(core: *mut wl_core, level: u32, text: wl_bytes) {
-    // SAFETY: as for transmit.
-    unsafe { did(core).push(Did::Log { level, text: text.as_slice().to_vec() }) }
-}
-
-unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
-    // SAFETY: as for transmit.
-    unsafe { did(core).push(Did::Fault { kind: kind as u16, place }) }
-}
-
-unsafe extern "C" fn grow(_: *mut wl_core, _: u32) -> i32 {
-    0
-}
-
-unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
-
-unsafe extern "C" fn reply(_: *mut wl_task, _: wl_bytes, _: u32, _: u32) {}
-
-unsafe extern "C" fn close(_: *mut wl_task) {}

@@ -1,0 +1,245 @@
+//! What a program under comparison calls: notes of what it does, and its queues.
+//!
+//! In come the program's calls, out go the notes. A frame that goes to a queue waits there, first in, first out; popped frames are handled by the
+//! queue's handler when the handler at hand has ended, as the runtime does it.
+
+use super::{Did, FrameIn};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::raw::c_void;
+use wireloom_ir::desc::{FrameEngine, PortKind};
+use wireloom_runtime::abi::*;
+use wireloom_runtime::program::Packets;
+use wireloom_runtime::App;
+
+/// Popped frames that are handled at one go: a program may send what it pops to the same queue.
+const AT_ONCE: usize = 1 << 12;
+
+struct Queue {
+    depth: usize,
+    waiting: VecDeque<FrameIn>,
+}
+
+/// The frame that the program is at.
+struct Lent {
+    frame: *mut wl_frame,
+    /// Its memory.
+    from: usize,
+    to: usize,
+    /// It has been moved, and is gone.
+    taken: bool,
+}
+
+pub struct Host {
+    pub did: Vec<Did>,
+    /// What a signal has answered.
+    pub result: Vec<u8>,
+    /// Handler by port.
+    pub handlers: Vec<Option<u32>>,
+    /// The program has broken the ABI.
+    pub breach: Option<String>,
+    batch: BatchFn,
+    this: *mut c_void,
+    /// By port; by instance.
+    queues: BTreeMap<u32, Vec<Queue>>,
+    popped: VecDeque<FrameIn>,
+    serving: bool,
+    lent: Option<Lent>,
+}
+
+impl Host {
+    /// Makes the program call this module's functions.
+    ///
+    /// # Safety
+    /// Nothing runs the program now, nor later but with a core whose `rt` is such a host.
+    pub unsafe fn new(app: &App, packets: Packets, handlers: Vec<Option<u32>>) -> Host {
+        // SAFETY: by contract.
+        unsafe { packets.set_host(transmit, queue, serve) };
+        let queue = |n: &String| Queue { depth: n.parse().unwrap_or(1), waiting: VecDeque::new() };
+        let is_queue = |k: &PortKind| matches!(k, PortKind::Frames { engine: FrameEngine::Queue, .. });
+        let ports = app.desc.ports.iter().zip(&app.settings.ports).enumerate();
+        let queues = ports.filter(|(_, (p, _))| is_queue(&p.kind)).map(|(i, (_, s))| (i as u32, s.names.iter().map(queue).collect())).collect();
+        Host {
+            did: Vec::new(),
+            result: Vec::new(),
+            handlers,
+            breach: None,
+            batch: packets.batch,
+            this: packets.this,
+            queues,
+            popped: VecDeque::new(),
+            serving: false,
+            lent: None,
+        }
+    }
+
+    pub fn is_queue(&self, port: u32) -> bool {
+        self.queues.contains_key(&port)
+    }
+
+    /// How many frames wait, in both alike.
+    pub fn compare_queues(&self, other: &Host) -> Result<u64, String> {
+        let mut sum = 0;
+        for (port, list) in &self.queues {
+            for (i, q) in list.iter().enumerate() {
+                let theirs = other.queues.get(port).and_then(|l| l.get(i)).map(|q| &q.waiting);
+                if theirs != Some(&q.waiting) {
+                    return Err(format!("queue {port}[{i}] at the end: a has {} packets, b {}, or others", q.waiting.len(), theirs.map_or(0, VecDeque::len)));
+                }
+                sum += q.waiting.len() as u64;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// A frame leaves, or begins to wait.
+    fn deliver(&mut self, port: u32, instance: u32, bytes: Vec<u8>, time: u64) {
+        let Some(list) = self.queues.get_mut(&port) else { return self.did.push(Did::Sent { port, instance, bytes }) };
+        if let Some(q) = list.get_mut(instance as usize).filter(|q| q.waiting.len() < q.depth) {
+            let wire = bytes.len() as u32;
+            q.waiting.push_back(FrameIn { port: port as usize, instance: instance as u16, time, wire, bytes, rooms: (WL_HEADROOM, WL_TAILROOM) });
+        }
+    }
+
+    /// If the frame at hand has been moved, it leaves.
+    fn take_moved(&mut self) {
+        let Some(lent) = self.lent.as_mut().filter(|l| !l.taken) else { return };
+        // SAFETY: the frame lives while it is lent, and the program is inside a call of ours or has ended.
+        let f = unsafe { *lent.frame };
+        if f.out == WL_GONE {
+            return;
+        }
+        lent.taken = true;
+        let at = f.p as usize;
+        let end = at.wrapping_add(f.n as usize);
+        if at < lent.from || end > lent.to || end < at || f.head as usize != at - lent.from || f.tail as usize != lent.to - end {
+            self.breach = Some(format!("the frame that leaves is not where it says: {} bytes, rooms {} and {}", f.n, f.head, f.tail));
+            return;
+        }
+        // SAFETY: within the frame's memory, as was just seen.
+        let bytes = unsafe { std::slice::from_raw_parts(f.p, f.n as usize) }.to_vec();
+        self.deliver(f.out >> 16, f.out & 0xffff, bytes, f.time);
+    }
+
+    fn ask(&mut self, port: u32, instance: u32, act: u32) -> u32 {
+        self.take_moved();
+        let Some(q) = self.queues.get_mut(&port).and_then(|l| l.get_mut(instance as usize)) else { return 0 };
+        match act {
+            WL_Q_LEN => q.waiting.len() as u32,
+            WL_Q_FIRST => q.waiting.front().map_or(0, |f| f.bytes.len() as u32),
+            _ => {
+                let Some(f) = q.waiting.pop_front() else { return 0 };
+                if act == WL_Q_POP {
+                    self.popped.push_back(f);
+                }
+                1
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The core is a runner's; whoever has this does not let the program run meanwhile.
+unsafe fn host<'a>(core: *mut wl_core) -> &'a mut Host {
+    // SAFETY: by contract.
+    unsafe { &mut *(*core).rt.cast::<Host>() }
+}
+
+/// Has the program handle a frame, which lies in memory of just its size and rooms.
+///
+/// # Safety
+/// The core is a runner's; the program is at rest, or between two frames.
+pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
+    // SAFETY: by contract.
+    let h = unsafe { host(core) };
+    let Some(handler) = h.handlers.get(f.port).copied().flatten() else { return };
+    let (head, tail, n) = (f.rooms.0 as usize, f.rooms.1 as usize, f.bytes.len());
+    let mut memory = vec![0xa5u8; head + n + tail].into_boxed_slice();
+    memory[head..head + n].copy_from_slice(&f.bytes);
+    let range = memory.as_mut_ptr_range();
+    // SAFETY: within the box.
+    let p = unsafe { range.start.add(head) };
+    let mut frame = wl_frame { p, n: n as u32, head: f.rooms.0, tail: f.rooms.1, port: f.port as u16, instance: f.instance, time: f.time, wire: f.wire.max(n as u32), out: WL_GONE };
+    let outer = h.lent.replace(Lent { frame: &raw mut frame, from: range.start as usize, to: range.end as usize, taken: false });
+    let (batch, this) = (h.batch, h.this);
+    // SAFETY: one frame, in memory that lives here; the program builds anew.
+    unsafe {
+        (*core).out.p = (*core).out.start;
+        batch(this, core, handler, &raw mut frame, 1);
+    }
+    // SAFETY: the program has ended.
+    let h = unsafe { host(core) };
+    h.take_moved();
+    h.lent = outer;
+}
+
+/// What a runner's programs call.
+pub fn table() -> wl_host {
+    wl_host { call: Some(call), reply: Some(reply), send: Some(send), grow: Some(grow), close: Some(close), log: Some(log), fault: Some(fault), crypto: Some(wireloom_runtime::crypto::entry) }
+}
+
+unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *const u8, n: u32) {
+    // SAFETY: called by the program with n valid bytes.
+    unsafe {
+        let bytes = if n == 0 { Vec::new() } else { std::slice::from_raw_parts(p, n as usize).to_vec() };
+        // What was moved before goes first.
+        host(core).take_moved();
+        host(core).deliver(port, instance & 0xffff, bytes, (*core).wall);
+    }
+}
+
+unsafe extern "C" fn queue(core: *mut wl_core, port: u32, instance: u32, act: u32) -> u32 {
+    // SAFETY: as for transmit.
+    unsafe { host(core) }.ask(port, instance, act)
+}
+
+/// Handles what was popped.
+///
+/// # Safety
+/// As for [`handle`].
+pub unsafe extern "C" fn serve(core: *mut wl_core) {
+    // SAFETY: by contract; no reference is kept while the program runs.
+    unsafe {
+        if host(core).serving || host(core).popped.is_empty() {
+            return;
+        }
+        host(core).take_moved();
+        host(core).serving = true;
+        for _ in 0..AT_ONCE {
+            let Some(f) = host(core).popped.pop_front() else { break };
+            handle(core, &f);
+        }
+        host(core).serving = false;
+    }
+}
+
+unsafe extern "C" fn send(task: *mut wl_task, port: u32, index: u32, head: wl_bytes, _: u32) {
+    // SAFETY: as for transmit.
+    unsafe {
+        let core = (*task).core;
+        host(core).take_moved();
+        host(core).deliver(port, index & 0xffff, head.as_slice().to_vec(), (*core).wall);
+    }
+}
+
+unsafe extern "C" fn log(core: *mut wl_core, level: u32, text: wl_bytes) {
+    // SAFETY: as for transmit.
+    unsafe { host(core).did.push(Did::Log { level, text: text.as_slice().to_vec() }) }
+}
+
+unsafe extern "C" fn fault(core: *mut wl_core, kind: u32, place: u32) {
+    // SAFETY: as for transmit.
+    unsafe { host(core).did.push(Did::Fault { kind: kind as u16, place }) }
+}
+
+unsafe extern "C" fn grow(_: *mut wl_core, _: u32) -> i32 {
+    0
+}
+
+unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
+
+unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, _: u32, _: u32) {
+    // SAFETY: as for transmit.
+    unsafe { host((*task).core).result = head.as_slice().to_vec() }
+}
+
+unsafe extern "C" fn close(_: *mut wl_task) {}
