@@ -267,6 +267,59 @@ fn without_a_compiler_the_interpreter_takes_over() {
     std::fs::remove_dir_all(&folder).ok();
 }
 
+/// A command without any rights, whoever runs the tests.
+fn nobody(binary: &Path) -> Command {
+    // SAFETY: asks who this is.
+    if unsafe { libc::geteuid() } != 0 {
+        return Command::new(binary);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]).arg(binary);
+    command
+}
+
+/// What may not be opened is named, with what would help; what is there stays.
+#[test]
+fn interfaces_and_files_without_rights() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = scratch("rights");
+    let may = |path: &Path, mode: u32| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
+    let file = |name: &str| folder.join(name);
+    let (binary, app) = (file("wireloom"), file("tap.loom"));
+    std::fs::copy(Wireloom::binary(), &binary).expect("a copy that everybody may run");
+    std::fs::write(&app, "app tap {\n    port wire = nic(\"lo\"), out = pcap(\"out.pcap\")\n    on wire(p) { p -> out; p -> kernel }\n}\n").expect("an app");
+    let header = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0";
+    let captures = ["in.pcap", "secret.pcap", "old.pcap"].map(file);
+    captures.iter().for_each(|c| std::fs::write(c, header).expect("a capture"));
+    may(&folder, 0o755);
+    may(&binary, 0o755);
+    [&app, &captures[0], &captures[2]].iter().for_each(|f| may(f, 0o444));
+    may(&captures[1], 0o000);
+    let run = |binds: &[&str], names: &[&str]| {
+        let mut command = nobody(&binary);
+        command.args(["run", "--interpret"]).arg(&app).current_dir(&folder).env("XDG_CACHE_HOME", "/nonexistent");
+        for b in binds {
+            command.args(["--bind", b]);
+        }
+        let out = finish(&mut command);
+        assert_eq!(out.code, Some(1), "{binds:?}: {}", out.text);
+        refused(&out, names);
+    };
+    for wire in ["wire=nic:lo", "wire=afpacket:lo", "wire=afxdp:lo"] {
+        run(&[wire, "out=null", "kernel=null"], &["port `wire`: no permission for `lo`", "CAP_NET_RAW", "setcap"]);
+    }
+    for wire in ["wire=tun:wlrights", "wire=tap:wlrights"] {
+        run(&[wire, "out=null", "kernel=null"], &["port `wire`", "CAP_NET_ADMIN", "setcap"]);
+    }
+    run(&["wire=pcap:in.pcap", "out=null", "kernel=kernel"], &["port `kernel`", "CAP_NET_ADMIN"]);
+    run(&["wire=pcap:secret.pcap", "out=null", "kernel=null"], &["port `wire`: cannot open secret.pcap: Permission denied"]);
+    run(&["wire=pcap:in.pcap", "out=pcap:old.pcap", "kernel=null"], &["port `out`: cannot write old.pcap: Permission denied"]);
+    run(&["wire=pcap:in.pcap", "out=pcap:/nonexistent/new.pcap", "kernel=null"], &["port `out`: cannot write /nonexistent/new.pcap"]);
+    run(&["wire=pcap:in.pcap", "out=pcap:./in.pcap", "kernel=null"], &["port `out`: ./in.pcap is the capture that port `wire` reads"]);
+    assert_eq!(std::fs::read(&captures[2]).expect("it is there"), header);
+    std::fs::remove_dir_all(&folder).ok();
+}
+
 #[test]
 fn two_apps_in_one_process() {
     let (web, kv) = (free_port(), free_port());

@@ -155,7 +155,7 @@ impl AfXdp {
     pub fn open_all(name: &str, region: &Arc<Region>, receives: bool) -> Result<Vec<AfXdp>, String> {
         let index = super::afpacket::index_of(name)?;
         let fail = |what: &str, e: io::Error| match e.raw_os_error() {
-            Some(libc::EPERM) => "AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF".to_string(),
+            Some(libc::EPERM) => format!("no permission for `{name}`: AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root, or give the executable the rights: `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep FILE`"),
             Some(libc::EBUSY) => format!("`{name}` is in use by another XDP program"),
             _ => format!("{what} `{name}`: {e}"),
         };

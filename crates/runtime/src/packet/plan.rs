@@ -194,6 +194,7 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
         ports.push(port_targets(app, p, options).map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)))?);
     }
     write_what_is_missing(&mut ports);
+    captures_apart(app, &ports)?;
     let queues = ports.iter().flat_map(|p| &p.main).filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| afxdp::queues(&t.name));
     // As many again as can wait in the program's queues.
     let waiting: usize = ports.iter().flat_map(|p| &p.main).filter(|t| t.engine == Engine::Queue).map(|t| depth(&t.name)).sum();
@@ -211,12 +212,16 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
     if o.first.is_none() && ports.iter().flat_map(|p| &p.main).any(|t| t.engine == Engine::Tun) {
         o.style.link = Link::Ip;
     }
-    for (p, port) in ports.iter().enumerate() {
-        for (i, t) in port.main.iter().enumerate() {
-            o.at(p, i, |o| o.open(p, i, port, t))?;
-        }
-        for (i, t) in port.out.iter().enumerate().take(port.main.len()) {
-            o.at(p, i, |o| o.open(p, i, &PortTargets { handler: None, ..port.clone() }, t))?;
+    // Captures are written over last, when nothing else is in the way.
+    for over in [false, true] {
+        for (p, port) in ports.iter().enumerate() {
+            let out = PortTargets { handler: None, ..port.clone() };
+            for (i, t) in port.main.iter().enumerate().filter(|(_, t)| (port.writes(t) && port.out.is_empty()) == over) {
+                o.at(p, i, |o| o.open(p, i, port, t))?;
+            }
+            for (i, t) in port.out.iter().enumerate().take(port.main.len()).filter(|(_, t)| out.writes(t) == over) {
+                o.at(p, i, |o| o.open(p, i, &out, t))?;
+            }
         }
     }
     let deaf = |p: &PortTargets| p.handler.is_some() && p.out.is_empty() && p.main.iter().all(|t| t.engine == Engine::Pcap);
@@ -247,6 +252,47 @@ struct PortTargets {
     handler: Option<u32>,
     main: Vec<Target>,
     out: Vec<Target>,
+}
+
+impl PortTargets {
+    fn writes(&self, t: &Target) -> bool {
+        self.handler.is_none() && t.engine == Engine::Pcap
+    }
+}
+
+/// A capture that is written is written by one instance of a port and read by none, which would read what is written.
+fn captures_apart(app: &App, ports: &[PortTargets]) -> Result<(), Error> {
+    let name = |p: usize, i: usize| {
+        let name = &app.desc.ports[p].name;
+        if ports[p].main.len() > 1 { format!("{name}[{i}]") } else { name.clone() }
+    };
+    let mut used: HashMap<PathBuf, (String, bool)> = HashMap::new();
+    for (p, port) in ports.iter().enumerate() {
+        let main = port.main.iter().enumerate().map(|(i, t)| (i, t, port.writes(t)));
+        let out = port.out.iter().enumerate().map(|(i, t)| (i, t, true));
+        for (i, t, writes) in main.chain(out).filter(|(_, t, _)| t.engine == Engine::Pcap) {
+            let Some(file) = regular(Path::new(&t.name)) else { continue };
+            match used.get(&file) {
+                Some((other, written)) if *written || writes => {
+                    let does = if *written { "writes" } else { "reads" };
+                    return Err(Error::Param(format!("port `{}`: {} is the capture that port `{other}` {does}; name another file", name(p, i), t.name)));
+                }
+                _ => drop(used.insert(file, (name(p, i), writes))),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The file itself, there already or not; none for devices and pipes.
+fn regular(path: &Path) -> Option<PathBuf> {
+    match std::fs::metadata(path) {
+        Ok(m) => m.is_file().then(|| path.canonicalize().ok()).flatten(),
+        Err(_) => {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            Some(folder.canonicalize().ok()?.join(path.file_name()?))
+        }
+    }
 }
 
 fn port_targets(app: &App, p: usize, options: &Options) -> Result<PortTargets, String> {

@@ -212,6 +212,7 @@ fn mistakes_are_named() {
     let text = temp("text.pcap");
     std::fs::write(&text, "no capture at all, but a text").unwrap();
     let wire = ("wire", format!("pcap:{input}"));
+    let new = temp("new.pcap");
     let error = |bind: Vec<(&str, String)>, out: Vec<(&str, String)>| {
         let options = Options { bind: pairs(&bind), out: pairs(&out), ..Options::default() };
         run_on(program(&[]), desc(FORWARD), options, 1).unwrap_err().to_string()
@@ -225,10 +226,15 @@ fn mistakes_are_named() {
         (vec![wire.clone(), ("out", "afpacket:nosuchif".into())], vec![], "port `out`: there is no interface `nosuchif`"),
         (vec![wire.clone(), ("out", "udp:nowhere".into())], vec![], "expected ADDRESS:PORT"),
         (vec![wire.clone()], vec![("wire", "pcap:/tmp/a,b".into())], "--out names 2 instances, the port has 1"),
+        (vec![wire.clone(), ("out", wire.1.clone())], vec![], "mistakes.pcap is the capture that port `wire` reads; name another file"),
+        (vec![wire.clone(), ("out", format!("pcap:{new}")), ("mon", format!("pcap:{new}"))], vec![], "new.pcap is the capture that port `out` writes; name another file"),
+        // What is there is not written over unless all ports are there.
+        (vec![wire.clone(), ("out", format!("pcap:{text}")), ("mon", "afpacket:nosuchif".into())], vec![], "port `mon`: there is no interface `nosuchif`"),
     ] {
         let e = error(bind, out);
         assert!(e.contains(why), "{e}");
     }
+    assert!(std::fs::read(&text).unwrap().starts_with(b"no capture") && std::fs::metadata(&input).unwrap().len() > 24);
     let options = Options { dump: vec![("x".into(), temp("x.json").into())], ..Options::default() };
     let e = run_on(program(&[]), desc(FORWARD), options, 1).unwrap_err().to_string();
     assert!(e.contains("no table `x`") && e.ends_with("it has: t"), "{e}");
