@@ -17,13 +17,16 @@ use wireloom_runtime::{packet, params, serve, AppSpec, Program, ServeOptions};
 
 pub fn run(args: Run) -> Outcome {
     let begin = Instant::now();
-    let mut programs = Vec::new();
+    let mut modules = Vec::new();
     for path in &args.files {
-        for module in load::apps(path)?.into_iter().map(Arc::new) {
-            let made = engine::make(&module, &args.compile)?;
-            let interpreted = matches!(made.how, How::Interpreted);
-            programs.push((made.program, module.desc(), interpreted));
-        }
+        modules.extend(load::apps(path)?);
+    }
+    let clusters = wireloom_ir::passes::cluster::apply(&mut modules);
+    let mut programs = Vec::new();
+    for (module, cluster) in modules.into_iter().map(Arc::new).zip(clusters) {
+        let made = engine::make(&module, &args.compile)?;
+        let interpreted = matches!(made.how, How::Interpreted);
+        programs.push((made.program, Desc { cluster, ..module.desc() }, interpreted));
     }
     let interpreted = programs.iter().any(|p| p.2);
     let programs = programs.into_iter().map(|(program, desc, _)| (program, desc)).collect();

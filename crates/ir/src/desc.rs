@@ -37,6 +37,9 @@ pub struct Desc {
     /// What `tables` are, one each.
     #[serde(default)]
     pub table_info: Vec<TableInfo>,
+    /// Apps of one process with the same number have the same steering hash for a frame. None: an app for itself.
+    #[serde(default)]
+    pub cluster: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -238,6 +241,20 @@ pub struct HandlerDesc {
     pub on: HandlerOn,
     /// Worst-case steps of one activation.
     pub steps: u64,
+    /// Of frames: what it does with them.
+    #[serde(default)]
+    pub frames: FrameUse,
+}
+
+/// The most that a handler does with its frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum FrameUse {
+    Reads,
+    /// They leave as they are.
+    Sends,
+    /// They are changed where they lie.
+    #[default]
+    Edits,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -353,6 +370,7 @@ impl crate::Module {
             local_tables: self.tables.iter().filter(|t| self.sharing(t) != crate::Sharing::One).map(|t| t.name.clone()).collect(),
             table_info: (0..self.tables.len()).map(|n| table_info(self, n)).collect(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
+            cluster: None,
         }
     }
 }
@@ -417,7 +435,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
         crate::On::Signal(_) => HandlerOn::Signal,
         crate::On::Test(_) | crate::On::Check { .. } => return None,
     };
-    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps })
+    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps, frames: h.frame_use() })
 }
 
 fn place_desc(m: &crate::Module, p: &crate::Place) -> PlaceDesc {

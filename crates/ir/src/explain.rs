@@ -109,22 +109,29 @@ fn params(m: &Module, out: &mut String) {
     entries(out, &rows);
 }
 
-/// Which apps read one frame port, and by what key each is steered: those of one key are a cluster.
+/// Which apps that read a frame port in common are steered together, by what key and why; nothing if there are no such ports.
 pub fn clusters(apps: &[Module]) -> String {
+    use passes::cluster;
     let mut out = String::new();
-    let reads = |m: &Module, port: &str| m.handlers.iter().any(|h| matches!(h.on, On::Frame { port: p, .. } if m.ports.get(p.index()).is_some_and(|p| p.name == port)));
     let mut seen: Vec<&str> = Vec::new();
-    for port in apps.iter().flat_map(|m| &m.ports) {
-        let readers: Vec<&Module> = apps.iter().filter(|m| reads(m, &port.name)).collect();
-        if readers.len() < 2 || seen.contains(&port.name.as_str()) { continue }
-        seen.push(&port.name);
-        let _ = writeln!(out, "\nClusters of port {} (each has its traffic once)", port.name);
-        let mut by_key: Vec<(String, Vec<&str>)> = Vec::new();
-        for m in readers {
-            let key = passes::steer::plan(m).key();
-            match by_key.iter_mut().find(|(k, _)| *k == key) { Some((_, apps)) => apps.push(&m.app), None => by_key.push((key, vec![&m.app])) }
+    let all = cluster::clusters(apps);
+    let pairs = || (0..apps.len()).flat_map(|a| (a + 1..apps.len()).map(move |b| (a, b)));
+    for port in pairs().filter_map(|(a, b)| cluster::shared_port(&apps[a], &apps[b])) {
+        if seen.contains(&port) { continue }
+        seen.push(port);
+        let _ = writeln!(out, "\nClusters of port {port} (each gets every frame once; no frame is copied for one that only reads it)");
+        for (n, c) in all.iter().enumerate() {
+            let members: Vec<_> = c.apps.iter().zip(&c.why).filter(|(a, _)| cluster::reads(&apps[**a], port)).collect();
+            if members.is_empty() { continue }
+            let _ = writeln!(out, "  cluster {}: {}", n + 1, c.key);
+            let rows: Vec<_> = members.iter().map(|(a, why)| {
+                let m = &apps[**a];
+                let does = match cluster::frame_use(m, port) { desc::FrameUse::Reads => "reads frames", desc::FrameUse::Sends => "passes frames on", desc::FrameUse::Edits => "changes frames" };
+                (m.app.clone(), if why.is_empty() { does.to_string() } else { format!("{does}; {why}") })
+            }).collect();
+            let width = rows.iter().map(|r| r.0.chars().count()).max().unwrap_or(0);
+            for (app, text) in rows { let _ = writeln!(out, "    {app:<width$} {text}"); }
         }
-        for (key, apps) in by_key { let _ = writeln!(out, "  {}: {key}", apps.join(", ")); }
     }
     out
 }

@@ -386,6 +386,18 @@ pub enum SimStep {
     Repeat { first: HandlerId, next: HandlerId, times: u64, steps: Vec<(Span, SimStep)> },
 }
 
+impl Handler {
+    /// The most that it does with its frames.
+    pub fn frame_use(&self) -> desc::FrameUse {
+        use desc::FrameUse::{Edits, Reads, Sends};
+        let mut most = Reads;
+        walk::stmts(&self.body.block, &mut |s| if let StmtKind::Frame { act, .. } = &s.kind {
+            most = most.max(if matches!(act, FrameAct::Send { .. }) { Sends } else { Edits });
+        });
+        most
+    }
+}
+
 impl On {
     /// Part of a `test` block; such handlers come last.
     pub fn is_test(&self) -> bool { matches!(self, On::Test(_) | On::Check { .. }) }

@@ -3,6 +3,7 @@
 //! In: a verified [`Module`] whose grammars are analysed ([`crate::grammar::analyze`]). Out: the same, annotated. A pass
 //! changes only what its line in [`TABLE`] says; running all of them twice gives the same module.
 
+pub mod cluster;
 pub mod edits;
 pub mod fold;
 pub mod init;

@@ -33,6 +33,11 @@ pub fn run(m: &mut Module) {
     if !m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) { return }
     let plan = plan(m);
     for (t, (local, _)) in m.tables.iter_mut().zip(&plan.tables) { t.local = *local }
+    by(m, plan, false);
+}
+
+/// Has the app steer as planned; `everywhere`: by its key on ports, too, that could do without.
+pub(super) fn by(m: &mut Module, plan: Plan, everywhere: bool) {
     let (mut own, outer) = (Vec::new(), plan.unit.map(|u| outer_addresses(m, u)).unwrap_or_default());
     let keys: Vec<Expr> = plan.parts.iter().flat_map(|p| p.exprs()).cloned().collect();
     let symmetric = !plan.parts.is_empty() && plan.parts.iter().all(|p| matches!(p, Part::Pair(..)));
@@ -52,7 +57,7 @@ pub fn run(m: &mut Module) {
             let On::Frame { port, unit: u } = h.on else { continue };
             if u != unit || is_loop(m, port) { continue }
             // Where no local table is used, any core may handle a frame: flows are spread, each on one core.
-            let mut bound = own.is_empty() || loops;
+            let mut bound = own.is_empty() || loops || everywhere;
             walk::stmts(&h.body.block, &mut |s| bound |= table_of(&s.kind).is_some_and(|t| m.tables[t.index()].local));
             let (keys, symmetric) = if bound { (common.clone(), symmetric) } else { (own.clone(), false) };
             steer.push(Steer { port, unit, keys, symmetric });
@@ -92,7 +97,7 @@ fn fixed(m: &Module, t: &Table) -> bool {
 }
 
 impl Part {
-    fn exprs(&self) -> Vec<&Expr> { match self { Part::One(e) => vec![e], Part::Pair(a, b) => vec![a, b] } }
+    pub(super) fn exprs(&self) -> Vec<&Expr> { match self { Part::One(e) => vec![e], Part::Pair(a, b) => vec![a, b] } }
 
     fn rooted(self, from: Root, to: Root) -> Part {
         match self { Part::One(e) => Part::One(rooted(e, from, to)), Part::Pair(a, b) => Part::Pair(rooted(a, from, to), rooted(b, from, to)) }
@@ -134,8 +139,7 @@ pub fn plan(m: &Module) -> Plan {
     }
     let one_core = for_one_core(m);
     let parts = needed(best.1);
-    let name = |p: &Part| p.exprs().iter().map(|e| show(m, uses.unit, e)).collect::<Vec<_>>().join(" with ");
-    let key = parts.iter().map(name).collect::<Vec<_>>().join(", ");
+    let key = named(m, uses.unit, &parts);
     let tables = (0..m.tables.len()).map(|t| {
         let why = uses.why(t, candidates[t].is_some());
         match &why {
@@ -151,18 +155,6 @@ pub fn plan(m: &Module) -> Plan {
         }
     }).collect();
     Plan { unit: uses.unit, parts, tables, one_core }
-}
-
-impl Plan {
-    /// The key in words, from what is said of a table that is divided by it.
-    pub fn key(&self) -> String {
-        let by = self.tables.iter().find_map(|(local, why)| why.strip_prefix("per core: frames are steered by ").filter(|_| *local));
-        match (self.one_core, by) {
-            (Some(_), _) => "all packets on one core".into(),
-            (None, Some(key)) => format!("steered by {key}"),
-            (None, None) => "no key of its own: steered by flow".into(),
-        }
-    }
 }
 
 /// What a shared table costs at each use.
@@ -398,6 +390,20 @@ fn same_part(a: &Part, b: &Part) -> Option<Part> {
 /// What both have.
 fn meet(a: &[Part], b: &[Part]) -> Vec<Part> { a.iter().filter_map(|p| b.iter().find_map(|q| same_part(p, q))).collect() }
 
+/// The parts of a key that two others have in common.
+pub(super) fn common(a: &[Part], b: &[Part]) -> Vec<Part> { needed(meet(&halves(a), &halves(b))) }
+
+/// With each two parts of one type as a pair, too: what one key orders another may not.
+fn halves(parts: &[Part]) -> Vec<Part> {
+    let mut all = parts.to_vec();
+    for (n, p) in parts.iter().enumerate() {
+        for q in &parts[n + 1..] {
+            if let (Part::One(a), Part::One(b)) = (p, q) { if a.ty == b.ty && all.len() < MOST_PARTS { all.push(Part::Pair(a.clone(), b.clone())) } }
+        }
+    }
+    all
+}
+
 /// Pairs whose two halves are there by themselves say nothing more.
 fn needed(parts: Vec<Part>) -> Vec<Part> {
     let one = |e: &Expr| parts.iter().any(|p| matches!(p, Part::One(x) if x == e));
@@ -447,6 +453,12 @@ fn guarded(m: &mut Module, unit: UnitId, e: Expr) -> Expr {
 }
 
 // ---- for people ----
+
+/// A key in words.
+pub(super) fn named(m: &Module, unit: Option<UnitId>, parts: &[Part]) -> String {
+    let name = |p: &Part| p.exprs().iter().map(|e| show(m, unit, e)).collect::<Vec<_>>().join(" with ");
+    parts.iter().map(name).collect::<Vec<_>>().join(", ")
+}
 
 /// The fields that a part of the key reads: `ip4.src or ip6.src`.
 fn show(m: &Module, unit: Option<UnitId>, e: &Expr) -> String {

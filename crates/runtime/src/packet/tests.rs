@@ -76,7 +76,7 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
 
 /// Ports `wire` (handled), `out` and `mon`; a handler each second; a table `t` whose key is `k` and `w` (always `x`).
 pub fn desc(mode: u64) -> Desc {
-    let handler = |name: &str, on| HandlerDesc { name: name.into(), on, steps: 1 };
+    let handler = |name: &str, on| HandlerDesc { name: name.into(), on, steps: 1, frames: FrameUse::Edits };
     let record = |fields: &[(&str, ResultType)]| ResultType::Record(fields.iter().map(|(n, t)| (n.to_string(), t.clone())).collect());
     let signal = |name: &str, handler, args: &[(&str, ParamType)], result| SignalDesc {
         name: name.into(),

@@ -1,0 +1,222 @@
+//! Clusters: apps of one process that read one port and can be steered by one key, so that a frame is handled by all of them on one
+//! core.
+//!
+//! In: the modules of a process, their passes run. Out: the clusters, and by [`apply`] the members' [`Module::steer`], which becomes the
+//! cluster's: the parts that the keys of all members have in common. A part of a key serves as a key, so each member's tables stay
+//! divided by core. The parts are compared in the terms of the first member; apps whose packets have other headers do not meet.
+
+use super::steer::{self, Part, Plan};
+use crate::*;
+
+/// Apps that are steered together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    /// Which of the modules.
+    pub apps: Vec<usize>,
+    /// The common key, in the terms of the first app that has one; empty: by flow, or all on one core.
+    parts: Vec<Part>,
+    keyed: Option<usize>,
+    one_core: bool,
+    /// The key in words.
+    pub key: String,
+    /// Why each member is here, and not in a cluster before it.
+    pub why: Vec<String>,
+}
+
+/// The clusters of all apps that read frames, in the order of their first apps.
+pub fn clusters(apps: &[Module]) -> Vec<Cluster> {
+    let mut all: Vec<Cluster> = Vec::new();
+    for (n, m) in apps.iter().enumerate() {
+        if !m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) { continue }
+        let plan = steer::plan(m);
+        let mut refusals = Vec::new();
+        let joined = all.iter_mut().filter(|c| c.apps.iter().any(|a| shared_port(&apps[*a], m).is_some())).any(|c| match c.join(apps, n, &plan) {
+            Ok(()) => true,
+            Err(reason) => { refusals.push((reason, c.names(apps))); false }
+        });
+        if !joined { all.push(Cluster::new(n, m, &plan, alone(refusals))) }
+    }
+    all
+}
+
+/// Why an app could not join others.
+fn alone(refusals: Vec<(&'static str, String)>) -> String {
+    let mut text = String::new();
+    let mut before = "";
+    for (reason, others) in refusals {
+        let so_far = if text.is_empty() { "" } else { "; " };
+        text += &if reason == before { format!("{so_far}{others}") } else { format!("{so_far}{reason} {others}") };
+        before = reason;
+    }
+    text
+}
+
+/// Has the members of each cluster steer by its key. Answers each app's cluster.
+pub fn apply(apps: &mut [Module]) -> Vec<Option<u32>> {
+    let mut of = vec![None; apps.len()];
+    for (number, c) in clusters(apps).into_iter().enumerate() {
+        for n in &c.apps { of[*n] = Some(number as u32) }
+        let Some(first) = c.keyed.filter(|_| c.apps.len() > 1) else { continue };
+        for n in c.apps {
+            let plan = steer::plan(&apps[n]);
+            // One without a key of its own is steered by another's.
+            if plan.parts.is_empty() { continue }
+            let parts = if n == first { Some(c.parts.clone()) } else { moved_into(apps, first, n, &c.parts) };
+            if let Some(parts) = parts { steer::by(&mut apps[n], Plan { parts, ..plan }, true) }
+        }
+    }
+    of
+}
+
+/// The parts of one app's key in the terms of another, whose types are added to as needed.
+fn moved_into(apps: &mut [Module], from: usize, to: usize, parts: &[Part]) -> Option<Vec<Part>> {
+    let all = |e: &Part, f: &mut dyn FnMut(&Ty)| for e in e.exprs() { walk::expr(e, &mut |e| f(apps[from].ty(e.ty))) };
+    let mut types = Vec::new();
+    for p in parts { all(p, &mut |t| types.push(t.clone())) }
+    for t in types { apps[to].intern(t); }
+    Terms::between(&apps[from], &apps[to])?.parts(parts).into_iter().collect()
+}
+
+impl Cluster {
+    fn new(n: usize, m: &Module, plan: &Plan, why: String) -> Cluster {
+        let one_core = plan.one_core.is_some();
+        let keyed = (!one_core && !plan.parts.is_empty()).then_some(n);
+        Cluster { apps: vec![n], parts: if keyed.is_some() { plan.parts.clone() } else { Vec::new() }, keyed, one_core, key: words(m, plan), why: vec![why] }
+    }
+
+    fn names(&self, apps: &[Module]) -> String { self.apps.iter().map(|a| apps[*a].app.as_str()).collect::<Vec<_>>().join(", ") }
+
+    /// Takes an app in, or says why not: words before the names of those who are here.
+    fn join(&mut self, apps: &[Module], n: usize, plan: &Plan) -> Result<(), &'static str> {
+        let reason = match (self.one_core, plan.one_core.is_some()) {
+            (true, true) => "all packets on one core, as for the others".to_string(),
+            (true, false) => return Err("need not be on one core as"),
+            (false, true) => return Err("changes a table of which every core would have a copy, unlike"),
+            _ if plan.parts.is_empty() => self.meet(apps, n, plan).ok_or("a flow may be on several cores by the key of")?,
+            _ => self.meet(apps, n, plan).ok_or("no part of its key is in that of")?,
+        };
+        self.apps.push(n);
+        self.why.push(reason);
+        if let Some(k) = self.keyed { self.key = format!("steered by {}", steer::named(&apps[k], steer::plan(&apps[k]).unit, &self.parts)) }
+        Ok(())
+    }
+
+    /// Why the app can be steered with those that are here; None: it cannot.
+    fn meet(&mut self, apps: &[Module], n: usize, plan: &Plan) -> Option<String> {
+        let m = &apps[n];
+        let own = || steer::named(m, plan.unit, &plan.parts);
+        match (self.keyed, plan.parts.is_empty()) {
+            (None, true) => Some("no key of its own, nor have the others".into()),
+            (None, false) => {
+                if !plan.parts.iter().all(|p| of_flow(m, plan.unit, p)) { return None }
+                (self.keyed, self.parts) = (Some(n), plan.parts.clone());
+                Some(format!("its key is {}; the others have none", own()))
+            }
+            (Some(k), true) => self.parts.iter().all(|p| of_flow(&apps[k], steer::plan(&apps[k]).unit, p)).then(|| "no key of its own: any that keeps flows together will do".into()),
+            (Some(k), false) => {
+                let theirs: Vec<Part> = Terms::between(m, &apps[k])?.parts(&plan.parts).into_iter().flatten().collect();
+                let common = steer::common(&self.parts, &theirs);
+                if common.is_empty() { return None }
+                let whole = common.len() == plan.parts.len();
+                self.parts = common;
+                Some(if whole { "its key is the common one".into() } else { format!("its key is {}, of which the common one is a part", own()) })
+            }
+        }
+    }
+}
+
+fn words(m: &Module, plan: &Plan) -> String {
+    match (plan.one_core, plan.parts.is_empty()) {
+        (Some(_), _) => "all packets on one core".into(),
+        (None, false) => format!("steered by {}", steer::named(m, plan.unit, &plan.parts)),
+        (None, true) => "steered by flow, for want of a key".into(),
+    }
+}
+
+/// A port that both read.
+pub fn shared_port<'m>(a: &'m Module, b: &Module) -> Option<&'m str> {
+    a.ports.iter().map(|p| p.name.as_str()).find(|name| reads(a, name) && reads(b, name))
+}
+
+/// Whether an app has frames of a port come in.
+pub fn reads(m: &Module, port: &str) -> bool { handlers(m, port).next().is_some() }
+
+/// The most that it does with them.
+pub fn frame_use(m: &Module, port: &str) -> desc::FrameUse { handlers(m, port).map(Handler::frame_use).max().unwrap_or(desc::FrameUse::Reads) }
+
+fn handlers<'m>(m: &'m Module, port: &'m str) -> impl Iterator<Item = &'m Handler> {
+    m.handlers.iter().filter(move |h| matches!(h.on, On::Frame { port: p, .. } if !is_inside(m, p) && m.ports.get(p.index()).is_some_and(|p| p.name == port)))
+}
+
+fn is_inside(m: &Module, p: PortId) -> bool {
+    use desc::FrameEngine::{Loop, Queue};
+    m.ports.get(p.index()).is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: Loop | Queue, .. }))
+}
+
+/// Whether a part of a key is the same for all frames of a flow: of addresses, ports and the protocol.
+fn of_flow(m: &Module, unit: Option<UnitId>, part: &Part) -> bool {
+    let layers = unit.and_then(|u| m.unit(u).frame.as_ref()).map_or(&[][..], |f| &f.layers);
+    let mut ok = true;
+    for e in part.exprs() {
+        walk::expr(e, &mut |e| if let ExprKind::Read(p) = &*e.kind {
+            let [Step::Field(h), Step::Field(f)] = p.steps.as_slice() else { ok = false; return };
+            let Some(header) = layers.iter().find(|l| l.header == *h).map(|l| m.unit(l.unit)) else { ok = false; return };
+            let named = |names: &[&str]| header.fields.get(f.index()).and_then(|f| f.name.as_deref()).is_some_and(|n| names.contains(&n));
+            let address = header.header.addresses.is_some_and(|(a, b)| *f == a || *f == b);
+            let transport = header.header.checksum.is_some_and(|c| matches!(c.over, Over::Transport { .. }));
+            ok &= address || header.header.addresses.is_some() && named(&["proto", "next"]) || transport && named(&["src", "dst"]);
+        });
+    }
+    ok
+}
+
+/// From one module's numbers to another's, for expressions over frames of the same headers.
+struct Terms<'m> {
+    from: &'m Module,
+    to: &'m Module,
+    /// Fields of the frame units: headers and switches.
+    fields: Vec<(FieldId, FieldId)>,
+}
+
+impl<'m> Terms<'m> {
+    /// None: the packets of the two differ.
+    fn between(from: &'m Module, to: &'m Module) -> Option<Terms<'m>> {
+        let layers = |m: &'m Module| m.unit(steer::plan(m).unit?).frame.as_ref().map(|f| &f.layers);
+        let (a, b) = (layers(from)?, layers(to)?);
+        let fields = a.iter().zip(b).flat_map(|(x, y)| [(x.switch, y.switch), (x.header, y.header)]).collect();
+        let terms = Terms { from, to, fields };
+        let alike = a.len() == b.len() && a.iter().zip(b).all(|(x, y)| terms.same_layer(x, y));
+        alike.then_some(terms)
+    }
+
+    fn same_layer(&self, a: &Layer, b: &Layer) -> bool {
+        let (x, y) = (self.from.unit(a.unit), self.to.unit(b.unit));
+        let fields = |u: &Unit| u.fields.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
+        let after = |(p, q): (&After, &After)| p.layer == q.layer && match (&p.cond, &q.cond) { (Some(p), Some(q)) => self.expr(p).as_ref() == Some(q), (p, q) => p.is_none() && q.is_none() };
+        (&x.name, x.min, x.max, x.first, &x.header) == (&y.name, y.min, y.max, y.first, &y.header) && fields(x) == fields(y)
+            && a.after.len() == b.after.len() && a.after.iter().zip(&b.after).all(after)
+    }
+
+    fn parts(&self, parts: &[Part]) -> Vec<Option<Part>> {
+        parts.iter().map(|p| Some(match p { Part::One(e) => Part::One(self.expr(e)?), Part::Pair(a, b) => Part::Pair(self.expr(a)?, self.expr(b)?) })).collect()
+    }
+
+    fn expr(&self, e: &Expr) -> Option<Expr> {
+        let (mut e, mut ok) = (e.clone(), true);
+        walk::expr_mut(&mut e, &mut |e| {
+            match self.ty(e.ty) { Some(t) => e.ty = t, None => ok = false }
+            let (ExprKind::Read(p) | ExprKind::Case(p, _)) = &mut *e.kind else { return };
+            if let Some(Step::Field(f)) = p.steps.first_mut() {
+                match self.fields.iter().find(|x| x.0 == *f) { Some(x) => *f = x.1, None => ok = false }
+            }
+        });
+        ok.then_some(e)
+    }
+
+    fn ty(&self, t: TyId) -> Option<TyId> {
+        let t = self.from.ty(t);
+        let plain = matches!(t, Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::Ip | Ty::Endpoint);
+        let at = self.to.types.iter().position(|x| x == t).filter(|_| plain)?;
+        Some(TyId(at as u32))
+    }
+}
