@@ -131,7 +131,7 @@ pub fn prepare(specs: Vec<AppSpec>) -> Result<Vec<Arc<App>>, Error> {
 pub fn serve(specs: Vec<AppSpec>, options: ServeOptions) -> Result<Summary, Error> {
     let frames = |s: &AppSpec| s.desc.ports.iter().any(|p| matches!(p.kind, wireloom_ir::desc::PortKind::Frames { .. }));
     if specs.iter().any(frames) {
-        if specs.len() == 1 {
+        if specs.iter().all(frames) {
             return crate::packet::serve(specs, options);
         }
         let (packets, services) = specs.into_iter().partition(frames);

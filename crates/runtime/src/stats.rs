@@ -108,6 +108,8 @@ pub struct FrameStats {
     pub dropped: Cell,
     /// Dropped by the kernel before they were received.
     pub lost: Cell,
+    /// Of those received, how many were copied because other apps read them, too.
+    pub copied: Cell,
 }
 
 #[derive(Default, Debug)]

@@ -22,6 +22,8 @@ const RING: usize = 1024;
 pub struct Item {
     pub frame: wl_frame,
     pub buf: Buf,
+    /// Whom of that core it is for: to be sent, the app; to be handled, what [`super::core::Fans`] says (0 if there is one app).
+    pub of: u32,
 }
 
 // SAFETY: whoever takes an item out of a ring is the only one to use its buffer.
@@ -94,6 +96,13 @@ impl Mesh {
             }
         }
         Ok(all)
+    }
+
+    /// For an app that goes through another's: leads nowhere.
+    pub fn guest(shared: &Arc<Shared>) -> Mesh {
+        let none = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (work_to, work_from, send_to, send_from) = none;
+        Mesh { shared: shared.clone(), me: 0, work_to, work_from, send_to, send_from, late: Vec::new(), late_count: 0, told: Vec::new() }
     }
 
     /// Whether a batch can be received and passed on.

@@ -9,11 +9,12 @@ use wireloom_ir::desc::PortKind;
 
 type Get = fn(&FrameStats) -> &Cell;
 
-const FAMILIES: [(&str, &str, Get); 6] = [
+const FAMILIES: [(&str, &str, Get); 7] = [
     ("wireloom_frames_received_total", "Frames received.", |s| &s.received),
     ("wireloom_frames_sent_total", "Frames sent.", |s| &s.sent),
     ("wireloom_frames_dropped_total", "Frames that could not be sent.", |s| &s.dropped),
     ("wireloom_frames_lost_total", "Frames that the kernel dropped before they were received.", |s| &s.lost),
+    ("wireloom_frames_copied_total", "Frames copied because other apps of the process read them, too.", |s| &s.copied),
     ("wireloom_frame_received_bytes_total", "Bytes of frames received.", |s| &s.received_bytes),
     ("wireloom_frame_sent_bytes_total", "Bytes of frames sent.", |s| &s.sent_bytes),
 ];
@@ -48,6 +49,7 @@ pub fn status(app: usize, p: usize, a: &App, stats: &[CoreStats]) -> Value {
         "sent": all(|s| &s.sent),
         "dropped": all(|s| &s.dropped),
         "lost": all(|s| &s.lost),
+        "copied": all(|s| &s.copied),
         "received_bytes": all(|s| &s.received_bytes),
         "sent_bytes": all(|s| &s.sent_bytes),
     })

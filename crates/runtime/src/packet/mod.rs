@@ -27,6 +27,8 @@ mod pool;
 mod port;
 mod queue;
 mod serve;
+mod share;
+mod shares;
 mod sim;
 mod socket;
 mod spsc;

@@ -1,25 +1,29 @@
 //! From names to open ports. In: the app's frame ports and `--bind`, `--out`. Out: for each core its ends, which of them it reads, and
 //! the way to every instance of every port.
 //!
+//! What several apps of a process name is opened once: `share` gives each of them an end of its own, and the first app of a core reads it for
+//! all.
+//!
 //! A port with a handler is read from what it is bound to, and written to it, too, unless that is a capture: then `--out` says where its
 //! frames go. A port without one is only written.
 
 use super::afpacket::AfPacket;
 use super::afxdp::{self, AfXdp};
-use super::core::{frame_handler, End, Input, Route};
+use super::core::{fan, frame_handler, End, Fans, Input, Member, Route};
 use super::end::{Loop, Null};
 use super::memory::{Frames, Memory, Sink};
 use super::mesh::{core_of, flow_hash};
 use super::pcap::{self, Link, Reader, Style, Writer};
-use super::pool::Pool;
+use super::pool::{Pool, Region};
 use super::port::FramePort;
 use super::queue::Queue;
+use super::share::{Common, Opened, Tap, Way};
 use super::table::Inserts;
 use super::tun::{Kind, Tun};
 use super::udp::Udp;
 use crate::core::app::App;
 use crate::error::Error;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wireloom_ir::desc::{self, Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
@@ -41,7 +45,7 @@ pub struct Options {
     pub memory: HashMap<String, (Frames, Option<Arc<Sink>>)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Engine {
     Pcap,
     Nic,
@@ -73,7 +77,7 @@ const ENGINES: [(&str, Engine); 10] = [
 ];
 
 /// One instance of a port, as asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Target {
     engine: Engine,
     name: String,
@@ -173,8 +177,15 @@ pub struct CorePlan {
 }
 
 pub struct Plan {
-    pub cores: Vec<CorePlan>,
+    pub apps: Vec<AppPlan>,
     pub pools: Vec<Pool>,
+    /// Who reads what is shared.
+    pub fans: Fans,
+}
+
+/// What one app gets.
+pub struct AppPlan {
+    pub cores: Vec<CorePlan>,
     /// Time is that of captures, the first of which begins here.
     pub capture: Option<u64>,
     /// Nothing is read: the app's timers keep it running.
@@ -187,26 +198,52 @@ pub struct Plan {
     pub deaf: Vec<(usize, String)>,
 }
 
-/// Opens all ports.
-pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
-    let mut ports = Vec::new();
-    for (p, desc) in app.desc.ports.iter().enumerate() {
-        ports.push(port_targets(app, p, options).map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)))?);
+/// Opens all ports. `options`: of each app.
+pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan, Error> {
+    let all: Vec<Vec<PortTargets>> = apps.iter().zip(options).map(|(app, o)| all_targets(app, o)).collect::<Result<_, _>>()?;
+    let named = || all.iter().flatten().flat_map(|p| &p.main);
+    let nics: HashSet<&str> = named().filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| t.name.as_str()).collect();
+    let queues: usize = nics.into_iter().map(afxdp::queues).sum();
+    // As many again as can wait in the programs' queues.
+    let waiting: usize = named().filter(|t| t.engine == Engine::Queue).map(|t| depth(&t.name)).sum();
+    let small = desc::FRAME_BUFFERS as usize * cores + waiting + (queues * afxdp::BUFFERS).div_ceil(cores);
+    let several = apps.len() > 1;
+    let pools = if several && cores > 1 { Pool::all_shared(cores, small) } else { Pool::all(cores, small) };
+    let pools = pools.map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
+    let read = all.iter().flatten().filter(|p| p.handler.is_some()).flat_map(|p| p.main.clone()).collect();
+    let mut shared = several.then(|| Shared { read, opened: Vec::new() });
+    let mut plans = Vec::new();
+    for (number, ((app, options), ports)) in apps.iter().zip(options).zip(&all).enumerate() {
+        let (plan, after) = open_app(app, number, options, ports, &pools, shared)?;
+        plans.push(plan);
+        shared = after;
     }
+    let opened = shared.map_or_else(Vec::new, |s| s.opened);
+    let fans = read_by_the_first(opened, &mut plans[0], apps);
+    for (number, p) in plans.iter_mut().enumerate() {
+        p.endless = !fans.iter().any(|f| f.is_read_by(number)) && p.cores.iter().all(|c| c.inputs.iter().all(|i| i.looped || i.fan.is_some()));
+    }
+    Ok(Plan { apps: plans, pools, fans })
+}
+
+/// What all ports of an app are bound to.
+fn all_targets(app: &App, options: &Options) -> Result<Vec<PortTargets>, Error> {
+    let of = |(p, desc): (usize, &desc::PortDesc)| port_targets(app, p, options).map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)));
+    let mut ports = app.desc.ports.iter().enumerate().map(of).collect::<Result<Vec<_>, _>>()?;
     write_what_is_missing(&mut ports);
     captures_apart(app, &ports)?;
-    let queues = ports.iter().flat_map(|p| &p.main).filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| afxdp::queues(&t.name));
-    // As many again as can wait in the program's queues.
-    let waiting: usize = ports.iter().flat_map(|p| &p.main).filter(|t| t.engine == Engine::Queue).map(|t| depth(&t.name)).sum();
-    let small = desc::FRAME_BUFFERS as usize * cores + waiting + queues.map(|q| q * afxdp::BUFFERS).sum::<usize>().div_ceil(cores);
-    let pools = Pool::all(cores, small).map_err(|e| Error::Io("cannot map memory for frames".into(), e))?;
+    Ok(ports)
+}
+
+fn open_app(app: &App, number: usize, options: &Options, ports: &[PortTargets], pools: &[Pool], shared: Option<Shared>) -> Result<(AppPlan, Option<Shared>), Error> {
     let mac = ports.iter().flat_map(|p| &p.main).find(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp | Engine::AfPacket)).and_then(|t| mac_of(&t.name));
     let new = |_| CorePlan { routes: ports.iter().map(|p| vec![Route::Nowhere; p.main.len()]).collect(), ..CorePlan::default() };
-    let mut o = Opening { app, options, plans: (0..cores).map(new).collect(), pools, style: Style::default(), first: None, capture: None, writes: false, mac };
+    let (plans, region) = (pools.iter().map(new).collect(), pools[0].region().clone());
+    let mut o = Opening { app, number, options, plans, region, style: Style::default(), first: None, capture: None, writes: false, mac, shared, opening: None };
     // Captures first: how the others are written follows from them.
     for (p, port) in ports.iter().enumerate() {
         for (i, t) in port.main.iter().enumerate().filter(|(_, t)| port.handler.is_some() && t.engine == Engine::Pcap) {
-            o.at(p, i, |o| o.read_capture(p, i, port, t))?;
+            o.at(p, i, |o| o.once(p, i, port, t, |o, port| o.read_capture(p, i, port, t)))?;
         }
     }
     if o.first.is_none() && ports.iter().flat_map(|p| &p.main).any(|t| t.engine == Engine::Tun) {
@@ -216,19 +253,42 @@ pub fn open(app: &App, options: &Options, cores: usize) -> Result<Plan, Error> {
     for over in [false, true] {
         for (p, port) in ports.iter().enumerate() {
             let out = PortTargets { handler: None, ..port.clone() };
-            for (i, t) in port.main.iter().enumerate().filter(|(_, t)| (port.writes(t) && port.out.is_empty()) == over) {
-                o.at(p, i, |o| o.open(p, i, port, t))?;
+            // Those that are read are open; their frames go where `--out` says.
+            let main = port.main.iter().enumerate().filter(|(_, t)| t.engine != Engine::Pcap || port.handler.is_none());
+            for (i, t) in main.filter(|(_, t)| (port.writes(t) && port.out.is_empty()) == over) {
+                o.at(p, i, |o| o.once(p, i, port, t, |o, port| o.open(p, i, port, t)))?;
             }
             for (i, t) in port.out.iter().enumerate().take(port.main.len()).filter(|(_, t)| out.writes(t) == over) {
-                o.at(p, i, |o| o.open(p, i, &out, t))?;
+                o.at(p, i, |o| o.once(p, i, &out, t, |o, port| o.open(p, i, port, t)))?;
             }
         }
     }
     let deaf = |p: &PortTargets| p.handler.is_some() && p.out.is_empty() && p.main.iter().all(|t| t.engine == Engine::Pcap);
     let deaf = ports.iter().enumerate().filter(|(_, p)| deaf(p)).map(|(i, p)| (i, p.main.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", "))).collect();
-    let shown = app.desc.ports.iter().zip(&ports).filter(|(d, _)| !is_inside(&d.kind)).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
-    let endless = o.plans.iter().all(|p| p.inputs.iter().all(|i| i.looped));
-    Ok(Plan { cores: o.plans, pools: o.pools, capture: o.capture, endless, writes: o.writes, shown, deaf })
+    let shown = app.desc.ports.iter().zip(ports).filter(|(d, _)| !is_inside(&d.kind)).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
+    Ok((AppPlan { cores: o.plans, capture: o.capture, endless: false, writes: o.writes, shown, deaf }, o.shared))
+}
+
+/// What several apps have.
+struct Shared {
+    /// What is read by any of them.
+    read: HashSet<Target>,
+    opened: Vec<(Target, Opened)>,
+}
+
+/// Has the first app of each core read what is read.
+fn read_by_the_first(opened: Vec<(Target, Opened)>, first: &mut AppPlan, apps: &[Arc<App>]) -> Fans {
+    let mut fans = Vec::new();
+    for (_, o) in opened.into_iter().filter(|(_, o)| !o.readers.is_empty()) {
+        let hashes = |app: usize| apps[app].program.packets().is_some_and(|p| p.steer.is_some());
+        for (core, _, port) in o.ends {
+            let plan = &mut first.cores[core];
+            plan.ends.push(End::new(Box::new(Tap::reader(port)), 0));
+            plan.inputs.push(Input::fanned(plan.ends.len() - 1, fans.len()));
+        }
+        fans.push(fan(o.readers, &|app| apps[app].desc.cluster, &hashes));
+    }
+    Arc::new(fans)
 }
 
 /// Frames that a queue holds: its name.
@@ -330,9 +390,10 @@ fn write_what_is_missing(ports: &mut [PortTargets]) {
 
 struct Opening<'a> {
     app: &'a App,
+    number: usize,
     options: &'a Options,
     plans: Vec<CorePlan>,
-    pools: Vec<Pool>,
+    region: Arc<Region>,
     style: Style,
     /// The first capture's way of being written.
     first: Option<Style>,
@@ -340,44 +401,112 @@ struct Opening<'a> {
     writes: bool,
     /// Of the first interface: frames for it are the host's.
     mac: Option<[u8; 6]>,
+    /// Of several apps: what they have in common, and the one at hand.
+    shared: Option<Shared>,
+    opening: Option<Opened>,
 }
 
-type Opened = Result<(), String>;
+type Done = Result<(), String>;
 
 impl Opening<'_> {
     /// Puts the port's name before an error.
-    fn at(&mut self, p: usize, i: usize, f: impl FnOnce(&mut Self) -> Opened) -> Result<(), Error> {
+    fn at(&mut self, p: usize, i: usize, f: impl FnOnce(&mut Self) -> Done) -> Result<(), Error> {
         let name = &self.app.desc.ports[p].name;
         let n = self.plans[0].routes[p].len();
         let name = if n > 1 { format!("{name}[{i}]") } else { name.clone() };
         f(self).map_err(|e| Error::Param(format!("port `{name}`: {e}")))
     }
 
-    fn read_capture(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Opened {
-        let mut reader = Reader::open(Path::new(&t.name))?;
-        let style = reader.style();
-        if self.first.is_none() {
-            self.first = Some(style);
-            self.style = style;
-        }
-        // The finest resolution is kept.
-        self.style.nanos |= style.nanos;
-        let time = reader.peek().map(|n| n.time);
-        self.capture = match (self.capture, time) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b).or(Some(0)),
+    /// Opens what nobody has opened yet; of several apps, the others get ends of the same.
+    fn once(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target, open: impl FnOnce(&mut Self, &PortTargets) -> Done) -> Done {
+        let reads = port.handler.is_some();
+        let common = match t.engine {
+            Engine::Nic | Engine::AfPacket | Engine::AfXdp | Engine::Tun | Engine::Tap | Engine::Kernel => true,
+            // To write them is another thing than to read them.
+            Engine::Udp | Engine::Memory | Engine::Pcap => reads,
+            Engine::Null | Engine::Loop | Engine::Queue => false,
         };
+        let Some(shared) = self.shared.as_ref().filter(|_| common) else { return open(self, port) };
+        let (found, read) = (shared.opened.iter().position(|o| o.0 == *t), shared.read.contains(t));
+        match found {
+            Some(k) => self.attach(k, p, i),
+            None => {
+                self.opening = Some(Opened { opened_as: (p as u16, i as u16), ends: Vec::new(), ways: Vec::new(), capture: None, style: None, readers: Vec::new() });
+                let done = open(self, &PortTargets { handler: port.handler.or(read.then_some(0)), ..port.clone() });
+                let Some(mut opened) = self.opening.take() else { return done };
+                done?;
+                let way = |(core, plan): (usize, &CorePlan)| match plan.routes[p][i] {
+                    Route::Here(at) => opened.ends.iter().position(|e| (e.0, e.1) == (core, at)).map_or(Way::Nowhere, Way::End),
+                    Route::Core(core) => Way::Core(core),
+                    Route::Nowhere => Way::Nowhere,
+                };
+                opened.ways = self.plans.iter().enumerate().map(way).collect();
+                self.shared.iter_mut().for_each(|s| s.opened.push((t.clone(), opened.clone())));
+            }
+        }
+        let member = |handler: u32| Member { app: self.number, port: p as u16, instance: i as u16, handler, does: self.app.desc.handlers[handler as usize].frames };
+        let member = port.handler.map(member);
+        if let Some((_, opened)) = self.shared.iter_mut().flat_map(|s| &mut s.opened).find(|o| o.0 == *t) {
+            opened.readers.extend(member);
+        }
+        Ok(())
+    }
+
+    /// Gives this app ends of what another has opened.
+    fn attach(&mut self, k: usize, p: usize, i: usize) {
+        let Some(o) = self.shared.as_ref().map(|s| s.opened[k].1.clone()) else { return };
+        self.begins(o.capture, o.style);
+        let mut at = Vec::new();
+        for (core, _, port) in &o.ends {
+            let ends = &mut self.plans[*core].ends;
+            ends.push(End::new(Box::new(Tap::sender(port.clone(), (p as u16, i as u16), o.opened_as)), p));
+            at.push(ends.len() - 1);
+        }
+        for (plan, way) in self.plans.iter_mut().zip(&o.ways) {
+            plan.routes[p][i] = match *way {
+                Way::End(e) => Route::Here(at[e]),
+                Way::Core(core) => Route::Core(core),
+                Way::Nowhere => Route::Nowhere,
+            };
+        }
+    }
+
+    fn read_capture(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Done {
+        let mut reader = Reader::open(Path::new(&t.name))?;
+        self.begins(reader.peek().map(|n| n.time), Some(reader.style()));
         self.input(0, p, i, port, Box::new(pcap::Input(reader)), false);
         Ok(())
     }
 
+    /// Notes when what is read begins, and how the first capture is written.
+    fn begins(&mut self, time: Option<u64>, style: Option<Style>) {
+        if let Some(style) = style {
+            if self.first.is_none() {
+                self.first = Some(style);
+                self.style = style;
+            }
+            // The finest resolution is kept.
+            self.style.nanos |= style.nanos;
+        }
+        self.capture = self.capture.into_iter().chain(time).min().or(style.map(|_| 0));
+        if let Some(o) = &mut self.opening {
+            (o.capture, o.style) = (time, style);
+        }
+    }
+
     fn input(&mut self, core: usize, p: usize, i: usize, port: &PortTargets, end: Box<dyn FramePort>, steered: bool) -> usize {
         let plan = &mut self.plans[core];
-        plan.ends.push(End::new(end, p));
-        let at = plan.ends.len() - 1;
-        if let Some(handler) = port.handler {
-            plan.inputs.push(Input::new(at, p as u16, i as u16, handler, steered));
-        }
+        let at = plan.ends.len();
+        let Some(opening) = &mut self.opening else {
+            plan.ends.push(End::new(end, p));
+            if let Some(handler) = port.handler {
+                plan.inputs.push(Input::new(at, p as u16, i as u16, handler, steered));
+            }
+            return at;
+        };
+        let common = Common::new(end);
+        opening.ends.push((core, at, common.clone()));
+        plan.ends.push(End::new(Box::new(Tap::sender(common, opening.opened_as, opening.opened_as)), p));
         at
     }
 
@@ -390,7 +519,7 @@ impl Opening<'_> {
     }
 
     /// An end for each core.
-    fn each(&mut self, p: usize, i: usize, port: &PortTargets, steered: bool, mut end: impl FnMut(usize) -> Result<Box<dyn FramePort>, String>) -> Opened {
+    fn each(&mut self, p: usize, i: usize, port: &PortTargets, steered: bool, mut end: impl FnMut(usize) -> Result<Box<dyn FramePort>, String>) -> Done {
         for core in 0..self.plans.len() {
             let at = self.input(core, p, i, port, end(core)?, steered);
             self.plans[core].routes[p][i] = Route::Here(at);
@@ -398,12 +527,10 @@ impl Opening<'_> {
         Ok(())
     }
 
-    fn open(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Opened {
+    fn open(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Done {
         let (name, cores) = (t.name.as_str(), self.plans.len());
         let core = i % cores;
         match t.engine {
-            // Its frames go where `--out` says.
-            Engine::Pcap if port.handler.is_some() => Ok(()),
             Engine::Pcap => {
                 let writer = Writer::create(Path::new(name), self.style)?;
                 self.writes = true;
@@ -445,7 +572,7 @@ impl Opening<'_> {
         }
     }
 
-    fn open_packet(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Opened {
+    fn open_packet(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Done {
         let cores = self.plans.len();
         let receives = port.handler.is_some();
         // Sockets of one group share the interface's frames.
@@ -457,9 +584,9 @@ impl Opening<'_> {
     }
 
     /// Each queue goes to a core; a core without one sends through another's.
-    fn open_xdp(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Opened {
+    fn open_xdp(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Done {
         let cores = self.plans.len();
-        let region = self.pools[0].region().clone();
+        let region = self.region.clone();
         let sockets = AfXdp::open_all(name, &region, port.handler.is_some())?;
         for (queue, socket) in sockets.into_iter().enumerate() {
             let core = queue % cores;
@@ -478,7 +605,7 @@ impl Opening<'_> {
     }
 
     /// The frames are dealt out to the cores beforehand, as an interface with as many queues would do.
-    fn open_memory(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Opened {
+    fn open_memory(&mut self, p: usize, i: usize, port: &PortTargets, name: &str) -> Done {
         let (frames, sink) = match self.options.memory.get(name) {
             Some((f, s)) => (f.clone(), s.clone()),
             None if port.handler.is_none() => (Frames::default(), None),
@@ -486,7 +613,7 @@ impl Opening<'_> {
         };
         if port.handler.is_some() {
             let first = frames.index.iter().map(|f| f.2).min().filter(|t| *t != 0);
-            self.capture = self.capture.into_iter().chain(first).min();
+            self.begins(first, None);
         }
         let (cores, packets) = (self.plans.len(), self.app.program.packets());
         let of = |frame: &[u8]| {

@@ -2,13 +2,15 @@
 //!
 //! One region of memory serves all cores, so that a frame can be received by one core, handled by another and sent by a third (and so
 //! that the region can be the UMEM of every AF_XDP socket). Each core owns a part; a buffer that ends its way elsewhere goes back to its owner
-//! through a ring. Small buffers are one page each; frames beyond that (captures of coalesced segments) take one of the few large
+//! through a ring. Where apps of several cores share frames, each buffer has a count of those that hold it, and the last one to give it back
+//! frees it. Small buffers are one page each; frames beyond that (captures of coalesced segments) take one of the few large
 //! ones, whose pages are absent until used.
 
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use wireloom_ir::desc;
 
@@ -42,6 +44,8 @@ pub struct Region {
     cores: usize,
     /// Small buffers of a core.
     small: usize,
+    /// Holders of each buffer, 1 of those that are free; empty: nobody shares any.
+    holders: Box<[AtomicU32]>,
     /// The AF_XDP socket with which it was registered as UMEM.
     umem_socket: Mutex<Option<Arc<OwnedFd>>>,
 }
@@ -52,7 +56,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    pub fn new(cores: usize, small: usize) -> io::Result<Arc<Region>> {
+    fn new(cores: usize, small: usize, shared: bool) -> io::Result<Arc<Region>> {
         let bytes = cores * (small * CHUNK + LARGE_COUNT * LARGE);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping of our own.
@@ -60,7 +64,8 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Arc::new(Region { base: base.cast(), bytes, cores, small, umem_socket: Mutex::new(None) }))
+        let holders = (0..if shared { cores * (small + LARGE_COUNT) } else { 0 }).map(|_| AtomicU32::new(1)).collect();
+        Ok(Arc::new(Region { base: base.cast(), bytes, cores, small, holders, umem_socket: Mutex::new(None) }))
     }
 
     /// The small buffers of all cores: the UMEM of AF_XDP sockets.
@@ -87,6 +92,19 @@ impl Region {
         } else {
             (buf as usize - self.cores * self.small) / LARGE_COUNT
         }
+    }
+
+    /// One holder less; whether that was the last one.
+    fn leave(&self, buf: Buf) -> bool {
+        let Some(holders) = self.holders.get(buf as usize) else { return true };
+        // Only holders make others: who is the only one stays so.
+        if holders.load(Acquire) > 1 {
+            if holders.fetch_sub(1, AcqRel) > 1 {
+                return false;
+            }
+            holders.store(1, Relaxed);
+        }
+        true
     }
 
     /// A buffer's first byte and its length.
@@ -129,7 +147,15 @@ pub struct Pool {
 impl Pool {
     /// One pool per core, each with `small` buffers.
     pub fn all(cores: usize, small: usize) -> io::Result<Vec<Pool>> {
-        let region = Region::new(cores, small)?;
+        Pool::of(Region::new(cores, small, false)?, cores)
+    }
+
+    /// Whose buffers several cores may hold at once.
+    pub fn all_shared(cores: usize, small: usize) -> io::Result<Vec<Pool>> {
+        Pool::of(Region::new(cores, small, true)?, cores)
+    }
+
+    fn of(region: Arc<Region>, cores: usize) -> io::Result<Vec<Pool>> {
         let mut pools: Vec<Pool> = (0..cores).map(|core| Pool::new(&region, core)).collect();
         for from in 0..cores {
             for to in 0..cores {
@@ -146,12 +172,31 @@ impl Pool {
         let numbers = |first: usize, n: usize| (first..first + n).rev().map(|i| i as Buf).collect();
         let small = numbers(core * region.small, region.small);
         let large = numbers(region.cores * region.small + core * LARGE_COUNT, LARGE_COUNT);
-        let (first, count) = ((core * region.small) as Buf, region.small as u32);
+        // With counts of holders no buffer goes the short way.
+        let count = if region.holders.is_empty() { region.small as u32 } else { 0 };
+        let first = (core * region.small) as Buf;
         Pool { region: region.clone(), first, count, core, small, large, large_waiting: 0, home: Vec::new(), back: Vec::new() }
+    }
+
+    /// For an app that borrows another's: has none.
+    pub fn guest(region: &Arc<Region>) -> Pool {
+        Pool { region: region.clone(), first: 0, count: 0, core: usize::MAX, small: Vec::new(), large: Vec::new(), large_waiting: 0, home: Vec::new(), back: Vec::new() }
     }
 
     pub fn region(&self) -> &Arc<Region> {
         &self.region
+    }
+
+    /// Whoever holds the buffer gives it to somebody else, too.
+    pub fn hold(&self, buf: Buf) {
+        if let Some(holders) = self.region.holders.get(buf as usize) {
+            holders.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Whether others hold the buffer, too, or it is nobody's.
+    pub fn is_shared(&self, buf: Buf) -> bool {
+        buf == NONE || self.region.holders.get(buf as usize).is_some_and(|h| h.load(Acquire) > 1)
     }
 
     /// Small buffers to be had now.
@@ -245,6 +290,9 @@ impl Pool {
     }
 
     fn put_far(&mut self, buf: Buf) {
+        if !self.region.leave(buf) {
+            return;
+        }
         let owner = self.region.owner(buf);
         if owner == self.core {
             let list = if self.region.is_small(buf) { &mut self.small } else { &mut self.large };
@@ -315,6 +363,21 @@ mod tests {
             pool.put(buf);
         }
         assert!(pool.take(FRAME_MAX + 1).is_none());
+    }
+
+    #[test]
+    fn the_last_holder_frees_a_buffer() {
+        let mut pools = Pool::all_shared(2, 8).unwrap();
+        let (buf, _) = pools[0].take(64).unwrap();
+        pools[0].hold(buf);
+        pools[0].hold(buf);
+        assert!(pools[0].is_shared(buf) && pools[0].is_shared(NONE));
+        for (n, core) in [1, 0, 1].into_iter().enumerate() {
+            assert_eq!((pools[0].free(), pools[0].is_shared(buf)), (7, n < 2), "{n}");
+            pools[core].put_all(&[buf]);
+        }
+        assert_eq!(pools[0].free(), 8);
+        assert!(!pools[0].is_shared(buf), "it is counted anew");
     }
 
     #[test]

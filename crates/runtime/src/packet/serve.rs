@@ -1,12 +1,14 @@
-//! Running a packet app: one thread per core from the first frame to the last.
+//! Running packet apps: one thread per core from the first frame to the last, with all apps.
 //!
-//! In: the program and the options of `wireloom run`. The ports are opened, every core is set up and tables are loaded before the first
+//! In: the programs and the options of `wireloom run`. The ports are opened, every core is set up and tables are loaded before the first
 //! frame is read. The run ends when all inputs are at their end, or on SIGTERM: then what has been received is handled and sent, files
 //! are completed and tables dumped.
 
 use super::core::{PacketCore, Parts};
 use super::mesh::Mesh;
-use super::plan::{self, check_bindings, is_inside};
+use super::plan::{self, check_bindings, is_inside, AppPlan, CorePlan, Options, Plan};
+use super::pool::Pool;
+use super::shares;
 use super::table::{self, Inserting, Loads};
 use crate::core::app::App;
 use crate::engine::Waker;
@@ -18,61 +20,38 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::Desc;
 
 /// Serves until all inputs have ended or it is told to stop.
 pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, Error> {
-    let Ok([mut spec]) = <[AppSpec; 1]>::try_from(specs) else {
-        return Err(Error::Unsupported("an app with frame ports is served by itself".into()));
-    };
     let frames = std::mem::take(&mut options.frames);
-    check_bindings(&mut spec.desc, &frames)?;
-    let app = App::new(spec.program, spec.desc, &spec.sets)?;
-    let Some(packets) = app.program.packets() else {
-        return Err(Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app)));
-    };
+    let each = shares::of_each(&specs.iter().map(|s| &s.desc).collect::<Vec<_>>(), frames)?;
+    let apps = specs.into_iter().zip(&each).map(|(spec, frames)| prepare(spec, frames)).collect::<Result<Vec<_>, _>>()?;
     let cores = options.cpus.len().max(1);
     let signals = Signals::block();
     raise_descriptor_limit();
-    let loads = Arc::new(Loads::read(&app.desc, &frames.load)?);
-    table::check_dumps(&app.desc, &frames.dump)?;
-    let mut inserting = frames.inserts.as_ref().map(|i| Inserting::new(&app.desc, i)).transpose()?;
-    let plan = plan::open(&app, &frames, cores)?;
-    let apps = vec![app.clone()];
+    let loads = apps.iter().zip(&each).map(|(a, f)| Loads::read(&a.desc, &f.load)).collect::<Result<Vec<_>, _>>()?;
+    let loads = Arc::new(loads);
+    apps.iter().zip(&each).try_for_each(|(a, f)| table::check_dumps(&a.desc, &f.dump))?;
+    let mut inserting = each[0].inserts.as_ref().map(|i| Inserting::new(&apps[0].desc, i)).transpose()?;
+    let mut plan = plan::open(&apps, &each, cores)?;
     let stats = Arc::new((0..cores).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
     let meshes = Mesh::all(cores).map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
     let shared = meshes[0].shared.clone();
     let wakers: Vec<Waker> = (0..cores).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
     let boxes: Vec<Arc<Mailbox>> = (0..cores).map(|_| Arc::default()).collect();
     let started = Instant::now();
-    let parts = plan.cores.into_iter().zip(plan.pools).zip(meshes).enumerate();
-    let parts = parts.map(|(index, ((c, pool), mesh))| Parts {
-        app: app.clone(),
-        packets,
-        index,
-        pool,
-        mesh,
-        ends: c.ends,
-        inputs: c.inputs,
-        routes: c.routes,
-        stats: stats.clone(),
-        capture: plan.capture,
-        pace: frames.pace,
-        writes: plan.writes,
-    });
     let mut threads: Vec<JoinHandle<PacketCore>> = Vec::new();
-    for part in parts {
+    for (index, core) in cores_of(&apps, &mut plan, meshes, &stats, each[0].pace).into_iter().enumerate() {
         let run = Run {
-            cpu: options.cpus.get(part.index).copied(),
+            cpu: options.cpus.get(index).copied(),
             stop: options.stop.clone(),
-            mailbox: boxes[part.index].clone(),
+            mailbox: boxes[index].clone(),
             loads: loads.clone(),
             inserting: inserting.take(),
-            endless: plan.endless,
+            endless: plan.apps.iter().any(|a| a.endless),
             cores,
             limit: options.drain_limit,
         };
-        let core = PacketCore::new(part);
         let thread = std::thread::Builder::new().name(format!("core-{}", threads.len())).spawn(move || run.run(core));
         threads.push(thread.map_err(|e| {
             options.stop.end();
@@ -91,27 +70,72 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     };
     if let Some(ready) = options.ready.take() {
         let (admin, control) = doors.names();
-        let frames = plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect();
-        ready(&Ready { engine: "frames".into(), cores, admin, control, ports: Vec::new(), frames, stats: stats.clone(), apps });
+        let shown = |(app, plan): (&Arc<App>, &AppPlan)| plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect::<Vec<_>>();
+        let frames = apps.iter().zip(&plan.apps).flat_map(shown).collect();
+        ready(&Ready { engine: "frames".into(), cores, admin, control, ports: Vec::new(), frames, stats: stats.clone(), apps: apps.clone() });
     }
     wait(&signals, &options.stop, &wakers, &threads);
-    let mut ended = join(threads);
+    let ended = join(threads);
     drop(doors);
+    let clean = ended.len() == cores && !options.stop.ended();
+    let mut errors = Vec::new();
+    let mut by_app: Vec<Vec<PacketCore>> = apps.iter().map(|_| Vec::new()).collect();
+    for core in ended {
+        for (of_app, mut c) in by_app.iter_mut().zip(core.apart()) {
+            errors.append(&mut c.errors);
+            of_app.push(c);
+        }
+    }
+    let early = by_app[0].len() < cores;
+    for (number, (app, ended)) in apps.iter().zip(&mut by_app).enumerate() {
+        tell_of_deaf(app, number, &plan.apps[number], &stats);
+        table::dump(&app.desc, &each[number].dump, ended)?;
+    }
+    if !errors.is_empty() || early {
+        let text = if errors.is_empty() { "a core ended early".into() } else { errors.join("; ") };
+        return Err(Error::Program(text));
+    }
+    Ok(summary(&apps, &stats, started.elapsed(), clean))
+}
+
+fn prepare(mut spec: AppSpec, frames: &Options) -> Result<Arc<App>, Error> {
+    check_bindings(&mut spec.desc, frames)?;
+    let app = App::new(spec.program, spec.desc, &spec.sets)?;
+    match app.program.packets() {
+        Some(_) => Ok(app),
+        None => Err(Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app))),
+    }
+}
+
+/// Each core with all apps: the first one, and the others within it.
+fn cores_of(apps: &[Arc<App>], plan: &mut Plan, meshes: Vec<Mesh>, stats: &Arc<Vec<CoreStats>>, pace: bool) -> Vec<PacketCore> {
+    let timeline = plan.apps.iter().filter_map(|a| a.capture).min();
+    let pools = std::mem::take(&mut plan.pools);
+    let mut all = Vec::new();
+    for (index, (pool, mesh)) in pools.into_iter().zip(meshes).enumerate() {
+        let (region, shared) = (pool.region().clone(), mesh.shared.clone());
+        let mut core = |number: usize, pool, mesh, others| {
+            let (app, a) = (&apps[number], &mut plan.apps[number]);
+            let CorePlan { ends, inputs, routes } = std::mem::take(&mut a.cores[index]);
+            let (capture, writes, fans, stats) = (a.capture, a.writes, plan.fans.clone(), stats.clone());
+            let packets = app.program.packets()?;
+            Some(PacketCore::new(Parts { app: app.clone(), number, others, fans, packets, index, pool, mesh, ends, inputs, routes, stats, capture, timeline, pace, writes }))
+        };
+        let others = (1..apps.len()).filter_map(|n| core(n, Pool::guest(&region), Mesh::guest(&shared), Vec::new())).collect();
+        all.extend(core(0, pool, mesh, others));
+    }
+    all
+}
+
+/// Says what went nowhere because its port is a capture that is read.
+fn tell_of_deaf(app: &App, number: usize, plan: &AppPlan, stats: &[CoreStats]) {
     for (port, file) in &plan.deaf {
-        let dropped: u64 = stats.iter().map(|c| c.apps[0].ports[*port].frames.dropped.get()).sum();
+        let dropped: u64 = stats.iter().map(|c| c.apps[number].ports[*port].frames.dropped.get()).sum();
         if dropped > 0 {
             let name = &app.desc.ports[*port].name;
             log::warn!("port `{name}` is read from {file}, so {dropped} frames sent to it went nowhere; `--out {name}=pcap:FILE` writes them. A capture that is to be written, not read, must not be there before");
         }
     }
-    let clean = ended.len() == cores && !options.stop.ended();
-    table::dump(&app.desc, &frames.dump, &mut ended)?;
-    let errors: Vec<String> = ended.iter_mut().flat_map(|c| std::mem::take(&mut c.errors)).collect();
-    if !errors.is_empty() || ended.len() < cores {
-        let text = if errors.is_empty() { "a core ended early".into() } else { errors.join("; ") };
-        return Err(Error::Program(text));
-    }
-    Ok(summary(&app.desc, &stats, started.elapsed(), clean))
 }
 
 fn join(threads: Vec<JoinHandle<PacketCore>>) -> Vec<PacketCore> {
@@ -138,10 +162,10 @@ fn wait(signals: &Signals, stop: &Stop, wakers: &[Waker], threads: &[JoinHandle<
     }
 }
 
-fn summary(desc: &Desc, stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
+fn summary(apps: &[Arc<App>], stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
     let mut s = Summary { elapsed, clean, ..Summary::default() };
-    for app in stats.iter().flat_map(|c| &c.apps) {
-        for (p, desc) in app.ports.iter().zip(&desc.ports) {
+    for (app, of) in stats.iter().flat_map(|c| c.apps.iter().zip(apps)) {
+        for (p, desc) in app.ports.iter().zip(&of.desc.ports) {
             // What waits in a queue or comes back has come and goes elsewhere.
             let outside = !is_inside(&desc.kind);
             s.frames += if outside { p.frames.received.get() } else { 0 };
@@ -158,7 +182,8 @@ struct Run {
     cpu: Option<usize>,
     stop: Stop,
     mailbox: Arc<Mailbox>,
-    loads: Arc<Loads>,
+    /// Of each app.
+    loads: Arc<Vec<Loads>>,
     inserting: Option<Inserting>,
     endless: bool,
     cores: usize,
@@ -195,10 +220,12 @@ impl Run {
         if let Some(cpu) = self.cpu {
             pin(cpu);
         }
-        core.start();
-        if let Err(e) = self.loads.apply(&mut core) {
-            core.errors.push(e);
-            self.stop.end();
+        core.each(PacketCore::start);
+        for (app, loads) in self.loads.iter().enumerate() {
+            if let Err(e) = core.with(app, |c| loads.apply(c)) {
+                core.errors.push(e);
+                self.stop.end();
+            }
         }
         core.mesh.shared.ready.fetch_add(1, SeqCst);
         core.mesh.shared.wake_all();
@@ -208,7 +235,7 @@ impl Run {
             if let Some(inserting) = self.inserting.as_mut().filter(|_| busy) {
                 inserting.step(&mut core);
             }
-            self.mailbox.serve(|_, handler, args| core.signal(handler, args));
+            self.mailbox.serve(|app, handler, args| core.with(app, |c| c.signal(handler, args)));
             if !self.stop.running() {
                 core.drain();
                 if Instant::now() >= *drain_end.get_or_insert_with(|| Instant::now() + self.limit) {
@@ -221,7 +248,7 @@ impl Run {
             }
             phase = next;
         }
-        core.finish();
+        core.each(PacketCore::finish);
         core
     }
 
@@ -239,7 +266,7 @@ impl Run {
                 Phase::Handling
             }
             Phase::Handling if shared.polled.load(SeqCst) == self.cores && core.work_done() && core.all_run_out() => {
-                core.end();
+                core.each(PacketCore::end);
                 shared.handled.fetch_add(1, SeqCst);
                 shared.wake_all();
                 Phase::Sending

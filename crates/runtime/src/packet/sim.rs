@@ -1,6 +1,6 @@
 //! One core of a packet app with virtual time, for tests: frames are handed to its ports one by one, and what it sends is kept.
 
-use super::core::{frame_handler, End, Input, PacketCore, Parts, Route};
+use super::core::{frame_handler, End, Fans, Input, PacketCore, Parts, Route};
 use super::mesh::Mesh;
 use super::plan::{depth, is_loop, is_queue};
 use super::pool::Pool;
@@ -108,7 +108,7 @@ impl PacketSim {
             lines.push(of);
         }
         let stats = Arc::new(vec![CoreStats::for_apps(&[app.clone()])]);
-        let mut core = PacketCore::new(Parts { app, packets, index: 0, pool, mesh, ends, inputs, routes, stats, capture: Some(BEGIN), pace: false, writes: false });
+        let mut core = PacketCore::new(Parts { app, number: 0, others: Vec::new(), fans: Fans::default(), timeline: Some(BEGIN), packets, index: 0, pool, mesh, ends, inputs, routes, stats, capture: Some(BEGIN), pace: false, writes: false });
         core.watch();
         core.start();
         Ok(PacketSim { core, lines, now: BEGIN, faults: Vec::new() })

@@ -3,6 +3,7 @@
 //! In come frames of this core's ports and of other cores' rings; out go the same buffers. Program code runs in `handle` and
 //! `run_handler` only; what it calls (`transmit`, the host functions) stages frames and counts, and never runs program code.
 
+mod fan;
 mod host;
 mod play;
 mod queues;
@@ -10,6 +11,7 @@ mod receive;
 mod send;
 mod time;
 
+pub use fan::{fan, Fans, Member};
 pub use host::{queue, serve, transmit};
 
 use super::mesh::Mesh;
@@ -22,7 +24,7 @@ use crate::core::signal::value;
 use crate::engine::common::{monotonic, nap};
 use crate::program::Packets;
 use crate::signal::Fault;
-use crate::stats::{CoreStats, FrameStats};
+use crate::stats::{AppStats, CoreStats, FrameStats};
 use std::sync::Arc;
 use std::time::Duration;
 use wireloom_ir::desc::ParamValue;
@@ -67,12 +69,19 @@ pub struct Input {
     pub steered: bool,
     /// It gives what this core has sent to it: it never ends, and nothing waits for it.
     pub looped: bool,
+    /// Those who read it, if not the core's only app: `port`, `instance` and `handler` are theirs.
+    pub fan: Option<usize>,
     ended: bool,
 }
 
 impl Input {
     pub fn new(end: usize, port: u16, instance: u16, handler: u32, steered: bool) -> Input {
-        Input { end, port, instance, handler, steered, looped: false, ended: false }
+        Input { end, port, instance, handler, steered, looped: false, fan: None, ended: false }
+    }
+
+    /// For several apps.
+    pub fn fanned(end: usize, fan: usize) -> Input {
+        Input { fan: Some(fan), ..Input::new(end, 0, 0, NO_HANDLER, false) }
     }
 }
 
@@ -89,6 +98,11 @@ pub enum Route {
 /// What a core is made of.
 pub struct Parts {
     pub app: Arc<App>,
+    /// Which of the process's apps it is.
+    pub number: usize,
+    /// The other apps of this core, and who reads what.
+    pub others: Vec<PacketCore>,
+    pub fans: Fans,
     pub packets: Packets,
     pub index: usize,
     pub pool: Pool,
@@ -100,6 +114,8 @@ pub struct Parts {
     pub stats: Arc<Vec<CoreStats>>,
     /// Time is the capture's, and begins here.
     pub capture: Option<u64>,
+    /// Some app's time is a capture's, the first of which begins here.
+    pub timeline: Option<u64>,
     /// Frames of a capture come no earlier than they did when it was made.
     pub pace: bool,
     /// Some port writes a capture.
@@ -108,6 +124,15 @@ pub struct Parts {
 
 pub struct PacketCore {
     app: AppCore,
+    number: usize,
+    others: Vec<PacketCore>,
+    fans: Fans,
+    /// Of the batch at hand: a bit for each frame that other apps need, too, and whether they will give all of them back.
+    shared: u64,
+    borrowed: bool,
+    /// Frames shown to an app, and those of a batch that are for this core.
+    view: Batch,
+    part: Batch,
     packets: Packets,
     index: usize,
     pool: Pool,
@@ -136,6 +161,7 @@ pub struct PacketCore {
     now: u64,
     wall_offset: u64,
     capture: Option<u64>,
+    timeline: Option<u64>,
     pace: bool,
     writes: bool,
     began: u64,
@@ -171,6 +197,13 @@ impl PacketCore {
         let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app, i).unwrap_or(NO_HANDLER)).collect();
         let every = app.every.iter().map(|(h, period)| (*h, *period, u64::MAX)).collect();
         PacketCore {
+            number: p.number,
+            others: p.others,
+            fans: p.fans,
+            shared: 0,
+            borrowed: false,
+            view: Batch::default(),
+            part: Batch::default(),
             packets: p.packets,
             index: p.index,
             pool: p.pool,
@@ -192,6 +225,7 @@ impl PacketCore {
             now: p.capture.unwrap_or(now),
             wall_offset: 0,
             capture: p.capture,
+            timeline: p.timeline,
             pace: p.pace,
             writes: p.writes,
             began: now,
@@ -258,9 +292,28 @@ impl PacketCore {
         if !self.draining {
             busy |= self.receive();
         }
+        busy = self.turn(busy);
+        for app in 1..=self.others.len() {
+            busy = self.with(app, |c| {
+                if c.capture.is_none() {
+                    c.read_clock();
+                }
+                let busy = busy | c.serve_popped();
+                c.turn(busy)
+            });
+        }
+        self.mesh.send_late();
+        // Of a capture nobody waits for the next frame: the others sleep until it is worth their while.
+        let lazy = busy && !self.blocked && self.timeline.is_some() && !self.pace;
+        self.mesh.ring_bells(lazy);
+        busy
+    }
+
+    /// What an app does beside handling frames; whether it, or anybody before it, had anything to do.
+    fn turn(&mut self, mut busy: bool) -> bool {
         busy |= self.run_loops();
         if self.capture.is_none() {
-            if !busy {
+            if !busy || !self.others.is_empty() {
                 self.read_clock();
             }
             self.run_timers();
@@ -272,10 +325,6 @@ impl PacketCore {
         if !busy {
             self.ends.iter_mut().for_each(|e| e.port.tend(&mut self.pool));
         }
-        self.mesh.send_late();
-        // Of a capture nobody waits for the next frame: the others sleep until it is worth their while.
-        let lazy = busy && !self.blocked && self.capture.is_some() && !self.pace;
-        self.mesh.ring_bells(lazy);
         busy
     }
 
@@ -295,8 +344,12 @@ impl PacketCore {
         any
     }
 
+    fn counts_of(&self) -> &AppStats {
+        &self.stats[self.index].apps[self.number]
+    }
+
     fn frame_stats(&self, port: usize) -> &FrameStats {
-        &self.stats[self.index].apps[0].ports[port].frames
+        &self.counts_of().ports[port].frames
     }
 
     pub fn index(&self) -> usize {
@@ -400,7 +453,7 @@ impl PacketCore {
             w.push((kind, place));
         }
         self.last_fault = (kind, place);
-        self.stats[self.index].apps[0].faults.add(kind, place);
+        self.counts_of().faults.add(kind, place);
         if !self.in_fault_handler && !self.app.fault_handlers.is_empty() && self.faults.len() < FAULTS_MAX {
             self.faults.push(wl_fault { kind: kind as u16, side: 0, place, port: 0 });
         }
@@ -432,7 +485,9 @@ impl PacketCore {
             self.idle += 1;
             return if self.idle % 4 != 0 { std::thread::yield_now() } else { nap(NAP) };
         }
-        let next = if self.capture.is_some() { self.paced_wait() } else { Duration::from_nanos(self.due.saturating_sub(self.now)) };
+        let next = if self.timeline.is_some() { self.paced_wait() } else { REST };
+        let live = self.others.iter().chain([&*self]).filter(|c| c.capture.is_none());
+        let next = live.map(|c| Duration::from_nanos(c.due.saturating_sub(c.now))).fold(next, Duration::min);
         self.poll.clear();
         self.poll.push(libc::pollfd { fd: self.mesh.bell(), events: libc::POLLIN, revents: 0 });
         for i in self.inputs.iter().filter(|i| !i.ended) {
@@ -457,7 +512,7 @@ impl PacketCore {
             return REST;
         }
         let now = self.paced();
-        let mut next = self.due;
+        let mut next = self.next_due();
         for i in self.inputs.iter().filter(|i| !i.ended) {
             next = next.min(self.ends[i.end].port.next_time().unwrap_or(0));
         }

@@ -58,7 +58,9 @@ impl PacketCore {
             return false;
         }
         self.stage_moved();
-        let outer = (self.current, self.staged, self.copied, self.cut);
+        let outer = (self.current, self.staged, self.copied, self.cut, self.shared);
+        // What was in a queue is this app's alone.
+        self.shared = 0;
         self.popped.serving = true;
         let mut batch = std::mem::replace(&mut self.popped.batch, Batch::absent());
         let mut done = 0;
@@ -79,7 +81,7 @@ impl PacketCore {
         }
         self.popped.batch = batch;
         self.popped.serving = false;
-        (self.current, self.staged, self.copied, self.cut) = outer;
+        (self.current, self.staged, self.copied, self.cut, self.shared) = outer;
         true
     }
 
@@ -101,7 +103,7 @@ impl PacketCore {
 
     /// Whether what waited has left this core, too.
     pub fn all_run_out(&mut self) -> bool {
-        self.run_out();
+        self.each(PacketCore::run_out);
         self.work_done()
     }
 
@@ -125,7 +127,7 @@ impl PacketCore {
         let e = &mut self.ends[end];
         let Some(queue) = e.port.queue() else { return self.pool.put(buf) };
         let taken = queue.push(&mut self.pool, buf, f);
-        let s = &self.stats[self.index].apps[0].ports[e.of].frames;
+        let s = &self.stats[self.index].apps[self.number].ports[e.of].frames;
         s.sent.add(taken.into());
         s.sent_bytes.add(if taken { f.n.into() } else { 0 });
         s.dropped.add((!taken).into());

@@ -12,7 +12,7 @@ impl PacketCore {
             self.blocked = true;
             return false;
         }
-        if self.capture.is_some() {
+        if self.timeline.is_some() {
             return self.receive_captured();
         }
         let mut busy = false;
@@ -49,16 +49,16 @@ impl PacketCore {
         }
         let clock = if self.pace { self.paced() } else { u64::MAX };
         if self.pace {
-            self.now = self.now.max(clock);
+            self.each(|c| c.now = if c.capture.is_some() { c.now.max(clock) } else { c.now });
         }
-        self.run_loops();
-        self.catch_up(first.0.min(clock));
+        self.all_loops();
+        self.all_catch_up(first.0.min(clock));
         if first.0 > clock {
             return busy;
         }
         // What leaves a queue does so at the time of the frame at hand.
-        let second = if self.queues.is_empty() { second } else { first.0 };
-        let got = self.receive_from(first.1, second.min(clock).min(self.due.saturating_sub(1)).max(first.0));
+        let second = if self.no_queues() { second } else { first.0 };
+        let got = self.receive_from(first.1, second.min(clock).min(self.next_due().saturating_sub(1)).max(first.0));
         // No buffer for a frame that is there: others have them.
         self.blocked |= !got && !self.inputs[first.1].ended;
         got | busy
@@ -66,7 +66,7 @@ impl PacketCore {
 
     /// The time of the capture that corresponds to now.
     pub(super) fn paced(&self) -> u64 {
-        self.capture.unwrap_or(0).saturating_add(monotonic() - self.began)
+        self.timeline.unwrap_or(0).saturating_add(monotonic() - self.began)
     }
 
     pub(super) fn receive_from(&mut self, i: usize, until: u64) -> bool {
@@ -81,22 +81,35 @@ impl PacketCore {
         let ended = port.ended() || result.is_err();
         let lost = port.lost();
         if lost > 0 {
-            self.frame_stats(self.inputs[i].port.into()).lost.add(lost);
+            self.count_lost(i, lost);
         }
         let got = !batch.is_empty();
         if got {
-            if !labelled {
-                self.label(&mut batch, i);
+            if let Some(fan) = self.inputs[i].fan {
+                self.came(&mut batch, fan);
+                self.fan_out(&mut batch, fan);
+            } else {
+                if !labelled {
+                    self.label(&mut batch, i);
+                }
+                self.dispatch(&mut batch, i);
             }
-            self.dispatch(&mut batch, i);
         }
         self.batch = batch;
         if let Err(e) = result {
-            let name = self.port_name(self.inputs[i].port.into(), self.inputs[i].instance.into());
+            let input = &self.inputs[i];
+            let name = input.fan.map_or_else(|| self.port_name(input.port.into(), input.instance.into()), |fan| self.fan_name(fan));
             self.errors.push(format!("port `{name}`: {e}"));
         }
         self.inputs[i].ended = ended;
         got
+    }
+
+    fn count_lost(&self, i: usize, n: u64) {
+        match self.inputs[i].fan {
+            Some(fan) => self.lost(fan, n),
+            None => self.frame_stats(self.inputs[i].port.into()).lost.add(n),
+        }
     }
 
     fn receive_labelled(&mut self, batch: &mut Batch, i: usize, until: u64) -> std::io::Result<()> {
@@ -144,7 +157,7 @@ impl PacketCore {
                 if to == self.index {
                     (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
                     kept += 1;
-                } else if !self.mesh.give(to, Item { frame, buf }) {
+                } else if !self.mesh.give(to, Item { frame, buf, of: 0 }) {
                     self.pool.put(buf); // cannot be: there was room
                 }
             }
@@ -155,7 +168,7 @@ impl PacketCore {
         self.handle(batch, self.inputs[i].handler);
     }
 
-    fn hash(&self, port: u32, frame: &[u8]) -> u32 {
+    pub(super) fn hash(&self, port: u32, frame: &[u8]) -> u32 {
         match self.packets.steer {
             // SAFETY: the program's own function, on a valid frame.
             Some(steer) => unsafe { steer(self.packets.this, port, frame.as_ptr(), frame.len() as u32) },
@@ -171,17 +184,19 @@ impl PacketCore {
                 return true;
             }
             let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
+            let mut of = 0;
             while let Some(item) = self.mesh.next_work(from) {
                 busy = true;
-                if !self.continues(&batch, &item.frame) {
-                    self.handle_given(&mut batch);
+                if item.of != of || !self.continues(&batch, &item.frame) {
+                    self.handle_given(&mut batch, of);
                 }
+                of = item.of;
                 batch.push(item.buf, item.frame);
                 if batch.room() == 0 {
                     break;
                 }
             }
-            self.handle_given(&mut batch);
+            self.handle_given(&mut batch, of);
             self.batch = batch;
         }
         busy
@@ -190,17 +205,21 @@ impl PacketCore {
     /// Whether a frame can be handled together with those before it.
     fn continues(&self, batch: &Batch, f: &wl_frame) -> bool {
         let Some(first) = batch.frames.first() else { return true };
-        let near = self.capture.is_none() || f.time.abs_diff(first.time) <= APART_NS && f.time < self.due;
+        let near = self.timeline.is_none() || f.time.abs_diff(first.time) <= APART_NS && f.time < self.next_due();
         f.port == first.port && near
     }
 
-    fn handle_given(&mut self, batch: &mut Batch) {
+    fn handle_given(&mut self, batch: &mut Batch, of: u32) {
         if let Some(f) = batch.frames.first() {
             let (port, time) = (f.port, f.time);
-            if self.capture.is_some() {
-                self.catch_up(time);
-            } else {
+            if self.timeline.is_some() {
+                self.all_catch_up(time);
+            }
+            if self.capture.is_none() {
                 self.read_clock();
+            }
+            if !self.fans.is_empty() {
+                return self.deliver_given(batch, of);
             }
             self.handle(batch, self.handlers[usize::from(port)]);
         }

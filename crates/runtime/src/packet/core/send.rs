@@ -8,7 +8,7 @@ use crate::packet::port::{Batch, BATCH};
 impl PacketCore {
     /// A frame as it leaves: unless a capture had cut it, its length on the wire is the one it has now.
     #[inline]
-    fn whole(&self, batch: &Batch, k: usize) -> wl_frame {
+    pub(super) fn whole(&self, batch: &Batch, k: usize) -> wl_frame {
         let f = batch.frames[k];
         let wire = if self.cut >> k & 1 == 0 { f.n } else { f.wire };
         wl_frame { wire, time: self.leaves_at(f.time, f.out), ..f }
@@ -24,6 +24,9 @@ impl PacketCore {
     /// Sends the frames where the program has put them.
     #[inline]
     pub(super) fn route(&mut self, batch: &mut Batch) {
+        if self.shared != 0 {
+            return self.route_shared(batch);
+        }
         let out = batch.frames[0].out;
         let alike = self.staged == 0 && self.touched.is_empty() && batch.frames.iter().fold(true, |all, f| all & (f.out == out));
         match alike.then(|| self.way(out)) {
@@ -95,7 +98,7 @@ impl PacketCore {
     }
 
     /// A frame leaves: at the end of this batch, or when its port has a batch of its own.
-    fn stage(&mut self, f: wl_frame, buf: u32) {
+    pub(super) fn stage(&mut self, f: wl_frame, buf: u32) {
         match self.way(f.out) {
             Some(Route::Here(end)) if self.ends[end].queue => self.enqueue(end, f, buf),
             Some(Route::Here(end)) => {
@@ -109,9 +112,9 @@ impl PacketCore {
                     self.touched.retain(|e| *e != end);
                 }
             }
-            Some(Route::Core(core)) => self.mesh.send(core, Item { frame: f, buf }),
+            Some(Route::Core(core)) => self.mesh.send(core, Item { frame: f, buf, of: self.number as u32 }),
             Some(Route::Nowhere) => {
-                if let Some(s) = self.stats[self.index].apps[0].ports.get((f.out >> 16) as usize) {
+                if let Some(s) = self.counts_of().ports.get((f.out >> 16) as usize) {
                     s.frames.dropped.add(1);
                 }
                 self.pool.put(buf);
@@ -137,7 +140,7 @@ impl PacketCore {
         let size: u64 = batch.frames.iter().map(|f| u64::from(f.n)).sum();
         let e = &mut self.ends[end];
         let sent = u64::from(e.port.transmit(&mut self.pool, batch));
-        let s = &self.stats[self.index].apps[0].ports[e.of].frames;
+        let s = &self.stats[self.index].apps[self.number].ports[e.of].frames;
         s.sent.add(sent);
         s.sent_bytes.add(size);
         s.dropped.add(n.saturating_sub(sent));
@@ -148,10 +151,15 @@ impl PacketCore {
         let mut busy = false;
         for _ in 0..BATCH {
             let Some(item) = self.mesh.next_send() else { break };
-            self.stage(item.frame, item.buf);
+            match item.of as usize {
+                0 => self.stage(item.frame, item.buf),
+                app => self.with(app, |c| c.stage(item.frame, item.buf)),
+            }
             busy = true;
         }
-        self.flush();
+        if busy {
+            self.each(PacketCore::flush);
+        }
         busy
     }
 
@@ -169,7 +177,7 @@ impl PacketCore {
             }
             None => {
                 self.count_fault(WL_F_OVERLOAD, crate::stats::NO_PLACE);
-                if let Some(s) = self.stats[self.index].apps[0].ports.get(port as usize) {
+                if let Some(s) = self.counts_of().ports.get(port as usize) {
                     s.frames.dropped.add(1);
                 }
             }
@@ -197,7 +205,7 @@ impl PacketCore {
         let Some(last) = (self.staged..batch.len()).rev().find(|k| batch.frames[*k].out != WL_GONE) else { return };
         for k in self.staged..=last {
             if batch.frames[k].out != WL_GONE {
-                self.stage(self.whole(batch, k), batch.bufs[k]);
+                self.stage_of(batch, k);
             }
         }
         self.staged = last + 1;

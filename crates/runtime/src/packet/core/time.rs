@@ -65,7 +65,7 @@ impl PacketCore {
 
     /// The program's own counters, for the admin page.
     pub(super) fn publish(&self) {
-        let cells = &self.stats[self.index].apps[0].counters;
+        let cells = &self.counts_of().counters;
         for (c, cell) in self.app.app.desc.counters.iter().zip(cells) {
             cell.set(self.app.counter(c.offset as usize / 8));
         }

@@ -1,0 +1,75 @@
+//! What each of several apps is told of the command line. In: the options, their ports and tables with or without the app's name before
+//! them. Out: options for each app.
+
+use super::plan::Options;
+use crate::error::Error;
+use std::collections::HashMap;
+use wireloom_ir::desc::{Desc, HandlerOn};
+
+/// What each app is told of the options: `PORT=…` is for all that have the port, `APP.PORT=…` for one.
+pub fn of_each(apps: &[&Desc], all: Options) -> Result<Vec<Options>, Error> {
+    if apps.len() == 1 {
+        return Ok(vec![all]);
+    }
+    let blank = Options { pace: all.pace, memory: all.memory.clone(), ..Options::default() };
+    let mut each = vec![blank; apps.len()];
+    let port = |d: &Desc, n: &str| d.ports.iter().any(|p| p.name == n);
+    let table = |d: &Desc, n: &str| d.tables.iter().any(|t| t.name == n);
+    for (flag, list) in [("bind", &all.bind), ("out", &all.out)] {
+        for (name, text) in list {
+            for (n, own) in addressees(flag, name, apps, &port)? {
+                let to = if flag == "bind" { &mut each[n].bind } else { &mut each[n].out };
+                to.push((own, text.clone()));
+            }
+        }
+    }
+    for (flag, list) in [("load", &all.load), ("dump", &all.dump)] {
+        for (name, file) in list {
+            let found = addressees(flag, name, apps, &table)?;
+            if flag == "dump" && found.len() > 1 {
+                return Err(Error::Param(format!("`--dump {name}`: several apps have this table; say which: --dump {}.{name}=…", apps[found[0].0].app)));
+            }
+            for (n, own) in found {
+                let to = if flag == "load" { &mut each[n].load } else { &mut each[n].dump };
+                to.push((own, file.clone()));
+            }
+        }
+    }
+    one_writer(apps, &each)?;
+    Ok(each)
+}
+
+/// The apps that a name is about, and what they call it.
+fn addressees(flag: &str, name: &str, apps: &[&Desc], has: &dyn Fn(&Desc, &str) -> bool) -> Result<Vec<(usize, String)>, Error> {
+    if let Some((app, rest)) = name.split_once('.') {
+        if let Some(n) = apps.iter().position(|d| d.app == app && has(d, rest)) {
+            return Ok(vec![(n, rest.to_string())]);
+        }
+    }
+    let found: Vec<_> = (0..apps.len()).filter(|n| has(apps[*n], name)).map(|n| (n, name.to_string())).collect();
+    if found.is_empty() {
+        let names: Vec<&str> = apps.iter().map(|d| d.app.as_str()).collect();
+        return Err(Error::Param(format!("`--{flag} {name}`: none of the apps has it; they are: {}", names.join(", "))));
+    }
+    Ok(found)
+}
+
+fn reads(d: &Desc, port: &str) -> bool {
+    let at = d.ports.iter().position(|p| p.name == port);
+    at.is_some_and(|n| d.handlers.iter().any(|h| h.on == HandlerOn::Frame { port: n as u32 }))
+}
+
+/// A capture is written by one app.
+fn one_writer(apps: &[&Desc], each: &[Options]) -> Result<(), Error> {
+    let mut writers: HashMap<&str, usize> = HashMap::new();
+    for (n, (d, o)) in apps.iter().zip(each).enumerate() {
+        let written = o.bind.iter().filter(|(p, _)| !reads(d, p)).chain(&o.out);
+        for (port, text) in written.filter(|(_, t)| t.starts_with("pcap:")) {
+            if *writers.entry(text).or_insert(n) != n {
+                let text = format!("`{port}={text}`: two apps cannot write one capture; name two: --bind {}.{port}=…", d.app);
+                return Err(Error::Param(text));
+            }
+        }
+    }
+    Ok(())
+}
