@@ -59,6 +59,8 @@ impl Shared {
 pub struct Mesh {
     pub shared: Arc<Shared>,
     me: usize,
+    /// What becomes of a batch, at most, on its way to one core.
+    batch: usize,
     work_to: Vec<Option<Producer<Item>>>,
     work_from: Vec<Consumer<Item>>,
     send_to: Vec<Option<Producer<Item>>>,
@@ -71,10 +73,12 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    pub fn all(cores: usize) -> std::io::Result<Vec<Mesh>> {
-        let shared = Shared::new(cores)?;
+    /// `clusters`: so many may each want all frames of a batch.
+    pub fn all(cores: usize, clusters: usize) -> std::io::Result<Vec<Mesh>> {
+        let (shared, batch) = (Shared::new(cores)?, BATCH * clusters.max(1));
         let new = |me| Mesh {
             shared: shared.clone(),
+            batch,
             me,
             work_to: Vec::new(),
             work_from: Vec::new(),
@@ -87,7 +91,7 @@ impl Mesh {
         let mut all: Vec<Mesh> = (0..cores).map(new).collect();
         for from in 0..cores {
             for to in 0..cores {
-                let (put, take) = (from != to).then(|| spsc::ring(RING)).unzip();
+                let (put, take) = (from != to).then(|| spsc::ring(RING.max(2 * batch))).unzip();
                 all[from].work_to.push(put);
                 all[to].work_from.extend(take);
                 let (put, take) = (from != to).then(|| spsc::ring(RING)).unzip();
@@ -102,12 +106,13 @@ impl Mesh {
     pub fn guest(shared: &Arc<Shared>) -> Mesh {
         let none = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (work_to, work_from, send_to, send_from) = none;
-        Mesh { shared: shared.clone(), me: 0, work_to, work_from, send_to, send_from, late: Vec::new(), late_count: 0, told: Vec::new() }
+        Mesh { shared: shared.clone(), batch: 0, me: 0, work_to, work_from, send_to, send_from, late: Vec::new(), late_count: 0, told: Vec::new() }
     }
 
     /// Whether a batch can be received and passed on.
     pub fn has_room(&mut self) -> bool {
-        self.work_to.iter_mut().flatten().all(|r| r.room(BATCH) >= BATCH)
+        let batch = self.batch;
+        self.work_to.iter_mut().flatten().all(|r| r.room(batch) >= batch)
     }
 
     /// Gives a frame to another core to handle, once `given` is called. There is room (`has_room`).

@@ -4,7 +4,7 @@
 //! frame is read. The run ends when all inputs are at their end, or on SIGTERM: then what has been received is handled and sent, files
 //! are completed and tables dumped.
 
-use super::core::{PacketCore, Parts};
+use super::core::{Fan, PacketCore, Parts};
 use super::mesh::Mesh;
 use super::plan::{self, check_bindings, is_inside, AppPlan, CorePlan, Options, Plan};
 use super::pool::Pool;
@@ -35,7 +35,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     let mut inserting = each[0].inserts.as_ref().map(|i| Inserting::new(&apps[0].desc, i)).transpose()?;
     let mut plan = plan::open(&apps, &each, cores)?;
     let stats = Arc::new((0..cores).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
-    let meshes = Mesh::all(cores).map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
+    let meshes = Mesh::all(cores, plan.fans.iter().map(Fan::clusters).max().unwrap_or(1)).map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
     let shared = meshes[0].shared.clone();
     let wakers: Vec<Waker> = (0..cores).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
     let boxes: Vec<Arc<Mailbox>> = (0..cores).map(|_| Arc::default()).collect();

@@ -84,7 +84,7 @@ impl PacketSim {
         let queues = app.desc.ports.iter().zip(&app.settings.ports).filter(|(p, _)| is_queue(&p.kind));
         let waiting: usize = queues.flat_map(|(_, s)| &s.names).map(|n| depth(n)).sum();
         let pool = Pool::all(1, desc::FRAME_BUFFERS as usize + waiting).map_err(broken)?.remove(0);
-        let mesh = Mesh::all(1).map_err(broken)?.remove(0);
+        let mesh = Mesh::all(1, 1).map_err(broken)?.remove(0);
         let (mut ends, mut inputs, mut routes, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (p, port) in app.desc.ports.iter().enumerate() {
             let (mut here, mut of) = (Vec::new(), Vec::new());

@@ -2,10 +2,11 @@
 
 mod interfaces;
 mod runs;
+mod shared;
 mod speed;
 
 use super::*;
-use crate::server::{AppSpec, ServeOptions, Stop, Summary};
+use crate::server::{AppSpec, ReadyFn, ServeOptions, Stop, Summary};
 use crate::{Error, Program};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -76,7 +77,12 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
 
 /// Ports `wire` (handled), `out` and `mon`; a handler each second; a table `t` whose key is `k` and `w` (always `x`).
 pub fn desc(mode: u64) -> Desc {
-    let handler = |name: &str, on| HandlerDesc { name: name.into(), on, steps: 1, frames: FrameUse::Edits };
+    let frames = match mode {
+        DROP | FAULT => FrameUse::Reads,
+        FORWARD | ORDER | CROSS | BRIDGE | ECHO => FrameUse::Sends,
+        _ => FrameUse::Edits,
+    };
+    let handler = |name: &str, on| HandlerDesc { name: name.into(), on, steps: 1, frames };
     let record = |fields: &[(&str, ResultType)]| ResultType::Record(fields.iter().map(|(n, t)| (n.to_string(), t.clone())).collect());
     let signal = |name: &str, handler, args: &[(&str, ParamType)], result| SignalDesc {
         name: name.into(),
@@ -119,9 +125,13 @@ pub fn run_on(program: Program, desc: Desc, frames: Options, cores: usize) -> Re
 }
 
 pub fn run_until(program: Program, desc: Desc, frames: Options, cores: usize, stop: Stop) -> Result<Summary, Error> {
-    let specs = vec![AppSpec { program, desc, sets: Vec::new() }];
+    run_all(vec![(program, desc)], frames, cores, stop, None)
+}
+
+pub fn run_all(apps: Vec<(Program, Desc)>, frames: Options, cores: usize, stop: Stop, ready: Option<ReadyFn>) -> Result<Summary, Error> {
+    let specs = apps.into_iter().map(|(program, desc)| AppSpec { program, desc, sets: Vec::new() }).collect();
     let there = std::thread::available_parallelism().map_or(1, |n| n.get());
-    crate::serve(specs, ServeOptions { cpus: (0..cores).map(|i| i % there).collect(), frames, stop, ..ServeOptions::default() })
+    crate::serve(specs, ServeOptions { cpus: (0..cores).map(|i| i % there).collect(), frames, stop, ready, ..ServeOptions::default() })
 }
 
 /// Frame `seq` of a flow: Ethernet, IPv4, UDP, then flow and number.

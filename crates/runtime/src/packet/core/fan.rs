@@ -26,20 +26,24 @@ pub struct Member {
 
 /// Members whose frames are on one core, as they have one steering hash.
 #[derive(Clone, Debug, Default)]
-pub struct Cluster {
+struct Cluster {
     /// Those that change frames come last.
-    pub members: Vec<Member>,
+    members: Vec<Member>,
     /// Whose program has the hash.
-    pub hashes: usize,
+    hashes: usize,
 }
 
 /// All that read one instance of a port.
 #[derive(Clone, Debug, Default)]
 pub struct Fan {
-    pub clusters: Vec<Cluster>,
+    clusters: Vec<Cluster>,
 }
 
 impl Fan {
+    pub fn clusters(&self) -> usize {
+        self.clusters.len()
+    }
+
     /// Names a cluster of a fan between cores.
     fn name(fan: usize, cluster: usize) -> u32 {
         (fan << 16 | cluster) as u32

@@ -11,7 +11,7 @@ mod receive;
 mod send;
 mod time;
 
-pub use fan::{fan, Fans, Member};
+pub use fan::{fan, Fan, Fans, Member};
 pub use host::{queue, serve, transmit};
 
 use super::mesh::Mesh;

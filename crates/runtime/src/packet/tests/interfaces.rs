@@ -1,6 +1,7 @@
 //! Real interfaces: veth pairs into namespaces of our own, a TUN device, UDP sockets. What needs more rights than we have is skipped, and
 //! said to be.
 use super::*;
+use crate::stats::CoreStats;
 use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -14,21 +15,19 @@ struct Running {
 
 impl Running {
     fn new(mode: u64, wire: &str, out: &str, cores: usize) -> Running {
-        let (stop, (tx, rx)) = (Stop::default(), mpsc::channel());
         let bind = pairs(&[("wire", wire.to_string()), ("out", out.to_string()), ("mon", "null".into())]);
-        let specs = vec![AppSpec { program: program(&[]), desc: desc(mode), sets: Vec::new() }];
-        let options = ServeOptions {
-            cpus: (0..cores).collect(),
-            frames: Options { bind, ..Options::default() },
-            stop: stop.clone(),
-            ready: Some(Box::new(move |_| tx.send(()).unwrap())),
-            ..ServeOptions::default()
-        };
-        let thread = std::thread::spawn(move || crate::serve(specs, options));
-        if rx.recv_timeout(Duration::from_secs(10)).is_err() {
-            panic!("{wire}: {}", thread.join().unwrap().unwrap_err());
+        Running::apps(vec![(program(&[]), desc(mode))], Options { bind, ..Options::default() }, cores).0
+    }
+
+    /// Several apps, and their numbers.
+    fn apps(apps: Vec<(Program, Desc)>, frames: Options, cores: usize) -> (Running, Arc<Vec<CoreStats>>) {
+        let (stop, (tx, rx)) = (Stop::default(), mpsc::channel());
+        let (told, wire) = (stop.clone(), frames.bind[0].1.clone());
+        let thread = std::thread::spawn(move || run_all(apps, frames, cores, told, Some(Box::new(move |r| tx.send(r.stats.clone()).unwrap()))));
+        match rx.recv_timeout(Duration::from_secs(10)) {
+            Ok(stats) => (Running { stop, thread: Some(thread) }, stats),
+            Err(_) => panic!("{wire}: {}", thread.join().unwrap().unwrap_err()),
         }
-        Running { stop, thread: Some(thread) }
     }
 
     fn end(mut self) -> Summary {
@@ -127,6 +126,36 @@ fn af_xdp_forwards_between_veths() {
         }
         let s = r.end();
         assert!(s.frames >= 7000 && s.frames_dropped == 0, "{s:?}");
+    }
+}
+
+/// One counts, one passes on, two change what they see, each for itself: all by one socket for each queue.
+#[test]
+fn apps_share_an_interface() {
+    let Some(net) = Net::new("s") else { return };
+    for (engine, cores) in [("afpacket", 1), ("afxdp", 1), ("nic", 2), ("afpacket", 2)] {
+        let app = |name: &str, mode| (program(&[]), Desc { app: name.into(), cluster: Some(0), ..desc(mode) });
+        let apps = vec![app("grow", GROW), app("bridge", BRIDGE), app("count", DROP), app("shrink", SHRINK)];
+        let sinks = ["grow", "shrink"].map(|_| Arc::new(Sink { keep: true, ..Sink::default() }));
+        let bind = pairs(&[("wire", net.wire(engine)), ("mon", "null".into()), ("grow.out", "memory:grow".into()), ("shrink.out", "memory:shrink".into()), ("bridge.out", "null".into()), ("count.out", "null".into())]);
+        let memory = ["grow", "shrink"].into_iter().zip(&sinks).map(|(n, s)| (n.to_string(), (Frames::default(), Some(s.clone())))).collect();
+        let (r, stats) = Running::apps(apps, Options { bind, memory, ..Options::default() }, cores);
+        net.ping();
+        let s = r.end();
+        let received: Vec<u64> = (0..4).map(|app| stats.iter().map(|c| c.apps[app].ports[0].frames.received.get()).sum()).collect();
+        assert!(received[0] >= 60 && received.iter().all(|n| *n == received[0]) && s.frames_dropped == 0, "{engine}: {received:?} {s:?}");
+        // Each has seen all frames as they came.
+        let [mut grown, mut shrunk] = sinks.map(|s| s.frames.lock().unwrap().iter().map(|f| f.2.clone()).collect::<Vec<_>>());
+        assert_eq!((grown.len() as u64, shrunk.len() as u64), (received[0], received[0]), "{engine}");
+        grown.iter_mut().for_each(|f| *f = f.split_off(24));
+        shrunk.sort();
+        grown.sort();
+        assert!(grown == shrunk, "{engine}: what one has changed another has seen");
+        let copied = |app: usize| stats.iter().map(|c| c.apps[app].ports[0].frames.copied.get()).sum::<u64>();
+        assert_eq!(copied(2), 0, "{engine}: frames were copied for one that only counts");
+        if cores == 1 {
+            assert_eq!((copied(0), copied(3)), (received[0], 0), "{engine}: the last one to change a frame has it for itself");
+        }
     }
 }
 
