@@ -71,3 +71,73 @@ fn the_last_use_moves_the_frame() {
     assert_eq!(moves(&module("on wire(p) { p -> other\n if p.len > 100 { log 1 } }")), [false]);
     assert_eq!(moves(&module("on wire(p) { loop max 3 { p -> other } }")), [false]);
 }
+
+/// The apps of a file.
+fn apps(text: &str, names: &[&str]) -> Vec<Module> {
+    let mut world = MemoryWorld::new().with("/app/main.loom", text.to_string());
+    for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std")).expect("std is there").flatten().filter(|f| f.path().is_file()) {
+        world.add(Path::new("/std").join(file.file_name()), std::fs::read(file.path()).expect("a module of std"));
+    }
+    let one = |name: &&str| {
+        let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), Some(name));
+        let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
+        let mut m = checked.module.unwrap_or_else(|| panic!("{said}"));
+        passes::run_all(&mut m);
+        m
+    };
+    names.iter().map(one).collect()
+}
+
+const SEVERAL: &str = r#"
+app flows { port wire = memory("w")
+  table seen: flow5 -> u64 { capacity 16 }
+  on wire(p) { seen[p.flow5] += 1 } }
+app sources { port wire = memory("w"), out = memory("o")
+  table seen: (u8, ip) -> u64 { capacity 16 }
+  on wire(p) where p.ip4 { seen[(p.ip.proto, p.ip.src)] += 1
+    p -> out } }
+app pairs { port wire = memory("w")
+  table seen: (ip, ip) -> u64 { capacity 16 }
+  on wire(p) where p.ip { seen[(p.ip.src, p.ip.dst)] += 1
+    if seen[(p.ip.dst, p.ip.src)] { p.eth.src = p.eth.dst
+      p -> wire } } }
+app stations { port wire = memory("w")
+  table seen: mac -> u64 { capacity 16 }
+  on wire(p) where p.eth { seen[p.eth.src] += 1 } }
+app counts { port wire = memory("w")
+  counter all
+  on wire(p) { all += 1 } }
+app elsewhere { port other = memory("w")
+  table seen: ip -> u64 { capacity 16 }
+  on other(p) where p.ip { seen[p.ip.src] += 1 } }
+"#;
+
+#[test]
+fn apps_of_one_port_with_a_common_key_are_a_cluster() {
+    let mut all = apps(SEVERAL, &["flows", "sources", "pairs", "stations", "counts", "elsewhere"]);
+    let found = passes::cluster::clusters(&all);
+    let members: Vec<(Vec<usize>, &str)> = found.iter().map(|c| (c.apps.clone(), c.key.as_str())).collect();
+    assert_eq!(members.iter().map(|m| m.0.clone()).collect::<Vec<_>>(), [vec![0, 1, 4], vec![2], vec![3], vec![5]], "{members:?}");
+    assert!(members[0].1.starts_with("steered by ip4.src or ip6.src") && !members[0].1.contains("tcp"), "{members:?}");
+    assert!(members[1].1.ends_with("ip4.src or ip6.src with ip4.dst or ip6.dst"), "{members:?}");
+    let before = all.clone();
+    assert_eq!(passes::cluster::apply(&mut all), [Some(0), Some(0), Some(1), Some(2), Some(0), Some(3)]);
+    // The two are steered by the same expressions; the others by their own.
+    assert_eq!((before[0].steer[0].keys.len(), all[0].steer[0].keys.len(), all[1].steer[0].keys.len()), (5, 2, 2));
+    assert!(all[2..] == before[2..] && all[4].steer.is_empty());
+    for m in &all {
+        assert_eq!(verify::verify(m), vec![]);
+    }
+    assert_eq!(local(&all[0]), [true], "the table stays divided");
+    // Twice is once.
+    let once = all.clone();
+    passes::cluster::apply(&mut all);
+    assert_eq!(once, all);
+}
+
+#[test]
+fn what_a_handler_does_with_frames() {
+    use wireloom_ir::desc::FrameUse::{Edits, Reads, Sends};
+    let all = apps(SEVERAL, &["flows", "sources", "pairs"]);
+    assert_eq!(all.iter().map(|m| m.handlers[0].frame_use()).collect::<Vec<_>>(), [Reads, Sends, Edits]);
+}

@@ -19,7 +19,7 @@ pub struct Cluster {
     one_core: bool,
     /// The key in words.
     pub key: String,
-    /// Why each member is here, and not in a cluster before it.
+    /// How each member's key is related to the common one, and why it is in no cluster before this one.
     pub why: Vec<String>,
 }
 
@@ -36,6 +36,7 @@ pub fn clusters(apps: &[Module]) -> Vec<Cluster> {
         });
         if !joined { all.push(Cluster::new(n, m, &plan, alone(refusals))) }
     }
+    for c in &mut all { c.explain(apps) }
     all
 }
 
@@ -88,39 +89,54 @@ impl Cluster {
 
     /// Takes an app in, or says why not: words before the names of those who are here.
     fn join(&mut self, apps: &[Module], n: usize, plan: &Plan) -> Result<(), &'static str> {
-        let reason = match (self.one_core, plan.one_core.is_some()) {
-            (true, true) => "all packets on one core, as for the others".to_string(),
+        match (self.one_core, plan.one_core.is_some()) {
+            (true, true) => {}
             (true, false) => return Err("need not be on one core as"),
             (false, true) => return Err("changes a table of which every core would have a copy, unlike"),
-            _ if plan.parts.is_empty() => self.meet(apps, n, plan).ok_or("a flow may be on several cores by the key of")?,
-            _ => self.meet(apps, n, plan).ok_or("no part of its key is in that of")?,
-        };
+            _ if self.meet(apps, n, plan) => {}
+            _ if plan.parts.is_empty() => return Err("a flow may be on several cores by the key of"),
+            _ => return Err("no part of its key is in that of"),
+        }
         self.apps.push(n);
-        self.why.push(reason);
-        if let Some(k) = self.keyed { self.key = format!("steered by {}", steer::named(&apps[k], steer::plan(&apps[k]).unit, &self.parts)) }
+        self.why.push(String::new());
         Ok(())
     }
 
-    /// Why the app can be steered with those that are here; None: it cannot.
-    fn meet(&mut self, apps: &[Module], n: usize, plan: &Plan) -> Option<String> {
+    /// Finds the key with one more app; false: there is none.
+    fn meet(&mut self, apps: &[Module], n: usize, plan: &Plan) -> bool {
         let m = &apps[n];
-        let own = || steer::named(m, plan.unit, &plan.parts);
         match (self.keyed, plan.parts.is_empty()) {
-            (None, true) => Some("no key of its own, nor have the others".into()),
+            (None, true) => true,
             (None, false) => {
-                if !plan.parts.iter().all(|p| of_flow(m, plan.unit, p)) { return None }
-                (self.keyed, self.parts) = (Some(n), plan.parts.clone());
-                Some(format!("its key is {}; the others have none", own()))
+                let fits = plan.parts.iter().all(|p| of_flow(m, plan.unit, p));
+                if fits { (self.keyed, self.parts) = (Some(n), plan.parts.clone()) }
+                fits
             }
-            (Some(k), true) => self.parts.iter().all(|p| of_flow(&apps[k], steer::plan(&apps[k]).unit, p)).then(|| "no key of its own: any that keeps flows together will do".into()),
+            (Some(k), true) => self.parts.iter().all(|p| of_flow(&apps[k], steer::plan(&apps[k]).unit, p)),
             (Some(k), false) => {
-                let theirs: Vec<Part> = Terms::between(m, &apps[k])?.parts(&plan.parts).into_iter().flatten().collect();
+                let Some(terms) = Terms::between(m, &apps[k]) else { return false };
+                let theirs: Vec<Part> = terms.parts(&plan.parts).into_iter().flatten().collect();
                 let common = steer::common(&self.parts, &theirs);
-                if common.is_empty() { return None }
-                let whole = common.len() == plan.parts.len();
-                self.parts = common;
-                Some(if whole { "its key is the common one".into() } else { format!("its key is {}, of which the common one is a part", own()) })
+                let found = !common.is_empty();
+                if found { self.parts = common }
+                found
             }
+        }
+    }
+
+    /// Says what the key is, once all members are here, and how each member's own is related to it.
+    fn explain(&mut self, apps: &[Module]) {
+        let Some(k) = self.keyed else { return };
+        let common = steer::named(&apps[k], steer::plan(&apps[k]).unit, &self.parts);
+        self.key = format!("steered by {common}");
+        if self.apps.len() == 1 { return }
+        for (n, why) in self.apps.iter().zip(&mut self.why) {
+            let plan = steer::plan(&apps[*n]);
+            let own = steer::named(&apps[*n], plan.unit, &plan.parts);
+            let related = if own.is_empty() { "no key of its own: any that keeps flows together will do".to_string() }
+                else if plan.parts.len() == self.parts.len() { "its key is the common one".to_string() }
+                else { format!("its key, {own}, has the common one in it") };
+            *why = if why.is_empty() { related } else { format!("{related}; {why}") };
         }
     }
 }
@@ -164,7 +180,7 @@ fn of_flow(m: &Module, unit: Option<UnitId>, part: &Part) -> bool {
             let named = |names: &[&str]| header.fields.get(f.index()).and_then(|f| f.name.as_deref()).is_some_and(|n| names.contains(&n));
             let address = header.header.addresses.is_some_and(|(a, b)| *f == a || *f == b);
             let transport = header.header.checksum.is_some_and(|c| matches!(c.over, Over::Transport { .. }));
-            ok &= address || header.header.addresses.is_some() && named(&["proto", "next"]) || transport && named(&["src", "dst"]);
+            ok &= address || named(&["proto", "next"]) || transport && named(&["src", "dst"]);
         });
     }
     ok
