@@ -459,7 +459,73 @@ fn two_apps_on_one_port_do_what_each_does_alone() {
     let file = folder.file("two.loom").display().to_string();
     let said = Wireloom::command(&["explain", &file]).out;
     let clusters = said.split("Clusters of port wire").nth(1).unwrap_or_else(|| panic!("{said}"));
-    assert!(clusters.contains("cluster 1: steered by ip4.src or ip6.src\n") && clusters.contains("large passes frames on; its key is the common one") && clusters.contains("small passes frames on; its key, ip4.src or ip6.src, ip4.dst") && !clusters.contains("cluster 2"), "{clusters}");
+    assert!(clusters.contains("cluster 1: steered by ip4.src or ip6.src\n") && clusters.contains("large passes frames on; its key is the common one") && clusters.contains("small changes frames; its key, ip4.src, ip4.dst, tcp.src") && !clusters.contains("cluster 2"), "{clusters}");
     let both = Wireloom::command(&["run", &file, "--bind", "wire=pcap:/tmp/none", "--bind", "low=pcap:/tmp/x.pcap", "--bind", "high=pcap:/tmp/x.pcap"]);
     assert!(both.code == Some(1) && both.text.contains("two apps cannot write one capture"), "{}", both.text);
+}
+
+const THREE: &str = r#"
+app flows {
+    port wire = nic("a")
+    table seen: flow5 -> u64 { capacity 4K }
+    on wire(p) where p.ip4 { seen[p.flow5] += 1 }
+}
+
+app quota {
+    port wire = nic("a"), inside = nic("b")
+    table sent: ip -> u64 { capacity 1K }
+    on wire(p) where p.ip4 {
+        sent[p.ip.src] += 1
+        p.ip4.ttl -= 1
+        p -> inside
+    }
+}
+
+app ports {
+    port wire = nic("a"), even = nic("c")
+    table of: u16 -> u64 { capacity 4K }
+    on wire(p) where p.udp and p.ip4 {
+        of[p.udp.src] += 1
+        if p.udp.src % 2 == 0 and p.ip4.ttl == 64 { p -> even }
+    }
+}
+"#;
+
+/// Two apps of one key, one of another; one changes frames, one passes some on, one only counts; compiled and not, on one core and two.
+#[test]
+fn three_apps_share_a_capture() {
+    let folder = Folder::new("three");
+    std::fs::write(folder.file("three.loom"), THREE).unwrap();
+    let input = traffic(9, 600, &[1000, MS]);
+    write(&folder.file("in.pcap"), &input);
+    let less = |f: &[u8]| {
+        let mut f = f.to_vec();
+        f[22] -= 1;
+        // The sum of the header goes up by what the word with the TTL has gone down (RFC 1624).
+        let sum = u32::from(u16::from_be_bytes([f[24], f[25]])) + 0x100;
+        f[24..26].copy_from_slice(&(((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+        f
+    };
+    let mut inside: Frames = input.iter().map(|(t, f)| (*t, less(f))).collect();
+    let mut even: Frames = input.iter().filter(|(_, f)| sport(f) % 2 == 0).cloned().collect();
+    inside.sort();
+    even.sort();
+    for extra in [&["--cores", "0"][..], &["--cores", "0-1"], &["--cores", "0-1", "--interpret"]] {
+        let args = ["--bind", "wire=pcap:@/in.pcap", "--bind", "inside=pcap:@/inside.pcap", "--bind", "even=pcap:@/even.pcap",
+            "--dump", "seen=@/seen.json", "--dump", "sent=@/sent.json", "--dump", "ports.of=@/of.json"];
+        let said = folder.run("three.loom", &[&args[..], extra].concat());
+        assert!(said.contains(&format!("1800 frames received, {} sent, 0 without a way out, 0 faults", 600 + even.len())), "{extra:?}: {said}");
+        for (name, want) in [("inside", &inside), ("even", &even)] {
+            let mut got = read(&folder.file(&format!("{name}.pcap")));
+            got.sort();
+            assert!(got == *want, "{extra:?}: {name} differs from the model");
+        }
+        // Every flow has a source port of its own, so one packet; of sources there are four.
+        let count = |name: &str| {
+            let rows: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(folder.file(name)).unwrap()).unwrap();
+            let values: Vec<u64> = rows.as_array().unwrap().iter().map(|r| r["value"].as_u64().unwrap()).collect();
+            (values.len(), values.iter().sum::<u64>())
+        };
+        assert_eq!((count("seen.json"), count("sent.json"), count("of.json")), ((600, 600), (4, 600), (600, 600)), "{extra:?}");
+    }
 }
