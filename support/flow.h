@@ -165,8 +165,10 @@ static inline bool wl_flow_evict(wl_flows *t, unsigned part, const wl_shape g, u
 WL_INLINE uint64_t wl_flow_hash_of(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k) {
     return g[1].slots && part ? wl_flow_hash(t, k, g[1].words) : wl_flow_hash(t, k, g[0].words);
 }
+/* Whether there are entries. */
+WL_INLINE bool wl_flow_any(const wl_flows *t) { return (t->used[0] + t->used[1]) != 0; }
 WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned part, uint64_t h) {
-    if (WL_UNLIKELY(!(t->used[0] + t->used[1]))) return;
+    if (WL_UNLIKELY(!wl_flow_any(t))) return;
     if (g[1].slots && WL_UNLIKELY(part)) {
         const uint8_t *p = wl_slot_at(t, 1, g[1], wl_flow_home(g[1], h));
         __builtin_prefetch(p, 1);
@@ -176,6 +178,17 @@ WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned p
     const uint8_t *p = wl_slot_at(t, 0, g[0], wl_flow_home(g[0], h));
     __builtin_prefetch(p, 1);
     if (64 % g[0].size) __builtin_prefetch(p + g[0].size - 1, 1);
+}
+WL_INLINE bool wl_flow_has_in(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    for (uint32_t i = wl_flow_home(g, h);; i = i + 1 == g.slots ? 0 : i + 1) {
+        const uint8_t *s = wl_slot_at(t, part, g, i);
+        if (!wl_slot_stamp(s, g)) return false;
+        if (wl_slot_has(s, g, k)) return !wl_slot_expired(t, wl_slot_stamp(s, g), tick);
+    }
+}
+/* Whether wl_flow_find would find the key; nothing is changed. */
+WL_INLINE bool wl_flow_has(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    return g[1].slots && WL_UNLIKELY(part) ? wl_flow_has_in(t, 1, g[1], k, h, tick) : wl_flow_has_in(t, 0, g[0], k, h, tick);
 }
 /* The key's value, or NULL. */
 WL_INLINE void *wl_flow_seek(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
@@ -191,7 +204,7 @@ WL_INLINE void *wl_flow_seek(wl_flows *t, const wl_shape *g, unsigned part, cons
 }
 WL_INLINE void *wl_flow_find(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     /* Nothing is fetched from a table that has nothing. */
-    void *v = WL_UNLIKELY(!(t->used[0] + t->used[1])) ? NULL : wl_flow_seek(t, g, part, k, h, tick);
+    void *v = WL_UNLIKELY(!wl_flow_any(t)) ? NULL : wl_flow_seek(t, g, part, k, h, tick);
     if (WL_LIKELY(v)) t->stats.hits++; else t->stats.misses++;
     return v;
 }

@@ -18,7 +18,7 @@
 #ifndef WL_WILD_H
 #define WL_WILD_H
 #include "table.h"
-#if defined(__AVX512F__) && defined(__AVX512BW__)
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__BMI2__)
 #include <immintrin.h>
 #define WL_WILD_VECTOR 1
 #endif
@@ -55,7 +55,7 @@ typedef struct wl_wild {
      * four; `row` is where their lanes begin. */
     uint32_t whole_row[WL_WILD_MAX_WORDS], part_row[WL_WILD_MAX_WORDS];
     uint8_t whole_word[WL_WILD_MAX_WORDS], part_word[WL_WILD_MAX_WORDS], loose_word[WL_WILD_MAX_WORDS];
-    uint8_t wholes, parts, looses;
+    uint8_t wholes, parts, looses, hashed;   /* hashed: looses, not filled up */
     /* Of the few. */
     wl_wild_fixed fixed[WL_WILD_MAX_WORDS];
     uint32_t fixed_mask[WL_WILD_MAX_WORDS], fixed_key[WL_WILD_MAX_WORDS];
@@ -84,6 +84,7 @@ static inline void wl_wild_list(wl_wild *t) {
         if (t->whole[w]) { t->whole_word[t->wholes] = (uint8_t)w; t->whole_row[t->wholes++] = w * WL_WILD_TUPLES; }
         else { t->part_word[t->parts] = (uint8_t)w; t->part_row[t->parts++] = w * WL_WILD_TUPLES; }
     }
+    t->hashed = t->looses;
     for (; t->wholes < 2; t->wholes++) { t->whole_word[t->wholes] = 0; t->whole_row[t->wholes] = zero; }
     for (; t->parts < 2; t->parts++) { t->part_word[t->parts] = 0; t->part_row[t->parts] = zero; }
     for (; t->looses < 4 && t->looses; t->looses++) t->loose_word[t->looses] = t->loose_word[0];
@@ -458,6 +459,167 @@ WL_WILD_INLINE uint32_t wl_wild_find(const wl_wild *t, const uint32_t *key, cons
     if (WL_LIKELY(!d)) return t->wholes == 2 && t->parts == 2 && t->looses == 4 ? wl_wild_find_plain(t, key, words, 2, 2, 4) : wl_wild_find_many(t, key, words);
 #endif
     return wl_wild_find_other(t, key, words);
+}
+
+/* ---- many keys at once ----
+ *
+ * Keys of a batch lie in columns: word pair p of the key of frame k is key[p * WL_WILD_KEYS + k]. Sixteen keys are hashed side by side for one
+ * tuple after the other; what the gathered buckets have with the right tag is appended to a list of candidates, which are compared when
+ * the list is complete. Nothing on the way branches on what a frame holds, so that the searches of many frames overlap. */
+#define WL_WILD_KEYS 64u
+/* With more masks than that, it is better to stop early for each key. */
+#define WL_WILD_EACH_TUPLES 32u
+/* Fewer keys than that of sixteen are looked up one by one. */
+#define WL_WILD_EACH_LEAST 4
+
+static inline __attribute__((noinline)) uint32_t wl_wild_find_column(const wl_wild *t, const uint64_t *key, uint32_t k, const uint32_t words) {
+    uint32_t one[WL_WILD_MAX_WORDS];
+    for (uint32_t w = 0; w < words; w += 2) memcpy(one + w, key + (size_t)(w / 2) * WL_WILD_KEYS + k, 8);
+    return wl_wild_find(t, one, words);
+}
+#ifdef WL_WILD_VECTOR
+/* Word w of sixteen keys from k on. */
+WL_WILD_INLINE __m512i wl_wild_column(const uint64_t *key, uint32_t w, uint32_t k) {
+    const uint64_t *p = key + (size_t)(w / 2) * WL_WILD_KEYS + k;
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_epi32(_mm512_load_si512(p), _mm512_add_epi32(even, _mm512_set1_epi32((int)(w & 1))), _mm512_load_si512(p + 8));
+}
+/* Sixteen keys against a short list, entry by entry. */
+WL_WILD_INLINE void wl_wild_few_each(const wl_wild *t, const uint64_t *key, uint32_t k, __mmask16 left, uint32_t *found, const uint32_t words) {
+    __m512i column[WL_WILD_MAX_WORDS], number = _mm512_set1_epi32(-1);
+    __mmask16 off[WL_WILD_MAX_WORDS];
+    for (uint32_t j = 0; j < t->varyings; j++) column[j] = wl_wild_column(key, t->varying[j], k);
+    for (uint32_t i = 0; i < t->fixeds; i++) {
+        off[i] = 0;
+        for (uint32_t w = t->fixed[i].from; w < t->fixed[i].to; w++)
+            off[i] |= _mm512_cmpneq_epi32_mask(_mm512_and_si512(wl_wild_column(key, w, k), _mm512_set1_epi32((int)t->fixed_mask[w])), _mm512_set1_epi32((int)t->fixed_key[w]));
+    }
+    for (uint32_t e = 0; e < t->used && left; e++) {
+        __mmask16 fits = left;
+        for (uint32_t i = 0; i < t->fixeds; i++) fits &= (__mmask16)~(off[i] & -(uint32_t)(t->fixed[i].entries >> e & 1));
+        for (uint32_t j = 0; j < t->varyings; j++) {
+            const uint32_t *v = t->few + (size_t)t->varying[j] * WL_WILD_FEW + e, *m = v + (size_t)words * WL_WILD_FEW;
+            fits = _mm512_mask_cmpeq_epi32_mask(fits, _mm512_and_si512(column[j], _mm512_set1_epi32((int)*m)), _mm512_set1_epi32((int)*v));
+        }
+        number = _mm512_mask_mov_epi32(number, fits, _mm512_set1_epi32((int)WL_FEW_NUMBER(t)[e]));
+        left &= (__mmask16)~fits;
+    }
+    _mm512_storeu_si512(found + k, number);
+}
+/* A candidate: the entry + 1, the key's number << 20, the tuple << 26. */
+_Static_assert(WL_WILD_KEYS <= 64 && WL_WILD_EACH_TUPLES <= 64, "a candidate has six bits for each");
+#define WL_WILD_LIST 1024u
+
+/* A search of many keys: the candidates, how good what has been found is (its priority + 1), and what it is. */
+typedef struct wl_wild_search {
+    const uint64_t *key;
+    uint32_t *found, n, list[WL_WILD_LIST];
+    uint64_t best[WL_WILD_KEYS];
+} wl_wild_search;
+
+/* Takes the best of the candidates that fit, and empties the list. */
+WL_WILD_INLINE void wl_wild_choose(const wl_wild *t, wl_wild_search *s, const uint32_t words, const uint32_t hashed) {
+    const uint32_t *half = (const uint32_t *)(const void *)s->key;
+    for (uint32_t c = 0; c < s->n; c++) {
+        const uint32_t e = (s->list[c] & 0xfffff) - 1, k = s->list[c] >> 20 & 63;
+        const uint32_t *v = t->entry + (size_t)e * WL_WILD_STRIDE(words), *m = t->tuple_mask + (size_t)(s->list[c] >> 26) * 16;
+        uint32_t d = 0;
+        for (uint32_t j = 0; j < hashed; j++) {
+            const uint32_t w = t->loose_word[j];
+            d |= (half[((size_t)(w / 2) * WL_WILD_KEYS + k) * 2 + (w & 1)] & m[w]) ^ v[w];
+        }
+        const uint64_t rank = d ? 0 : (uint64_t)v[words] + 1;
+        const bool better = rank > s->best[k];
+        s->best[k] = better ? rank : s->best[k];
+        s->found[k] = better ? e : s->found[k];
+    }
+    s->n = 0;
+}
+/* Appends what marked buckets had no room for; `over` has a bit for each of sixteen keys. */
+static inline __attribute__((noinline)) void wl_wild_over_each(const wl_wild *t, wl_wild_search *s, uint32_t i, uint32_t k, uint32_t over, __m512i h) {
+    uint32_t hash[16];
+    _mm512_storeu_si512(hash, h);
+    for (; over; over &= over - 1) {
+        const uint32_t j = (uint32_t)__builtin_ctz(over), *g = t->arena + t->tuple[i].base + wl_wild_second(hash[j], t->tuple[i].slots);
+        for (unsigned o = 0; o < 8; o++) if ((g[o] & 0xfffff) && (g[o] >> 20 & 0x7ff) == wl_wild_tag(hash[j])) s->list[s->n++] = (g[o] & 0xfffff) | (k + j) << 20 | i << 26;
+    }
+}
+/* Appends those of eight buckets that have the tag. */
+WL_WILD_INLINE void wl_wild_append(wl_wild_search *s, __m512i slots, __m512i tag, __m512i whose) {
+    const __mmask16 in = _mm512_testn_epi32_mask(_mm512_xor_si512(slots, tag), _mm512_set1_epi32(0x7ff00000));
+    const __m512i all = _mm512_or_si512(_mm512_and_si512(slots, _mm512_set1_epi32(0xfffff)), whose);
+    _mm512_storeu_si512(s->list + s->n, _mm512_maskz_compress_epi32(in, all));
+    s->n += (uint32_t)__builtin_popcount(in);
+}
+/* Appends the candidates of the keys `who` of sixteen from k on. */
+WL_WILD_INLINE void wl_wild_candidates(const wl_wild *t, wl_wild_search *s, uint32_t k, uint32_t who, const uint32_t words, const uint32_t hashed) {
+    __m512i column[WL_WILD_MAX_WORDS], factor[WL_WILD_MAX_WORDS];
+    for (uint32_t j = 0; j < hashed; j++) {
+        column[j] = wl_wild_column(s->key, t->loose_word[j], k);
+        factor[j] = _mm512_set1_epi32((int)t->factor[t->loose_word[j]]);
+    }
+    const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), upper = _mm512_add_epi32(twice, _mm512_set1_epi32(8));
+    const __m512i first = _mm512_slli_epi32(_mm512_add_epi32(twice, _mm512_set1_epi32((int)k)), 20);
+    for (uint32_t i = 0; i < t->tuples; i++) {
+        __m512i h = _mm512_set1_epi32((int)WL_LANE_BIAS(t)[i]);
+        for (uint32_t j = 0; j < hashed; j++) {
+            const __m512i mask = _mm512_set1_epi32((int)t->lane[(size_t)t->loose_word[j] * WL_WILD_TUPLES + i]);
+            h = _mm512_add_epi32(h, _mm512_mullo_epi32(_mm512_and_si512(column[j], mask), factor[j]));
+        }
+        h = _mm512_mullo_epi32(_mm512_xor_si512(h, _mm512_srli_epi32(h, 15)), _mm512_set1_epi32(0x2c1b3c6d));
+        const __m512i at = _mm512_add_epi32(_mm512_srlv_epi32(h, _mm512_set1_epi32((int)WL_LANE_SHIFT(t)[i])), _mm512_set1_epi32((int)WL_LANE_BASE(t)[i]));
+        const __m512i a = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)who, _mm512_castsi512_si256(at), t->arena, 8);
+        const __m512i b = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)(who >> 8), _mm512_extracti64x4_epi64(at, 1), t->arena, 8);
+        const __m512i tag = _mm512_slli_epi32(_mm512_max_epu32(_mm512_and_si512(h, _mm512_set1_epi32(0x7ff)), _mm512_set1_epi32(1)), 20);
+        const __m512i whose = _mm512_or_si512(first, _mm512_set1_epi32((int)(i << 26)));
+        wl_wild_append(s, a, _mm512_permutexvar_epi32(twice, tag), whose);
+        wl_wild_append(s, b, _mm512_permutexvar_epi32(upper, tag), _mm512_add_epi32(whose, _mm512_set1_epi32(8 << 20)));
+        const uint32_t over = _pext_u32((uint32_t)_mm512_movepi32_mask(a) | (uint32_t)_mm512_movepi32_mask(b) << 16, 0x55555555);
+        if (WL_UNLIKELY(over)) wl_wild_over_each(t, s, i, k, over, h);
+        /* A tuple adds no more than two slots and eight places for each of sixteen keys. */
+        if (WL_UNLIKELY(s->n > WL_WILD_LIST - 2 * 16 * 10)) wl_wild_choose(t, s, words, hashed);
+    }
+}
+/* Those of sixteen keys that have what all entries want. */
+WL_WILD_INLINE uint32_t wl_wild_wanted(const wl_wild *t, const uint64_t *key, uint32_t k, const uint32_t words) {
+    __m512i d = _mm512_setzero_si512();
+    for (uint32_t w = 0; w < words; w++)
+        if (t->want_mask[w]) d = _mm512_or_si512(d, _mm512_xor_si512(_mm512_and_si512(wl_wild_column(key, w, k), _mm512_set1_epi32((int)t->want_mask[w])), _mm512_set1_epi32((int)t->want_key[w])));
+    return _mm512_testn_epi32_mask(d, d);
+}
+/* By tuple space, keys that are many; answers those that are left. */
+WL_WILD_INLINE uint64_t wl_wild_many_each(const wl_wild *t, const uint64_t *key, uint64_t who, uint32_t *found, const uint32_t words, const uint32_t hashed) {
+    wl_wild_search s;
+    s.key = key;
+    s.found = found;
+    s.n = 0;
+    memset(s.best, 0, sizeof s.best);
+    for (uint32_t k = 0; k < WL_WILD_KEYS; k += 16) {
+        uint32_t some = (uint32_t)(who >> k) & 0xffff;
+        if (__builtin_popcount(some) < WL_WILD_EACH_LEAST) continue;
+        some &= wl_wild_wanted(t, key, k, words);
+        who &= ~((uint64_t)some << k);
+        _mm512_storeu_si512(found + k, _mm512_set1_epi32(-1));
+        wl_wild_candidates(t, &s, k, some, words, hashed);
+    }
+    wl_wild_choose(t, &s, words, hashed);
+    return who;
+}
+WL_WILD_INLINE uint64_t wl_wild_vectors(const wl_wild *t, const uint64_t *key, uint64_t who, uint32_t *found, const uint32_t words) {
+    if (t->used > WL_WILD_FEW) {
+        if (t->tuples > WL_WILD_EACH_TUPLES) return who;
+        return t->hashed == 4 ? wl_wild_many_each(t, key, who, found, words, 4) : wl_wild_many_each(t, key, who, found, words, t->hashed);
+    }
+    for (uint32_t k = 0; k < WL_WILD_KEYS; k += 16) if ((uint32_t)(who >> k) & 0xffff) wl_wild_few_each(t, key, k, (__mmask16)(who >> k), found, words);
+    return 0;
+}
+#endif
+/* The entries of the keys in `who`, a bit for each; UINT32_MAX: none. `words` is t->words. */
+static inline __attribute__((noinline)) void wl_wild_find_each(const wl_wild *t, const uint64_t *key, uint64_t who, uint32_t *found, const uint32_t words) {
+#ifdef WL_WILD_VECTOR
+    who = wl_wild_vectors(t, key, who, found, words);
+#endif
+    for (; who; who &= who - 1) found[__builtin_ctzll(who)] = wl_wild_find_column(t, key, (uint32_t)__builtin_ctzll(who), words);
 }
 
 static inline uint32_t wl_wild_best(const wl_wild *t, const wl_wild_tuple *u) {

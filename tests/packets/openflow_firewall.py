@@ -1,4 +1,5 @@
-"""Random rules of prefixes, ranges and priorities, against the plain reading of them: the first that fits, from the highest priority."""
+"""Random rules of prefixes, ranges and priorities, against the plain reading of them: the first that fits, from the highest priority. With
+exact rules for some of the frames, these decide."""
 from common import *
 
 
@@ -84,8 +85,12 @@ def packet(rules):
     return (6 if six else 4, s, d, sp, dp, proto)
 
 
+def addresses(p):
+    return [str(ipaddress.IPv6Address(x) if p[0] == 6 else ipaddress.IPv4Address(x)) for x in p[1:3]]
+
+
 def frame(p, n):
-    s, d = (str(ipaddress.IPv6Address(x)) if p[0] == 6 else str(ipaddress.IPv4Address(x)) for x in p[1:3])
+    s, d = addresses(p)
     if p[5] == 1:
         inner = icmp(8, 0, struct.pack("!HH", 1, n & 0xFFFF), b"echo")
     else:
@@ -103,24 +108,32 @@ def make(folder, count):
     for i, r in enumerate(rules):
         r["action"] = "accept" if i % 5 < 3 else "drop"
     plain = sorted((ready(r) for r in rules), reverse=True)
-    frames, want, by_rule = [], [], 0
+    frames, packets, want, exact, by_rule = [], [], [], {}, 0
     for n in range(4000 if count <= 100 else 1500 if count <= 1000 else 300):
         p = packet(plain)
         hit = next((r for r in plain if fits(r, p)), None)
         by_rule += hit is not None
         frames.append((START + n * 1000, frame(p, n)))
-        want.append(hit is not None and hit[1] == "accept")
+        accept = hit is not None and hit[1] == "accept"
+        want.append(accept)
+        if p[5] != 1 and n % 4 == 0:
+            exact.setdefault(p, "drop" if accept else "accept")
+        packets.append(p)
     frames.append((START + len(frames) * 1000, bytes(Ether() / ARP())))
-    want.append(False)  # no IP: nothing that a rule could say accept to
+    want_exact = [exact[p] == "accept" if p in exact else w for p, w in zip(packets, want)]
+    for wanted in (want, want_exact):
+        wanted.append(False)  # no IP: nothing that a rule could say accept to
     need(len(want) / 12 < sum(want) < len(want) * 19 / 20, "the mix is off", sum(want))
     write(f"{folder}/in.pcap", frames)
     save(folder, "rules.json", rules)
-    save(folder, "want.json", want)
+    save(folder, "exact.json", [{**dict(zip(("src", "dst"), addresses(p))), "sport": p[3], "dport": p[4], "proto": p[5], "action": a} for p, a in exact.items()])
+    save(folder, "want_out.json", want)
+    save(folder, "want_exact.json", want_exact)
 
 
-def check(folder):
+def check(folder, out):
     frames = read(f"{folder}/in.pcap")
-    same_frames(f"{folder}/out.pcap", [f for f, w in zip(frames, load(folder, "want.json")) if w])
+    same_frames(f"{folder}/{out}.pcap", [f for f, w in zip(frames, load(folder, f"want_{out}.json")) if w])
 
 
 main(make, check)

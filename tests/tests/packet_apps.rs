@@ -47,8 +47,11 @@ fn learning_switch() {
 
 fn openflow_firewall(rules: &str) {
     let Some(c) = Captures::make("openflow_firewall", &format!("openflow_firewall_{rules}"), &[rules]) else { return };
-    c.run("openflow_firewall", &["--bind", "wire=pcap:@/in.pcap", "--bind", "accepted=pcap:@/out.pcap", "--load", "rules=@/rules.json"]);
-    c.check(&[]);
+    let rules = ["--bind", "wire=pcap:@/in.pcap", "--load", "rules=@/rules.json"];
+    c.run("openflow_firewall", &[&rules[..], &["--bind", "accepted=pcap:@/out.pcap"]].concat());
+    c.check(&["out"]);
+    c.run("openflow_firewall", &[&rules[..], &["--bind", "accepted=pcap:@/exact.pcap", "--load", "exact=@/exact.json"]].concat());
+    c.check(&["exact"]);
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! Where a handler is sure to look up a table whose key the frame alone tells, a batch is gone over twice: first all frames are opened, their
 //! keys packed and hashed, and the places in the table fetched; then the handler runs for each. What it still needs of the
 //! frame's headers is kept in between, no more.
+//!
+//! Tables of masks that no frame changes are looked up in between, too, for all frames at once (wl_wild_find_each), also where that follows
+//! a miss in an exact table.
 
 use crate::expr::{may_fault, Scope};
 use crate::flow::is_flow;
@@ -13,8 +16,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::frame::field_size;
 use wireloom_ir::*;
 
-/// The first use of a table whose key is known before the handler runs.
+/// What is known of a handler's tables before it runs. There is one use, or two.
 pub(crate) struct Ahead<'m> {
+    /// The first use of a table, if that is an exact one.
+    pub exact: Option<Use<'m>>,
+    /// The lookup in a table of masks: the first use of a table, or what follows a miss there.
+    pub masked: Option<Use<'m>>,
+    /// Locals of which nothing is made but these keys.
+    pub unused: BTreeSet<LocalId>,
+    keeps: Keeps,
+}
+
+/// A use of a table whose key is known before the handler runs.
+pub(crate) struct Use<'m> {
     pub table: TableId,
     /// The key as it stands in the statement.
     pub site: &'m Expr,
@@ -22,7 +36,6 @@ pub(crate) struct Ahead<'m> {
     key: Expr,
     /// All conditions that lead there, over the frame alone.
     guard: Vec<Expr>,
-    keeps: Keeps,
 }
 
 /// What the handler reads of the view besides.
@@ -42,22 +55,48 @@ struct Way {
     exact: bool,
     /// The frame may have been changed.
     changed: bool,
+    /// What an exact table has answered: only what a miss leads to is looked at, up to a table of masks.
+    missed: Option<LocalId>,
 }
 
-type Found<'m> = (TableId, &'m Expr, Expr);
+/// A use, the local that it sets if it is a lookup, and what follows in its block.
+type Found<'m> = (Use<'m>, Option<LocalId>, &'m [Stmt]);
 
 impl<'m> Gen<'m> {
     pub fn ahead(&self, h: &'m Handler) -> Option<Ahead<'m>> {
         if !matches!(h.on, On::Frame { .. }) { return None }
-        let mut way = Way { known: BTreeMap::new(), guard: Vec::new(), exact: true, changed: false };
-        let (table, site, key) = self.first_use(&h.body.block, &mut way)?;
-        let keeps = self.keeps(&h.body, site);
-        Some(Ahead { table, site, key, guard: way.guard, keeps })
+        let mut way = Way { known: BTreeMap::new(), guard: Vec::new(), exact: true, changed: false, missed: None };
+        let (first, dst, rest) = self.first_use(&h.body.block, &mut way)?;
+        let (exact, masked) = if self.is_masked(first.table) { (None, Some(first)) } else {
+            way.missed = dst.filter(|_| self.steady(first.table));
+            let masked = way.missed.and_then(|_| self.first_use(rest, &mut way)).map(|found| found.0);
+            (Some(first), masked)
+        };
+        let sites: Vec<&Expr> = [&exact, &masked].into_iter().flatten().map(|u| u.site).collect();
+        let unused = unused(&h.body, &sites);
+        let keeps = self.keeps(&h.body, &sites, &unused);
+        Some(Ahead { exact, masked, unused, keeps })
+    }
+
+    /// Whether no handler of frames changes a table: it is the same for a whole batch.
+    fn steady(&self, id: TableId) -> bool {
+        let mut changed = false;
+        let mut look = |s: &Stmt| changed |= matches!(&s.kind, StmtKind::TablePut { table, .. } | StmtKind::TableUpdate { table, .. } | StmtKind::TableRemove { table, .. }
+            | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } if *table == id);
+        let in_batch = |h: &&Handler| !matches!(h.on, On::Signal(_) | On::Start | On::Every(_));
+        for h in self.m.handlers.iter().filter(in_batch) { walk::stmts(&h.body.block, &mut look) }
+        for f in &self.m.funcs { if let FuncBody::Body(body) = &f.body { walk::stmts(&body.block, &mut look) } }
+        !changed
+    }
+
+    /// Whether a table of masks can be looked up ahead.
+    fn is_masked(&self, id: TableId) -> bool {
+        matches!(self.m.tables[id.index()].kind, TableKind::Wildcard | TableKind::Lpm) && self.serve().is_empty() && self.steady(id)
     }
 
     /// Looks for the use, statement by statement; leaves `way` as it is there, or behind the block.
-    fn first_use(&self, block: &'m Block, way: &mut Way) -> Option<Found<'m>> {
-        for s in block {
+    fn first_use(&self, block: &'m [Stmt], way: &mut Way) -> Option<Found<'m>> {
+        for (n, s) in block.iter().enumerate() {
             match &s.kind {
                 StmtKind::Set(l, e) => {
                     let value = plain(e, &way.known);
@@ -66,10 +105,15 @@ impl<'m> Gen<'m> {
                 }
                 StmtKind::Frame { act, .. } => way.changed |= !matches!(act, FrameAct::Send { .. }),
                 StmtKind::TableGet { table, key, .. } | StmtKind::TablePut { table, key, .. } | StmtKind::TableUpdate { table, key, .. } | StmtKind::TableRemove { table, key, .. } => {
-                    let usable = way.exact && !way.changed && !may_fault(key) && is_flow(self.m, &self.m.tables[table.index()]);
-                    if let Some(k) = plain(key, &way.known).filter(|_| usable) { return Some((*table, key, k)) }
+                    let dst = match &s.kind { StmtKind::TableGet { dst, .. } => Some(*dst), _ => None };
+                    let kind = way.missed.is_none() && is_flow(self.m, &self.m.tables[table.index()]) || dst.is_some() && self.is_masked(*table);
+                    let usable = way.exact && !way.changed && !may_fault(key) && kind;
+                    if let Some(k) = plain(key, &way.known).filter(|_| usable) {
+                        return Some((Use { table: *table, site: key, key: k, guard: way.guard.clone() }, dst, &block[n + 1..]))
+                    }
                     forget(s, way);
                 }
+                StmtKind::If { cond, other, .. } if way.missed.is_some_and(|l| matches!(&*cond.kind, ExprKind::IsSome(e) if *e.kind == ExprKind::Local(l))) => return self.first_use(other, way),
                 StmtKind::If { cond, then, other } => {
                     let cond = plain(cond, &way.known);
                     let (depth, exact) = (way.guard.len(), way.exact);
@@ -105,27 +149,27 @@ impl<'m> Gen<'m> {
         None
     }
 
-    fn branch(&self, block: &'m Block, cond: Option<Expr>, way: &mut Way) -> Option<Found<'m>> {
+    fn branch(&self, block: &'m [Stmt], cond: Option<Expr>, way: &mut Way) -> Option<Found<'m>> {
         way.add(cond);
         self.first_use(block, way)
     }
 
-    /// What a handler reads of the view, its key set aside.
-    fn keeps(&self, body: &'m Body, site: &'m Expr) -> Keeps {
+    /// What a handler reads of the view, the keys set aside.
+    fn keeps(&self, body: &'m Body, sites: &[&Expr], unused: &BTreeSet<LocalId>) -> Keeps {
         let (mut places, mut all) = (BTreeSet::new(), false);
         let Some(Ty::Msg(unit)) = body.locals.first().map(|l| self.m.ty(l.ty)) else { return Keeps::Nothing };
-        let mut look = |e: &Expr| self.reads(e, *unit, site, &mut places, &mut all);
+        let mut look = |e: &Expr| self.reads(e, *unit, sites, &mut places, &mut all);
         let mut changes = false;
         walk::stmts(&body.block, &mut |s| {
             changes |= matches!(&s.kind, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. }));
             changes |= matches!(&s.kind, StmtKind::SendFrame { .. } | StmtKind::Parse { .. } | StmtKind::Render { .. });
-            walk::stmt_exprs(&s.kind, &mut look);
+            if !sets(s, unused) { walk::stmt_exprs(&s.kind, &mut look) }
         });
         if all || changes { Keeps::Nothing } else { Keeps::Places(places) }
     }
 
-    fn reads(&self, e: &Expr, unit: UnitId, site: &Expr, places: &mut BTreeSet<u32>, all: &mut bool) {
-        if std::ptr::eq(e, site) { return }
+    fn reads(&self, e: &Expr, unit: UnitId, sites: &[&Expr], places: &mut BTreeSet<u32>, all: &mut bool) {
+        if sites.iter().any(|s| std::ptr::eq(e, *s)) { return }
         match &*e.kind {
             ExprKind::Local(LocalId(0)) | ExprKind::Payload(..) | ExprKind::ChecksumOk(..) => *all = true,
             ExprKind::Case(..) => {}
@@ -136,7 +180,7 @@ impl<'m> Gen<'m> {
                 }
             },
         }
-        walk::children(e, &mut |e| self.reads(e, unit, site, places, all));
+        walk::children(e, &mut |e| self.reads(e, unit, sites, places, all));
     }
 
     /// The header of a field at a fixed place in it, and the field's end.
@@ -150,14 +194,16 @@ impl<'m> Gen<'m> {
         Some((layer, at + field_size(self.m, field)?))
     }
 
-    /// The structure in which a handler's frames wait for it, if its key is known ahead; answers its name.
+    /// The structure in which a handler's frames wait for it, if a key is known ahead; answers its name.
     pub fn ahead_type(&mut self, i: usize, a: &Ahead) -> String {
-        let (name, words) = (format!("wl_ahead_{i}"), self.words(&self.m.tables[a.table.index()]));
+        let name = format!("wl_ahead_{i}");
+        let exact = a.exact.as_ref().map_or(String::new(), |u| format!("uint64_t k[{}], h; /* the key, and its hash */\nunsigned part; /* the array of the table that it belongs to */\n", self.words(&self.m.tables[u.table.index()])));
+        let masked = if a.masked.is_some() { "uint32_t entry; /* of a table of masks */\n" } else { "" };
         let kept: String = match &a.keeps {
             Keeps::Nothing => String::new(),
             Keeps::Places(list) => format!("uint64_t has;\n{}", list.iter().map(|n| format!("uint16_t at_{n};\n")).collect::<String>()),
         };
-        self.code.push_str(&format!("/* A frame that waits: its key, which array of the table it belongs to, its hash, and what is needed of its headers. */\ntypedef struct {name} {{\nuint64_t k[{words}], h;\nunsigned part;\n{kept}}} {name};\n\n"));
+        self.code.push_str(&format!("/* A frame that waits: what is known of its tables, and what is needed of its headers. */\ntypedef struct {name} {{\n{exact}{masked}{kept}}} {name};\n\n"));
         name
     }
 
@@ -213,17 +259,58 @@ impl<'m> Gen<'m> {
         format!("for (uint32_t k = 0; k < n; k++) {{\n{}wl_view v;\n{found}{run}}}\n", o.headers)
     }
 
+    /// The key of a use: what `pack` makes of it, for frames with a header and for those without.
+    fn packed_key(&mut self, u: &Use, scope: &Scope, pack: &dyn Fn(String) -> String) -> String {
+        match split(&u.key) {
+            None => pack(self.expr(scope, &u.key)),
+            Some((cond, yes, no)) => format!("if ({}) {}else {}", self.expr(scope, &cond), pack(self.expr(scope, &yes)), pack(self.expr(scope, &no))),
+        }
+    }
+
+    fn guard(&mut self, u: &Use, scope: &Scope) -> String {
+        let all: Vec<_> = u.guard.iter().map(|c| self.expr(scope, c)).collect();
+        if all.is_empty() { "true".into() } else { all.join(" && ") }
+    }
+
+    /// Packs the key of an exact table and fetches its place; with a table that is the same for the whole batch, if it has entries.
+    fn exact_ready(&mut self, u: &Use, scope: &Scope) -> String {
+        let (name, guard) = (names::table(self.m, u.table), self.guard(u, scope));
+        let pack = self.flow_packer(self.m.tables[u.table.index()].key);
+        let key = self.packed_key(u, scope, &|e| format!("a->part = {pack}(a->k, {e});\n"));
+        let ready = format!("{key}a->h = wl_flow_hash_of(table, {name}_shape, a->part, a->k);\nwl_flow_prefetch(table, {name}_shape, a->part, a->h);\n");
+        let ready = if self.steady(u.table) { format!("if (wl_flow_any(table)) {{\n{ready}}}\n") } else { ready };
+        format!("if ({guard}) {{\n{ready}}}\n")
+    }
+
+    /// Packs the key of a table of masks into the columns of its batch.
+    fn masked_ready(&mut self, u: &Use, scope: &Scope) -> String {
+        let t = &self.m.tables[u.table.index()];
+        let (guard, pack, words) = (self.guard(u, scope), self.packer(t.key), self.words(t));
+        let key = self.packed_key(u, scope, &|e| format!("{pack}(w_, {e});\n"));
+        let store: String = (0..words).map(|w| format!("column[{w}][k] = w_[{w}];\n")).collect();
+        format!("if ({guard}) {{\nuint64_t w_[{words}];\n{key}{store}who |= UINT64_C(1) << k;\n}}\n")
+    }
+
+    /// Looks the keys of a batch up, of frames that an exact table before has nothing for.
+    fn masked_seek(&mut self, u: &Use, exact: Option<&Use>) -> String {
+        let t = &self.m.tables[u.table.index()];
+        let (name, mark) = (names::table(self.m, u.table), self.mark(&format!("table {}", t.name)));
+        let missed = exact.map_or(String::new(), |e| {
+            let (table, now) = (names::table(self.m, e.table), self.tick(&self.m.tables[e.table.index()]));
+            format!(
+                "if (wl_flow_any(table)) for (uint64_t left = who; left; left &= left - 1) {{\nconst unsigned k = (unsigned)__builtin_ctzll(left);\n\
+                 if (wl_flow_has(table, {table}_shape, ahead[k].part, ahead[k].k, ahead[k].h, {now})) who &= ~(UINT64_C(1) << k);\n}}\n"
+            )
+        });
+        format!(
+            "/* All lookups at once. */\n{mark}uint32_t entry[WL_WILD_KEYS];\nmemset(entry, 255, sizeof entry);\n{missed}\
+             if (who) wl_wild_find_each(&wl_state(x)->{name}, column[0], who, entry, {});\n", self.words32(t)
+        )
+    }
+
     fn two_passes(&mut self, h: &'m Handler, a: &Ahead, o: &Over) -> String {
-        let t = &self.m.tables[a.table.index()];
-        let (table, i) = (names::table(self.m, a.table), o.i);
+        let i = o.i;
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
-        let guard: Vec<_> = a.guard.iter().map(|c| self.expr(&scope, c)).collect();
-        let guard = if guard.is_empty() { "true".into() } else { guard.join(" && ") };
-        let pack = self.flow_packer(t.key);
-        let key = match split(&a.key) {
-            None => format!("a->part = {pack}(a->k, {});\n", self.expr(&scope, &a.key)),
-            Some((cond, yes, no)) => format!("if ({}) a->part = {pack}(a->k, {});\nelse a->part = {pack}(a->k, {});\n", self.expr(&scope, &cond), self.expr(&scope, &yes), self.expr(&scope, &no)),
-        };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
         let (keep, run) = match &a.keeps {
             Keeps::Nothing => (String::new(), self.open_again(o, &handle)),
@@ -232,25 +319,32 @@ impl<'m> Gen<'m> {
                 format!("wl_view_again(v, &f[k], a->has);\n{}{handle}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>()),
             ),
         };
-        let ready = format!(
-            "{keep}if ({guard}) {{\n{key}a->h = wl_flow_hash_of(table, {table}_shape, a->part, a->k);\nwl_flow_prefetch(table, {table}_shape, a->part, a->h);\n}}\n"
-        );
+        let exact = a.exact.as_ref().map_or(String::new(), |u| self.exact_ready(u, &scope));
+        let masked = a.masked.as_ref().map_or(String::new(), |u| self.masked_ready(u, &scope));
+        let seek = a.masked.as_ref().map_or(String::new(), |u| self.masked_seek(u, a.exact.as_ref()));
+        let ready = format!("{keep}{exact}{masked}");
+        let mut tables = a.exact.as_ref().map_or(String::new(), |u| format!("wl_flows *const table = &wl_state(x)->{};\n", names::table(self.m, u.table)));
+        if let Some(u) = &a.masked { tables.push_str(&format!("uint64_t (*const column)[WL_WILD_KEYS] = wl_state(x)->{}_ahead;\n", names::table(self.m, u.table))) }
+        // A bit for each frame that asks the table of masks.
+        let (who, take, ret, answer) = if a.masked.is_some() { ("uint64_t who = 0;\n", "who |= ", "uint64_t", "return who;\n") } else { ("", "", "void", "") };
         // What is wrong in a frame that is opened twice is counted the second time.
         let counted = match a.keeps { Keeps::Nothing => "NULL", Keeps::Places(_) => "x" };
         let found = match &o.usual {
             None => format!("{open}({counted}, v, &f[k]);\n"),
             Some(usual) => {
+                let (arg, pass) = if a.masked.is_some() { (", uint32_t k", ", k") } else { ("", "") };
                 self.code.push_str(&format!(
-                    "/* A frame of a shape that is not usual. */\nstatic __attribute__((noinline)) void ahead_other_{i}(wl_fx *x, wl_ahead_{i} *a, wl_frame *f) {{\n\
-                     wl_flows *const table = &wl_state(x)->{table};\n{view}{open}({counted}, v, f);\n{ready}}}\n\n"
+                    "/* A frame of a shape that is not usual. */\nstatic __attribute__((noinline)) {ret} ahead_other_{i}(wl_fx *x, wl_ahead_{i} *a, wl_frame *f{arg}) {{\n\
+                     (void)a;\n{tables}{who}{view}{open}({counted}, v, f);\n{ready}{answer}}}\n\n"
                 ));
-                format!("if (WL_UNLIKELY(!{usual}(v, &f[k]))) {{ ahead_other_{i}(x, a, &f[k]); continue; }}\n")
+                format!("if (WL_UNLIKELY(!{usual}(v, &f[k]))) {{ {take}ahead_other_{i}(x, a, &f[k]{pass}); continue; }}\n")
             }
         };
+        let entry = if a.masked.is_some() { "a->entry = entry[k];\n" } else { "" };
         format!(
-            "wl_flows *const table = &wl_state(x)->{table};\nwl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n\
-             /* Keys first, and their places fetched ahead. */\n{}for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{view}{found}{ready}}}\n\
-             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{view}{run}}}\nf += m;\nn -= m;\n}}\n", o.headers
+            "{tables}wl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n{who}\
+             /* Keys first, and their places fetched ahead. */\n{}for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n(void)a;\n{view}{found}{ready}}}\n{seek}\
+             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{entry}{view}{run}}}\nf += m;\nn -= m;\n}}\n", o.headers
         )
     }
 
@@ -329,6 +423,27 @@ fn jumps(s: &Stmt) -> bool { matches!(s.kind, StmtKind::Return(_) | StmtKind::Fa
 fn each(s: &Stmt, f: &mut dyn FnMut(&Stmt)) {
     f(s);
     walk::stmt_blocks(&s.kind, &mut |b| walk::stmts(b, f));
+}
+
+/// Whether a statement sets one of these locals and does nothing else.
+fn sets(s: &Stmt, locals: &BTreeSet<LocalId>) -> bool { matches!(&s.kind, StmtKind::Set(l, _) if locals.contains(l)) }
+
+/// Locals that are read for the keys at `sites` alone, or for one another.
+fn unused(body: &Body, sites: &[&Expr]) -> BTreeSet<LocalId> {
+    let is_site = |s: &Stmt| matches!(&s.kind, StmtKind::TableGet { key, .. } if sites.iter().any(|site| std::ptr::eq(key, *site)));
+    let (mut unused, mut other) = (BTreeSet::new(), BTreeSet::new());
+    walk::stmts(&body.block, &mut |s| match &s.kind {
+        StmtKind::Set(l, e) if !may_fault(e) => { unused.insert(*l); }
+        kind => other.extend(walk::defined(kind).into_iter().flatten()),
+    });
+    unused.retain(|l| !other.contains(l));
+    loop {
+        let mut read = BTreeSet::new();
+        walk::stmts(&body.block, &mut |s| if !is_site(s) && !sets(s, &unused) { walk::stmt_locals_read(&s.kind, &mut |l| { read.insert(l); }) });
+        let before = unused.len();
+        unused.retain(|l| !read.contains(l));
+        if unused.len() == before { return unused }
+    }
 }
 
 /// What a statement sets is not known behind it.

@@ -3,6 +3,7 @@
 //! Locals are C locals at the top of the function, so that a jump to a resume point passes no declaration. At an `Await` the
 //! live ones are stored in the task's frame, together with the bounds of the loops around it, and loaded behind it.
 
+use crate::ahead::Ahead;
 use crate::expr::{may_fault, Scope};
 use crate::gen::Gen;
 use crate::names;
@@ -43,8 +44,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     call_flags: Vec<&'static str>,
     next_call: usize,
     pub views: Vec<(LocalId, UnitId)>,
-    /// The key that was computed for the whole batch before the handler runs.
-    pub ahead: Option<&'m Expr>,
+    /// What was found out for the whole batch before the handler runs.
+    pub ahead: Option<Ahead<'m>>,
     /// Counters that are kept beside the state for the length of a batch.
     pub counts: BTreeSet<u32>,
     /// With marks: the handler's name, and what was marked last.
@@ -75,6 +76,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     pub fn declare(&mut self, from: usize) {
         let mut text = String::new();
         for (i, l) in self.locals.iter().enumerate().skip(from) {
+            if self.is_unused(LocalId(i as u32)) { continue }
             let (c, name) = (self.g.cty(l.ty), names::local(l, i));
             text.push_str(&match self.g.m.ty(l.ty) {
                 Ty::List(..) => format!("{c} {name};\n{name}.n = 0;\n"),
@@ -85,6 +87,9 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         }
         self.decls.push_str(&text);
     }
+
+    /// Whether what a local would hold has been used before the handler runs.
+    fn is_unused(&self, l: LocalId) -> bool { self.ahead.as_ref().is_some_and(|a| a.unused.contains(&l)) }
 
     pub fn expr(&mut self, e: &Expr) -> String { self.g.expr(&self.scope, e) }
 
@@ -154,6 +159,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         match &s.kind {
             StmtKind::Frame { frame, act } => self.frame_act(*frame, act),
             StmtKind::SendFrame { port, index, parts, .. } => self.send_frame(*port, index, parts),
+            StmtKind::Set(l, _) if self.is_unused(*l) => {}
             StmtKind::Set(l, e) => {
                 let (name, text) = (self.name(*l), self.expr(e));
                 line!(self, "{name} = {text};");

@@ -1,6 +1,6 @@
 //! Tables of one core (support/flow.h): keys packed into words, values as they are. Keys with addresses have a short form for IPv4.
 
-use crate::body::{BodyGen, Owner};
+use crate::body::BodyGen;
 use crate::expr::may_fault;
 use crate::gen::Gen;
 use crate::names::{self, mangle};
@@ -84,6 +84,9 @@ impl<'m> Gen<'m> {
         }
         text
     }
+
+    /// The time at which a table is used.
+    pub fn tick(&self, t: &Table) -> String { format!("wl_tick(x->core, {})", tick_shift(t)) }
 
     /// Lets tables that expire keep up with the time, before they are used.
     pub fn flow_tend(&self) -> String {
@@ -256,7 +259,7 @@ impl<'m> BodyGen<'_, 'm> {
         let t = &self.g.m.tables[table.index()];
         let (words, name) = (self.g.words(t), names::table(self.g.m, table));
         line!(self, "{{ wl_flows *ft_ = &wl_state(x)->{name};\nconst wl_shape *const g_ = {name}_shape;\nconst uint32_t now_ = wl_tick(x->core, {});", tick_shift(t));
-        if matches!(self.owner, Owner::Frame) && self.ahead.is_some_and(|site| std::ptr::eq(site, key)) {
+        if self.ahead.as_ref().and_then(|a| a.exact.as_ref()).is_some_and(|u| std::ptr::eq(u.site, key)) {
             line!(self, "const uint64_t *k_ = ahead->k, h_ = ahead->h;\nconst unsigned part_ = ahead->part;");
             return;
         }

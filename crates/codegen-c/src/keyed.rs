@@ -28,6 +28,8 @@ fn is_sketch(t: &Table) -> bool { matches!(t.kind, TableKind::Bloom | TableKind:
 fn words32(m: &Module, t: &Table) -> u64 { packed(m, t.key).unwrap_or(4).div_ceil(4) }
 
 impl Gen<'_> {
+    pub fn words32(&self, t: &Table) -> u64 { words32(self.m, t) }
+
     /// Members of the per-core state.
     pub fn keyed_members(&mut self) -> String {
         let m = self.m;
@@ -35,8 +37,10 @@ impl Gen<'_> {
         for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(m, t)) {
             let (n, value, cap) = (names::table(m, TableId(i as u32)), self.stored(t.value), t.capacity);
             text.push_str(&match t.kind {
-                TableKind::Wildcard | TableKind::Lpm =>
-                    format!("wl_wild {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_WILD_WORDS({}, {cap})];\n{value} {n}_value[{cap}];\n", words32(m, t)),
+                TableKind::Wildcard | TableKind::Lpm => format!(
+                    "wl_wild {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_WILD_WORDS({}, {cap})];\n{value} {n}_value[{cap}];\n\
+                     _Alignas(64) uint64_t {n}_ahead[{}][WL_WILD_KEYS]; /* keys of a batch, in columns */\n", words32(m, t), self.words(t)
+                ),
                 TableKind::Array => format!("{value} {n}[{cap}];\n"),
                 TableKind::Ring => format!("wl_ring {n}; /* capacity {cap} */\n{value} {n}_value[{cap}];\n"),
                 TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => {
@@ -124,8 +128,13 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TableGet { key, dst, .. } => {
                 let (dst, load) = (self.name(*dst), self.g.load(t.value, &value));
                 line!(self, "{{");
-                self.words(t, key, "k_");
-                line!(self, "uint32_t e_ = wl_wild_find(&{n}, (const uint32_t *)(const void *)k_, {words});\n{dst}.has = e_ != UINT32_MAX;");
+                if self.ahead.as_ref().and_then(|a| a.masked.as_ref()).is_some_and(|u| std::ptr::eq(u.site, key)) {
+                    line!(self, "const uint32_t e_ = ahead->entry;");
+                } else {
+                    self.words(t, key, "k_");
+                    line!(self, "const uint32_t e_ = wl_wild_find(&{n}, (const uint32_t *)(const void *)k_, {words});");
+                }
+                line!(self, "{dst}.has = e_ != UINT32_MAX;");
                 line!(self, "if ({dst}.has) {{ {dst}.v = {load}; {n}.stats.hits++; }} else {n}.stats.misses++;\n}}");
             }
             StmtKind::TableInsert { key, mask, priority, value: v, place, .. } => {
@@ -304,7 +313,7 @@ impl<'m> BodyGen<'_, 'm> {
                 self.block(body);
                 if bloom { line!(self, "if ({name}) wl_bloom_add(&{n}, {h}, {shared});") } else { line!(self, "wl_cms_count(&{n}, {h}, {before}, {name}, {shared});") }
             }
-            StmtKind::TableRemove { dst, .. } => if let Some(d) = dst { let d = self.name(*d); line!(self, "{d} = false;") },
+            StmtKind::TableRemove { dst: Some(d), .. } => { let d = self.name(*d); line!(self, "{d} = false;") }
             // What has been published, and what has not yet been.
             StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = __atomic_load_n(&wl_shared(x)->stats[{}].entries, __ATOMIC_RELAXED) + {n}.stats.entries;", id.0) }
             StmtKind::TableNext { more, cursor, .. } => { let (more, cursor) = (self.name(*more), self.name(*cursor)); line!(self, "{more} = false;\n{cursor} = UINT64_MAX;") }

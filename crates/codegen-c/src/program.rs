@@ -229,7 +229,7 @@ impl<'m> Gen<'m> {
         let third = if counts.is_empty() { String::new() } else { format!(", wl_counts_{i} *counts") };
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
         b.counts = counts;
-        b.ahead = ahead.map(|a| a.site);
+        b.ahead = ahead;
         b.title = format!("on {}", h.name);
         b.declare(1);
         b.block(&h.body.block);

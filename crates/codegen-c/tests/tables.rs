@@ -37,3 +37,9 @@ fn flow_tables() { plain("flow", "-march=native", &[]) }
 fn wildcard_tables() {
     for arch in ["-march=native", "-march=x86-64"] { plain("wild", arch, &["20000"]) }
 }
+
+/// Lookups of whole batches, with vectors and without.
+#[test]
+fn wildcard_batches() {
+    for arch in ["-march=native", "-march=x86-64"] { plain("wild_each", arch, &["2000"]) }
+}
