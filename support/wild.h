@@ -484,25 +484,29 @@ WL_WILD_INLINE __m512i wl_wild_column(const uint64_t *key, uint32_t w, uint32_t 
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     return _mm512_permutex2var_epi32(_mm512_load_si512(p), _mm512_add_epi32(even, _mm512_set1_epi32((int)(w & 1))), _mm512_load_si512(p + 8));
 }
-/* Sixteen keys against a short list, entry by entry. */
-WL_WILD_INLINE void wl_wild_few_each(const wl_wild *t, const uint64_t *key, uint32_t k, __mmask16 left, uint32_t *found, const uint32_t words) {
+/* Sixteen keys against a short list, entry by entry, the best last. */
+WL_WILD_INLINE void wl_wild_few_each(const wl_wild *t, const uint64_t *key, uint32_t k, uint32_t *found, const uint32_t words, const uint32_t varyings) {
     __m512i column[WL_WILD_MAX_WORDS], number = _mm512_set1_epi32(-1);
-    __mmask16 off[WL_WILD_MAX_WORDS];
-    for (uint32_t j = 0; j < t->varyings; j++) column[j] = wl_wild_column(key, t->varying[j], k);
+    const uint32_t *few[WL_WILD_MAX_WORDS];
+    uint32_t off[WL_WILD_MAX_WORDS];
+    for (uint32_t j = 0; j < varyings; j++) {
+        column[j] = wl_wild_column(key, t->varying[j], k);
+        few[j] = t->few + (size_t)t->varying[j] * WL_WILD_FEW;
+    }
     for (uint32_t i = 0; i < t->fixeds; i++) {
         off[i] = 0;
         for (uint32_t w = t->fixed[i].from; w < t->fixed[i].to; w++)
             off[i] |= _mm512_cmpneq_epi32_mask(_mm512_and_si512(wl_wild_column(key, w, k), _mm512_set1_epi32((int)t->fixed_mask[w])), _mm512_set1_epi32((int)t->fixed_key[w]));
     }
-    for (uint32_t e = 0; e < t->used && left; e++) {
-        __mmask16 fits = left;
-        for (uint32_t i = 0; i < t->fixeds; i++) fits &= (__mmask16)~(off[i] & -(uint32_t)(t->fixed[i].entries >> e & 1));
-        for (uint32_t j = 0; j < t->varyings; j++) {
-            const uint32_t *v = t->few + (size_t)t->varying[j] * WL_WILD_FEW + e, *m = v + (size_t)words * WL_WILD_FEW;
-            fits = _mm512_mask_cmpeq_epi32_mask(fits, _mm512_and_si512(column[j], _mm512_set1_epi32((int)*m)), _mm512_set1_epi32((int)*v));
+    for (uint32_t e = t->used; e-- > 0;) {
+        uint32_t not = 0;
+        for (uint32_t i = 0; i < t->fixeds; i++) not |= off[i] & -(uint32_t)(t->fixed[i].entries >> e & 1);
+        __m512i d = _mm512_setzero_si512();
+        for (uint32_t j = 0; j < varyings; j++) {
+            const __m512i v = _mm512_set1_epi32((int)few[j][e]), m = _mm512_set1_epi32((int)few[j][e + words * WL_WILD_FEW]);
+            d = _mm512_or_si512(d, _mm512_xor_si512(_mm512_and_si512(column[j], m), v));
         }
-        number = _mm512_mask_mov_epi32(number, fits, _mm512_set1_epi32((int)WL_FEW_NUMBER(t)[e]));
-        left &= (__mmask16)~fits;
+        number = _mm512_mask_mov_epi32(number, _mm512_testn_epi32_mask(d, d) & (__mmask16)~not, _mm512_set1_epi32((int)WL_FEW_NUMBER(t)[e]));
     }
     _mm512_storeu_si512(found + k, number);
 }
@@ -553,23 +557,24 @@ WL_WILD_INLINE void wl_wild_append(wl_wild_search *s, __m512i slots, __m512i tag
 }
 /* Appends the candidates of the keys `who` of sixteen from k on. */
 WL_WILD_INLINE void wl_wild_candidates(const wl_wild *t, wl_wild_search *s, uint32_t k, uint32_t who, const uint32_t words, const uint32_t hashed) {
+    /* Read once: what is stored below might be the table, for all that the compiler knows. */
     __m512i column[WL_WILD_MAX_WORDS], factor[WL_WILD_MAX_WORDS];
+    const uint32_t *lane[WL_WILD_MAX_WORDS], *const arena = t->arena, *const bias = WL_LANE_BIAS(t), *const shift = WL_LANE_SHIFT(t), *const base = WL_LANE_BASE(t);
+    const uint32_t tuples = t->tuples;
     for (uint32_t j = 0; j < hashed; j++) {
+        lane[j] = t->lane + (size_t)t->loose_word[j] * WL_WILD_TUPLES;
         column[j] = wl_wild_column(s->key, t->loose_word[j], k);
         factor[j] = _mm512_set1_epi32((int)t->factor[t->loose_word[j]]);
     }
     const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), upper = _mm512_add_epi32(twice, _mm512_set1_epi32(8));
     const __m512i first = _mm512_slli_epi32(_mm512_add_epi32(twice, _mm512_set1_epi32((int)k)), 20);
-    for (uint32_t i = 0; i < t->tuples; i++) {
-        __m512i h = _mm512_set1_epi32((int)WL_LANE_BIAS(t)[i]);
-        for (uint32_t j = 0; j < hashed; j++) {
-            const __m512i mask = _mm512_set1_epi32((int)t->lane[(size_t)t->loose_word[j] * WL_WILD_TUPLES + i]);
-            h = _mm512_add_epi32(h, _mm512_mullo_epi32(_mm512_and_si512(column[j], mask), factor[j]));
-        }
+    for (uint32_t i = 0; i < tuples; i++) {
+        __m512i h = _mm512_set1_epi32((int)bias[i]);
+        for (uint32_t j = 0; j < hashed; j++) h = _mm512_add_epi32(h, _mm512_mullo_epi32(_mm512_and_si512(column[j], _mm512_set1_epi32((int)lane[j][i])), factor[j]));
         h = _mm512_mullo_epi32(_mm512_xor_si512(h, _mm512_srli_epi32(h, 15)), _mm512_set1_epi32(0x2c1b3c6d));
-        const __m512i at = _mm512_add_epi32(_mm512_srlv_epi32(h, _mm512_set1_epi32((int)WL_LANE_SHIFT(t)[i])), _mm512_set1_epi32((int)WL_LANE_BASE(t)[i]));
-        const __m512i a = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)who, _mm512_castsi512_si256(at), t->arena, 8);
-        const __m512i b = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)(who >> 8), _mm512_extracti64x4_epi64(at, 1), t->arena, 8);
+        const __m512i at = _mm512_add_epi32(_mm512_srlv_epi32(h, _mm512_set1_epi32((int)shift[i])), _mm512_set1_epi32((int)base[i]));
+        const __m512i a = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)who, _mm512_castsi512_si256(at), arena, 8);
+        const __m512i b = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)(who >> 8), _mm512_extracti64x4_epi64(at, 1), arena, 8);
         const __m512i tag = _mm512_slli_epi32(_mm512_max_epu32(_mm512_and_si512(h, _mm512_set1_epi32(0x7ff)), _mm512_set1_epi32(1)), 20);
         const __m512i whose = _mm512_or_si512(first, _mm512_set1_epi32((int)(i << 26)));
         wl_wild_append(s, a, _mm512_permutexvar_epi32(twice, tag), whose);
@@ -610,7 +615,11 @@ WL_WILD_INLINE uint64_t wl_wild_vectors(const wl_wild *t, const uint64_t *key, u
         if (t->tuples > WL_WILD_EACH_TUPLES) return who;
         return t->hashed == 4 ? wl_wild_many_each(t, key, who, found, words, 4) : wl_wild_many_each(t, key, who, found, words, t->hashed);
     }
-    for (uint32_t k = 0; k < WL_WILD_KEYS; k += 16) if ((uint32_t)(who >> k) & 0xffff) wl_wild_few_each(t, key, k, (__mmask16)(who >> k), found, words);
+    for (uint32_t k = 0; k < WL_WILD_KEYS; k += 16) {
+        if (!(who >> k & 0xffff)) continue;
+        if (t->varyings == 4) wl_wild_few_each(t, key, k, found, words, 4);
+        else wl_wild_few_each(t, key, k, found, words, t->varyings);
+    }
     return 0;
 }
 #endif
