@@ -314,7 +314,7 @@ WL_WILD_INLINE uint32_t wl_wild_word(const uint32_t *key, uint32_t w) {
 /* Two of them. */
 WL_WILD_INLINE uint64_t wl_wild_two(const uint32_t *p) { uint64_t v; memcpy(&v, p, 8); return v; }
 /* What a marked bucket had no room for. */
-static inline __attribute__((noinline)) void wl_wild_over(const wl_wild *t, uint32_t i, uint32_t h, const uint32_t *key, uint32_t *found, uint32_t *best) {
+static __attribute__((noinline, unused)) void wl_wild_over(const wl_wild *t, uint32_t i, uint32_t h, const uint32_t *key, uint32_t *found, uint32_t *best) {
     const uint32_t *g = t->arena + t->tuple[i].base + wl_wild_second(h, t->tuple[i].slots);
     for (unsigned s = 0; s < 8; s++) {
         if (!(g[s] & 0xfffff) || (g[s] >> 20 & 0x7ff) != wl_wild_tag(h)) continue;
@@ -414,11 +414,11 @@ WL_WILD_INLINE uint32_t wl_wild_find_plain(const wl_wild *t, const uint32_t *key
     }
     return found;
 }
-static inline __attribute__((noinline)) uint32_t wl_wild_find_many(const wl_wild *t, const uint32_t *key, const uint32_t words) {
+static __attribute__((noinline, unused)) uint32_t wl_wild_find_many(const wl_wild *t, const uint32_t *key, const uint32_t words) {
     return wl_wild_find_plain(t, key, words, t->wholes, t->parts, t->looses);
 }
 /* For any key. */
-static inline __attribute__((noinline)) uint32_t wl_wild_find_other(const wl_wild *t, const uint32_t *key, const uint32_t words) {
+static __attribute__((noinline, unused)) uint32_t wl_wild_find_other(const wl_wild *t, const uint32_t *key, const uint32_t words) {
     uint32_t found = UINT32_MAX, best = 0;
     for (uint32_t i = 0; i < t->tuples; i += 16) {
         if (found != UINT32_MAX && best >= t->tuple[i].best) break;
@@ -472,7 +472,7 @@ WL_WILD_INLINE uint32_t wl_wild_find(const wl_wild *t, const uint32_t *key, cons
 /* Fewer keys than that of sixteen are looked up one by one. */
 #define WL_WILD_EACH_LEAST 4
 
-static inline __attribute__((noinline)) uint32_t wl_wild_find_column(const wl_wild *t, const uint64_t *key, uint32_t k, const uint32_t words) {
+static __attribute__((noinline, unused)) uint32_t wl_wild_find_column(const wl_wild *t, const uint64_t *key, uint32_t k, const uint32_t words) {
     uint32_t one[WL_WILD_MAX_WORDS];
     for (uint32_t w = 0; w < words; w += 2) memcpy(one + w, key + (size_t)(w / 2) * WL_WILD_KEYS + k, 8);
     return wl_wild_find(t, one, words);
@@ -540,7 +540,7 @@ WL_WILD_INLINE void wl_wild_choose(const wl_wild *t, wl_wild_search *s, const ui
     s->n = 0;
 }
 /* Appends what marked buckets had no room for; `over` has a bit for each of sixteen keys. */
-static inline __attribute__((noinline)) void wl_wild_over_each(const wl_wild *t, wl_wild_search *s, uint32_t i, uint32_t k, uint32_t over, __m512i h) {
+static __attribute__((noinline, unused)) void wl_wild_over_each(const wl_wild *t, wl_wild_search *s, uint32_t i, uint32_t k, uint32_t over, __m512i h) {
     uint32_t hash[16];
     _mm512_storeu_si512(hash, h);
     for (; over; over &= over - 1) {
@@ -624,7 +624,7 @@ WL_WILD_INLINE uint64_t wl_wild_vectors(const wl_wild *t, const uint64_t *key, u
 }
 #endif
 /* The entries of the keys in `who`, a bit for each; UINT32_MAX: none. `words` is t->words. */
-static inline __attribute__((noinline)) void wl_wild_find_each(const wl_wild *t, const uint64_t *key, uint64_t who, uint32_t *found, const uint32_t words) {
+static __attribute__((noinline, unused)) void wl_wild_find_each(const wl_wild *t, const uint64_t *key, uint64_t who, uint32_t *found, const uint32_t words) {
 #ifdef WL_WILD_VECTOR
     who = wl_wild_vectors(t, key, who, found, words);
 #endif
