@@ -155,6 +155,39 @@ fn several_apps_are_told_apart() {
     assert!(app.refused(&["table"]).contains("no app of this user is running"));
 }
 
+/// Two packet apps of one process, on one port: both are reached, by name where both have a thing.
+#[test]
+fn packet_apps_of_one_process() {
+    let at = format!("127.0.0.1:{}", free_port());
+    let wire = format!("wire=udp:{at}");
+    let app = Controlled::run("both", &["apps/openflow_firewall.loom", "apps/flow_tracker.loom", "--bind", &wire, "--bind", "accepted=null"]);
+    assert!(app.app.output().contains(&format!("flow_tracker.wire is udp:{at}")), "{}", app.app.output());
+    assert!(app.told(&["table", "rules", "insert", "priority=1", "dport=53", "action=accept"]).starts_with("inserted"));
+    // A DNS query's frame, without its payload; the app reads its port once for both.
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcd, 10, 0, 0, 1, 10, 0, 0, 2];
+    frame.extend([0x10, 0, 0, 53, 0, 8, 0, 0]);
+    let client = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    client.send_to(&frame, &at).expect("sent");
+    let (mut flows, mut tries) = (json!([]), 0);
+    while flows == json!([]) && tries < 500 {
+        std::thread::sleep(Duration::from_millis(10));
+        (flows, tries) = (app.json(&["table", "flows"]), tries + 1);
+    }
+    assert_eq!((&flows[0]["dport"], &flows[0]["packets"]), (&json!(53), &json!(1)), "{flows}");
+    let counters = app.told(&["counter", "--all"]);
+    let shown = |app: &str, counter: &str| {
+        let line = counters.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).find(|w| w.len() == 3 && w[..2] == [app, counter]);
+        line.unwrap_or_else(|| panic!("{app} {counter} is not in {counters}"))[2].to_string()
+    };
+    for name in ["openflow_firewall", "flow_tracker"] {
+        assert_eq!((shown(name, "wire.received").as_str(), shown(name, "wire.copied").as_str()), ("1", "0"), "{name}");
+    }
+    assert_eq!(shown("openflow_firewall", "accepted.sent"), "1");
+    let listed = app.json(&["table"]);
+    let of: Vec<&str> = listed.as_array().into_iter().flatten().filter_map(|t| t["app"].as_str()).collect();
+    assert!(of.contains(&"openflow_firewall") && of.contains(&"flow_tracker"), "{listed}");
+}
+
 #[test]
 fn the_socket_is_where_it_is_asked_for() {
     let folder = std::env::temp_dir().join(format!("wireloom-control-{}-at", std::process::id()));

@@ -398,9 +398,9 @@ pub struct Graph {
 
 #[derive(Args)]
 pub struct Explain {
-    /// A file, or an error code such as E0401; `codes` lists all codes.
-    #[arg(value_name = "FILE|CODE")]
-    pub what: String,
+    /// Files that are run together, or an error code such as E0401; `codes` lists all codes.
+    #[arg(value_name = "FILE|CODE", required = true)]
+    pub what: Vec<String>,
 }
 
 #[derive(Args)]

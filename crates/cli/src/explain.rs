@@ -1,4 +1,4 @@
-//! `wireloom explain`: an app's bounds, or a diagnostic's code.
+//! `wireloom explain`: the bounds of apps, what they have in common, or a diagnostic's code.
 
 use crate::args::Explain;
 use crate::{load, Failure, Outcome};
@@ -6,13 +6,14 @@ use std::path::Path;
 use wireloom_syntax::codes;
 
 pub fn explain(args: Explain) -> Outcome {
-    if args.what == "codes" {
+    let first = args.what[0].as_str();
+    if first == "codes" {
         for code in codes::all() {
             println!("{}  {}", code.code, code.title);
         }
         return Ok(());
     }
-    if let Some(code) = codes::find(&code_of(&args.what)) {
+    if let Some(code) = codes::find(&code_of(first)) {
         println!("{}: {}\n\n{}", code.code, code.title, code.explanation);
         if !code.example.is_empty() {
             println!("\nFor example:\n");
@@ -20,10 +21,13 @@ pub fn explain(args: Explain) -> Outcome {
         }
         return Ok(());
     }
-    if looks_like_code(&code_of(&args.what)) {
-        return Err(Failure::Said(format!("there is no code {}; `wireloom explain codes` lists them", args.what)));
+    if looks_like_code(&code_of(first)) {
+        return Err(Failure::Said(format!("there is no code {first}; `wireloom explain codes` lists them")));
     }
-    let apps = load::load_all(Path::new(&args.what))?;
+    let mut apps = Vec::new();
+    for file in &args.what {
+        apps.extend(load::load_all(Path::new(file))?);
+    }
     let reports: Vec<String> = apps.iter().map(wireloom_ir::explain::report).collect();
     print!("{}{}", reports.join("\n"), wireloom_ir::explain::clusters(&apps));
     Ok(())
