@@ -156,6 +156,9 @@ fn events() {
     wrong("on message client#0 http#1", "on test 0", "handler every", "after handlers of tests");
     wrong("local %2: msg<Command#0> \"request\"", "local %2: u8 \"request\"", "protocol memcached.binary: on_fault", "locals 0 to 2");
     wrong("code #3", "code #0", "test pick", "not its own");
+    wrong("see_nothing client#0 0;", "at #3 see_nothing client#0 0;", "test ", "a step's handler is not its own");
+    wrong("see_nothing client#0 0;", "at #3 close client#0 0;", "test ", "no step at a place");
+    wrong("see_nothing client#0 0;", "at #3 see_nothing client#9 0;", "test ", "a port does not exist");
 }
 
 #[test]
