@@ -1,5 +1,6 @@
 //! The `test` blocks of the standard library and of the apps, by interpreter and compiled code.
 
+use std::time::Duration;
 use wireloom_tests::{root, Wireloom};
 
 fn files(folder: &str) -> Vec<String> {
@@ -14,7 +15,8 @@ fn all_hold(files: &[String], extra: &[&str]) {
     let mut args = vec!["test"];
     args.extend(files.iter().map(String::as_str));
     args.extend(extra);
-    let out = Wireloom::command(&args);
+    // All of them are compiled, if they have not been before.
+    let out = Wireloom::command_within(&args, Duration::from_secs(400));
     assert_eq!(out.code, Some(0), "{}", out.text);
     assert!(out.out.contains(" 0 failed"), "{}", out.text);
 }
