@@ -63,7 +63,10 @@ pub fn apply(apps: &mut [Module]) -> Vec<Option<u32>> {
             // One without a key of its own is steered by another's.
             if plan.parts.is_empty() { continue }
             let parts = if n == first { Some(c.parts.clone()) } else { moved_into(apps, first, n, &c.parts) };
-            if let Some(parts) = parts { steer::by(&mut apps[n], Plan { parts, ..plan }, true) }
+            match parts {
+                Some(parts) => steer::by(&mut apps[n], Plan { parts, ..plan }, true),
+                None => of[n] = None,
+            }
         }
     }
     of

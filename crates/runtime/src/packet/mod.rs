@@ -9,6 +9,9 @@
 //! (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`, `udp`); `pool` has the buffers, `core` the loop of one core, `mesh` the rings between
 //! cores, `queue` what waits inside the program, `serve` the threads, and `table` what is loaded before the first frame and written behind the last.
 //!
+//! Several apps run on the same cores: `options` says what each is told, `share` opens once what several of them name, and `core::fan` shows a
+//! frame to all that read it, in clusters of one key.
+//!
 //! A frame is received into a buffer of the pool and leaves from the same buffer: nothing is copied on a straight path, and nothing is
 //! allocated per frame.
 
@@ -21,6 +24,7 @@ mod memory;
 mod mesh;
 mod metrics;
 mod offload;
+mod options;
 mod pcap;
 mod plan;
 mod pool;
@@ -28,7 +32,6 @@ mod port;
 mod queue;
 mod serve;
 mod share;
-mod shares;
 mod sim;
 mod socket;
 mod spsc;

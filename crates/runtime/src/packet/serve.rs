@@ -8,7 +8,7 @@ use super::core::{Fan, PacketCore, Parts};
 use super::mesh::Mesh;
 use super::plan::{self, check_bindings, is_inside, AppPlan, CorePlan, Options, Plan};
 use super::pool::Pool;
-use super::shares;
+use super::options;
 use super::table::{self, Inserting, Loads};
 use crate::core::app::App;
 use crate::engine::Waker;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// Serves until all inputs have ended or it is told to stop.
 pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, Error> {
     let frames = std::mem::take(&mut options.frames);
-    let each = shares::of_each(&specs.iter().map(|s| &s.desc).collect::<Vec<_>>(), frames)?;
+    let each = options::of_each(&specs.iter().map(|s| &s.desc).collect::<Vec<_>>(), frames)?;
     let apps = specs.into_iter().zip(&each).map(|(spec, frames)| prepare(spec, frames)).collect::<Result<Vec<_>, _>>()?;
     let cores = options.cpus.len().max(1);
     let signals = Signals::block();

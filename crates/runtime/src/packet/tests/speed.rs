@@ -36,6 +36,25 @@ fn cost_of_the_loop() {
     }
 }
 
+/// One app that does nothing, and three that share its frames.
+#[test]
+#[ignore = "a measurement"]
+fn cost_of_sharing() {
+    let of = |apps: usize| {
+        let mut frames = Frames::new(10_000);
+        (0..4096).for_each(|i| frames.push(&frame(i % 1000, i), 0));
+        let mut options = Options { bind: pairs(&[("wire", "memory:in".into()), ("out", "null".into()), ("mon", "null".into())]), ..Options::default() };
+        options.memory.insert("in".into(), (frames, None));
+        let list = (0..apps).map(|n| (program(&["-DNOTHING"]), Desc { app: format!("app{n}"), cluster: Some(0), ..desc(DROP) })).collect();
+        let before = cpu_ns();
+        run_all(list, options, 1, Stop::default(), None).unwrap();
+        (cpu_ns() - before) as f64 / (10_000.0 * 4096.0)
+    };
+    for _ in 0..3 {
+        println!("one app {:.2} ns, three apps {:.2} ns per frame", of(1), of(3));
+    }
+}
+
 /// A capture of a million frames: read, read and written, and dealt out to two cores.
 #[test]
 #[ignore = "a measurement"]
