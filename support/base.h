@@ -9,6 +9,7 @@
 
 #define WL_LIKELY(e) __builtin_expect(!!(e), 1)
 #define WL_UNLIKELY(e) __builtin_expect(!!(e), 0)
+#define WL_INLINE static inline __attribute__((always_inline))
 
 /* Part of a message: offset from its first byte, length. */
 typedef struct wl_ext { uint32_t o, n; } wl_ext;
@@ -70,10 +71,24 @@ static inline int wl_cmp(wl_bytes a, wl_bytes b) {
 }
 static inline uint8_t wl_lower1(uint8_t c) { return (uint8_t)(c - 'A') < 26 ? (uint8_t)(c | 32) : c; }
 static inline uint8_t wl_upper1(uint8_t c) { return (uint8_t)(c - 'a') < 26 ? (uint8_t)(c & ~32) : c; }
-static inline bool wl_eq_case(wl_bytes a, wl_bytes b) {
+/* Up to eight bytes in a number: of as many bytes only the same give the same. */
+WL_INLINE uint64_t wl_word(const uint8_t *p, uint32_t n) {
+    if (n == 8) { uint64_t v; memcpy(&v, p, 8); return v; }
+    if (n >= 4) { uint32_t a, b; memcpy(&a, p, 4); memcpy(&b, p + n - 4, 4); return (uint64_t)b << 32 | a; }
+    return n ? (uint64_t)p[0] | (uint64_t)p[n / 2] << 8 | (uint64_t)p[n - 1] << 16 : 0;
+}
+/* Whether eight bytes differ at most in the case of letters. */
+WL_INLINE bool wl_word_case(uint64_t a, uint64_t b) {
+    const uint64_t ones = UINT64_C(0x0101010101010101), low = (b | ones * 0x20) & ones * 0x7f;
+    const uint64_t letters = (low + ones * (0x80 - 'a')) & ~(low + ones * (0x80 - 'z' - 1)) & ~b & ones * 0x80;
+    return ((a ^ b) & ~(letters >> 2)) == 0;
+}
+/* Where `b` is a constant, what is left is a few comparisons of words. */
+WL_INLINE bool wl_eq_case(wl_bytes a, wl_bytes b) {
     if (a.n != b.n) return false;
-    for (uint32_t i = 0; i < a.n; i++) if (wl_lower1(a.p[i]) != wl_lower1(b.p[i])) return false;
-    return true;
+    if (b.n <= 8) return wl_word_case(wl_word(a.p, b.n), wl_word(b.p, b.n));
+    for (uint32_t i = 0; i + 8 < b.n; i += 8) if (!wl_word_case(wl_word(a.p + i, 8), wl_word(b.p + i, 8))) return false;
+    return wl_word_case(wl_word(a.p + b.n - 8, 8), wl_word(b.p + b.n - 8, 8));
 }
 static inline wl_ext wl_trim(const uint8_t *base, wl_ext e, const wl_set *s) {
     while (e.n && wl_in(s, base[e.o])) { e.o++; e.n--; }
@@ -251,7 +266,13 @@ static inline uint8_t *wl_room(wl_fx *x, uint32_t n) {
 static inline void wl_put(wl_fx *x, wl_bytes b) {
     if (!b.n) return;
     uint8_t *d = wl_room(x, b.n);
-    if (WL_LIKELY(d != NULL)) wl_copy(d, b.p, b.n);
+    if (WL_UNLIKELY(!d)) return;
+    if (__builtin_constant_p(b.n)) memcpy(d, b.p, b.n); else wl_copy_few(d, b.p, b.n);
+}
+/* Where room was made for several: adds one, answers where the next goes. */
+WL_INLINE uint8_t *wl_add(uint8_t *d, wl_bytes b) {
+    if (__builtin_constant_p(b.n)) memcpy(d, b.p, b.n); else wl_copy_few(d, b.p, b.n);
+    return d + b.n;
 }
 static inline void wl_put_uint(wl_fx *x, unsigned __int128 v, unsigned n, bool big) {
     uint8_t *d = wl_room(x, n);

@@ -7,8 +7,6 @@
 #define WL_FRAME_H
 #include "base.h"
 
-#define WL_INLINE static inline __attribute__((always_inline))
-
 typedef struct wl_view {
     wl_frame *f;
     uint8_t *p;                  /* first byte */

@@ -37,35 +37,37 @@ static inline uint32_t wl_hits32(__m256i v, __m256i lo, __m256i hi, __m256i bit)
 }
 #endif
 
+/* Where lanes can be left out, the last bytes take one step: a loop over them would be left at a byte that cannot be foreseen. */
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#define WL_MASKED 1
+/* The bytes from p, fewer than 16; the rest is zero, and not read. */
+static inline __m128i wl_few(const uint8_t *p, uint32_t n) { return _mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p); }
+#endif
+
 /* First byte in the set. */
 static inline uint32_t wl_scan_set(const uint8_t *p, uint32_t i, uint32_t n, const wl_set *s) {
+#if defined(__SSSE3__)
+    const __m128i l = _mm_loadu_si128((const __m128i *)s->lo), h = _mm_loadu_si128((const __m128i *)s->hi), b = _mm_setr_epi8(WL_BITS);
 #if defined(__AVX2__)
-    if (n - i >= 16) {
-        __m128i l = _mm_loadu_si128((const __m128i *)s->lo), h = _mm_loadu_si128((const __m128i *)s->hi);
-        __m128i b = _mm_setr_epi8(WL_BITS);
-        __m256i ll = _mm256_broadcastsi128_si256(l), hh = _mm256_broadcastsi128_si256(h), bb = _mm256_broadcastsi128_si256(b);
+    if (n - i >= 32) {
+        const __m256i ll = _mm256_broadcastsi128_si256(l), hh = _mm256_broadcastsi128_si256(h), bb = _mm256_broadcastsi128_si256(b);
         for (; n - i >= 32; i += 32) {
             uint32_t m = wl_hits32(_mm256_loadu_si256((const __m256i *)(p + i)), ll, hh, bb);
             if (m) return i + (uint32_t)__builtin_ctz(m);
         }
-        if (n - i >= 16) {
-            uint32_t m = wl_hits16(_mm_loadu_si128((const __m128i *)(p + i)), l, h, b);
-            if (m) return i + (uint32_t)__builtin_ctz(m);
-            i += 16;
-        }
-    }
-#elif defined(__SSSE3__)
-    if (n - i >= 16) {
-        __m128i l = _mm_loadu_si128((const __m128i *)s->lo), h = _mm_loadu_si128((const __m128i *)s->hi);
-        __m128i b = _mm_setr_epi8(WL_BITS);
-        for (; n - i >= 16; i += 16) {
-            uint32_t m = wl_hits16(_mm_loadu_si128((const __m128i *)(p + i)), l, h, b);
-            if (m) return i + (uint32_t)__builtin_ctz(m);
-        }
     }
 #endif
+    for (; n - i >= 16; i += 16) {
+        uint32_t m = wl_hits16(_mm_loadu_si128((const __m128i *)(p + i)), l, h, b);
+        if (m) return i + (uint32_t)__builtin_ctz(m);
+    }
+#endif
+#if defined(WL_MASKED)
+    return i + (uint32_t)__builtin_ctz(wl_hits16(wl_few(p + i, n - i), l, h, b) | 1u << (n - i));
+#else
     while (i < n && !wl_in(s, p[i])) i++;
     return i;
+#endif
 }
 
 /* First byte equal to a or b (a == b: one byte). */
@@ -86,8 +88,13 @@ static inline uint32_t wl_scan_two(const uint8_t *p, uint32_t i, uint32_t n, uin
         if (m) return i + (uint32_t)__builtin_ctz(m);
     }
 #endif
+#if defined(WL_MASKED)
+    __m128i v = wl_few(p + i, n - i);
+    return i + (uint32_t)__builtin_ctz(_mm_cmpeq_epi8_mask(v, wa) | _mm_cmpeq_epi8_mask(v, wb) | 1u << (n - i));
+#else
     while (i < n && p[i] != a && p[i] != b) i++;
     return i;
+#endif
 }
 
 /* Whether a literal is next: 1 yes, 0 no, -1 only its beginning is there yet. */

@@ -127,7 +127,12 @@ impl<'g, 'm> BodyGen<'g, 'm> {
 
     pub fn block(&mut self, block: &'m Block) {
         self.marked.clear();
-        for s in block { self.stmt(s) }
+        let mut rest = block.as_slice();
+        while let Some(s) = rest.first() {
+            let run = rest.iter().take_while(|s| matches!(&s.kind, StmtKind::Emit(e) if self.joins(e))).count();
+            if run > 1 { self.emit_run(&rest[..run]) } else { self.stmt(s) }
+            rest = &rest[run.max(1)..];
+        }
         self.marked.clear();
     }
 

@@ -501,12 +501,12 @@ impl Gen<'_> {
             let each = format!("for (uint32_t i = 0; i < l->n; i++) if ({eq}({name_at}, name)");
             self.helpers.push_str(&match what {
                 "find" => format!(
-                    "static inline wl_opt_wl_bytes {helper}({head}) {{\n{each}) return (wl_opt_wl_bytes){{true, {value_at}}};\n\
+                    "WL_INLINE wl_opt_wl_bytes {helper}({head}) {{\n{each}) return (wl_opt_wl_bytes){{true, {value_at}}};\n\
                      return (wl_opt_wl_bytes){{0}};\n}}\n"
                 ),
-                "count" => format!("static inline uint32_t {helper}({head}) {{\nuint32_t k = 0;\n{each}) k++;\nreturn k;\n}}\n"),
+                "count" => format!("WL_INLINE uint32_t {helper}({head}) {{\nuint32_t k = 0;\n{each}) k++;\nreturn k;\n}}\n"),
                 _ => format!(
-                    "static inline bool {helper}({head}, wl_bytes token) {{\n{each} && wl_has_token({value_at}, token)) return true;\nreturn false;\n}}\n"
+                    "WL_INLINE bool {helper}({head}, wl_bytes token) {{\n{each} && wl_has_token({value_at}, token)) return true;\nreturn false;\n}}\n"
                 ),
             });
         }

@@ -200,6 +200,46 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "x->core->host->send(t, {}, i_, {head}, {tail}); }}", port.0);
     }
 
+    /// Whether it may be added in one go with what is before and behind it: not so large that their sum could be too large for a number.
+    pub fn joins(&self, e: &Emit) -> bool {
+        let Emit::Bytes(e) = e else { return constant(e).is_some() };
+        matches!(self.g.m.ty(e.ty), Ty::Bytes(max) if *max <= 16 << 20)
+    }
+
+    /// Adds several: constants next to each other as one, in room that is made once.
+    pub fn emit_run(&mut self, run: &'m [Stmt]) {
+        let mut pieces: Vec<Result<Vec<u8>, &Expr>> = Vec::new();
+        for s in run {
+            let StmtKind::Emit(e) = &s.kind else { continue };
+            match (constant(e), pieces.last_mut()) {
+                (Some(more), Some(Ok(text))) => text.extend(more),
+                (Some(text), _) => pieces.push(Ok(text)),
+                (None, _) => if let Emit::Bytes(e) = e { pieces.push(Err(e)) },
+            }
+        }
+        if let [Ok(text)] = pieces.as_slice() {
+            line!(self, "wl_put(x, wl_b({}, {}));", names::literal(text), text.len());
+            return;
+        }
+        line!(self, "{{");
+        let (mut room, mut adds) = (Vec::new(), String::new());
+        for (i, piece) in pieces.iter().enumerate() {
+            match piece {
+                Ok(text) => {
+                    room.push(text.len().to_string());
+                    adds.push_str(&format!("d_ = wl_add(d_, wl_b({}, {}));\n", names::literal(text), text.len()));
+                }
+                Err(e) => {
+                    let text = self.expr(e);
+                    line!(self, "const wl_bytes b{i}_ = {text};");
+                    room.push(format!("b{i}_.n"));
+                    adds.push_str(&format!("d_ = wl_add(d_, b{i}_);\n"));
+                }
+            }
+        }
+        line!(self, "uint8_t *d_ = wl_room(x, {});\nif (WL_LIKELY(d_ != NULL)) {{\n{adds}}}\n}}", room.join(" + "));
+    }
+
     pub fn emit(&mut self, e: &Emit) {
         match e {
             Emit::Bytes(e) => {
@@ -227,5 +267,17 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "wl_put_varint(x, {text});");
             }
         }
+    }
+}
+
+/// The bytes of what is the same each time.
+fn constant(e: &Emit) -> Option<Vec<u8>> {
+    match e {
+        Emit::Bytes(e) => match &*e.kind { ExprKind::Bytes(b) => Some(b.clone()), _ => None },
+        Emit::Number { value, radix: 10, width } => match *value.kind {
+            ExprKind::Int(n) if n <= u128::from(u32::MAX >> 1) => Some(format!("{n:0width$}", width = usize::from(*width)).into_bytes()),
+            _ => None,
+        },
+        _ => None,
     }
 }

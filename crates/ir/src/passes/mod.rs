@@ -6,6 +6,7 @@
 pub mod cluster;
 pub mod edits;
 pub mod fold;
+pub mod holds;
 pub mod init;
 pub mod last;
 pub mod liveness;
@@ -23,6 +24,7 @@ pub struct Pass {
 
 /// All passes, in the order in which they run.
 pub const TABLE: &[Pass] = &[
+    Pass { name: "holds", doc: "what is asked of texts that holds by what they are made of", run: holds::run },
     Pass { name: "fold", doc: "constant folding; drops requirements that hold and branches that are never taken", run: fold::run },
     Pass { name: "init", doc: "sets locals to zero that may be read before they are set", run: init::run },
     Pass { name: "edits", doc: "sorts the edits of passed messages into wire order", run: edits::run },
