@@ -277,6 +277,15 @@ impl Queue {
         }
     }
 
+    /// All bytes, if they lie in one chunk.
+    pub fn whole<'a>(&self, pool: &'a Pool) -> Option<&'a [u8]> {
+        if self.first != self.last || self.first == NIL {
+            return None;
+        }
+        let slot = &pool.slots[self.first as usize];
+        slot.data.get(slot.start as usize..slot.end as usize)
+    }
+
     /// The first bytes as slices; answers how many of `out` were filled in.
     pub fn front<'a>(&self, pool: &'a Pool, out: &mut [IoSlice<'a>; MAX_SLICES]) -> usize {
         let (mut n, mut i) = (0, self.first);
@@ -346,6 +355,11 @@ impl OwnedBuf {
 
     pub fn capacity(&self) -> usize {
         self.data.len()
+    }
+
+    /// Whether it holds no memory.
+    pub fn is_unused(&self) -> bool {
+        self.data.is_empty()
     }
 
     pub fn as_slice(&self) -> &[u8] {

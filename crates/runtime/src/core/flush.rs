@@ -54,17 +54,25 @@ impl Core {
             if c.out.is_empty() || c.has(flag::BLOCKED | flag::IN_FLIGHT | flag::CONNECTING) {
                 return true;
             }
-            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
-            let n = c.out.front(&self.pool, &mut slices);
-            let offered: usize = slices[..n].iter().map(|s| s.len()).sum();
+            let mut many;
+            let one = c.out.whole(&self.pool).map(|bytes| [IoSlice::new(bytes)]);
+            let slices = match &one {
+                Some(one) => &one[..],
+                None => {
+                    many = [IoSlice::new(&[]); MAX_SLICES];
+                    let n = c.out.front(&self.pool, &mut many);
+                    &many[..n]
+                }
+            };
+            let offered: usize = slices.iter().map(|s| s.len()).sum();
             // What is offered is all of it, and `flush_conn` shuts the direction down or closes right after.
             let last = c.has(flag::CLOSING) && !c.has(flag::SHUT_WANTED | flag::SHUT) && offered == c.out.len();
             // SAFETY: after `InFlight` the queue is only appended to, which moves nothing, until `Sent`; a closed
             // connection's queue goes to the graveyard until the engine has let go of it.
             let result = unsafe {
                 match last {
-                    true => self.engine.write_last(c.token, &slices[..n]),
-                    false => self.engine.write(c.token, &slices[..n]),
+                    true => self.engine.write_last(c.token, slices),
+                    false => self.engine.write(c.token, slices),
                 }
             };
             match result {

@@ -143,7 +143,9 @@ impl Core {
         let (here, more) = self.tail_here(id, tail);
         // SAFETY: the program's bytes are valid during the call.
         self.append_reply(slot, Raw::of(unsafe { head.as_slice() }));
-        self.append_reply(slot, here);
+        if here.n > 0 {
+            self.append_reply(slot, here);
+        }
         if !more {
             self.slot_done(slot);
             return;

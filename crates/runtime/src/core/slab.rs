@@ -34,7 +34,8 @@ struct Entry<T> {
 }
 
 pub struct Slab<T> {
-    chunks: Vec<Vec<Entry<T>>>,
+    /// Of known size, so that an index into one needs no check.
+    chunks: Vec<Box<[Entry<T>; CHUNK]>>,
     free: Vec<u32>,
     len: usize,
 }
@@ -61,18 +62,21 @@ impl<T: Default> Slab<T> {
     /// Takes an entry: a new one, or one as its last user left it.
     pub fn alloc(&mut self) -> Id {
         self.len += 1;
-        if let Some(index) = self.free.pop() {
-            let e = self.entry(index);
-            e.live = true;
-            return Id { index, gen: e.gen };
-        }
-        if self.chunks.last().is_none_or(|c| c.len() == CHUNK) {
-            self.chunks.push(Vec::with_capacity(CHUNK));
-        }
-        let index = ((self.chunks.len() - 1) << BITS) as u32;
-        let chunk = self.chunks.last_mut().expect("pushed above");
-        chunk.push(Entry { gen: 1, live: true, value: T::default() });
-        Id { index: index + chunk.len() as u32 - 1, gen: 1 }
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => self.grow(),
+        };
+        let e = self.entry(index);
+        e.live = true;
+        Id { index, gen: e.gen }
+    }
+
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        let first = (self.chunks.len() << BITS) as u32;
+        self.chunks.push(Box::new(std::array::from_fn(|_| Entry { gen: 1, live: false, value: T::default() })));
+        self.free.extend((first + 1..first + CHUNK as u32).rev());
+        first
     }
 
     pub fn free(&mut self, id: Id) {
@@ -96,19 +100,19 @@ impl<T: Default> Slab<T> {
 
     #[inline]
     pub fn get(&self, id: Id) -> Option<&T> {
-        let e = self.chunks.get(id.index as usize >> BITS)?.get(id.index as usize & (CHUNK - 1))?;
+        let e = &self.chunks.get(id.index as usize >> BITS)?[id.index as usize & (CHUNK - 1)];
         (e.live && e.gen == id.gen).then_some(&e.value)
     }
 
     #[inline]
     pub fn get_mut(&mut self, id: Id) -> Option<&mut T> {
-        let e = self.chunks.get_mut(id.index as usize >> BITS)?.get_mut(id.index as usize & (CHUNK - 1))?;
+        let e = &mut self.chunks.get_mut(id.index as usize >> BITS)?[id.index as usize & (CHUNK - 1)];
         (e.live && e.gen == id.gen).then_some(&mut e.value)
     }
 
     /// The id of the live entry at an index.
     pub fn current(&self, index: u32) -> Option<Id> {
-        let e = self.chunks.get(index as usize >> BITS)?.get(index as usize & (CHUNK - 1))?;
+        let e = &self.chunks.get(index as usize >> BITS)?[index as usize & (CHUNK - 1)];
         e.live.then_some(Id { index, gen: e.gen })
     }
 

@@ -206,6 +206,9 @@ impl Core {
         if let Some(s) = self.slots.get_mut(t.slot) {
             s.task = Id::NIL;
         }
+        if t.stored.is_empty() && t.req.view.is_none() && t.req.bytes.is_unused() {
+            return self.tasks.free(id);
+        }
         let mut stored = std::mem::take(&mut t.stored);
         let mut req = std::mem::take(&mut t.req);
         for s in stored.iter_mut().chain([&mut req]) {
