@@ -156,11 +156,16 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.marked = name;
     }
 
-    fn stmt(&mut self, s: &'m Stmt) {
+    /// Says where in the source what follows comes from.
+    pub fn origin(&mut self, s: &Stmt) {
         self.mark(s);
         if self.g.lines && s.span.line > 0 {
             if let Some(file) = self.g.m.files.get(s.span.file as usize) { line!(self, "#line {} {}", s.span.line, names::literal(file.as_bytes())) }
         }
+    }
+
+    fn stmt(&mut self, s: &'m Stmt) {
+        self.origin(s);
         match &s.kind {
             StmtKind::Frame { frame, act } => self.frame_act(*frame, act),
             StmtKind::SendFrame { port, index, parts, .. } => self.send_frame(*port, index, parts),

@@ -208,6 +208,7 @@ impl<'m> BodyGen<'_, 'm> {
 
     /// Adds several: constants next to each other as one, in room that is made once.
     pub fn emit_run(&mut self, run: &'m [Stmt]) {
+        if let Some(first) = run.first() { self.origin(first) }
         let mut pieces: Vec<Result<Vec<u8>, &Expr>> = Vec::new();
         for s in run {
             let StmtKind::Emit(e) = &s.kind else { continue };

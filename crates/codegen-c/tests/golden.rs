@@ -1,4 +1,4 @@
-//! The C text of a small module, compared with a file. `WIRELOOM_BLESS=1` writes the file anew.
+//! The C text of a small module, compared with a file. `BLESS=1` writes the file anew.
 mod common;
 use common::*;
 use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
@@ -41,9 +41,9 @@ fn small() -> Module {
 fn small_module() {
     let text = emit(&small(), &Options::default()).text;
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/small.c");
-    if std::env::var_os("WIRELOOM_BLESS").is_some() { std::fs::write(&path, &text).unwrap() }
+    if std::env::var_os("BLESS").is_some() { std::fs::write(&path, &text).unwrap() }
     let want = std::fs::read_to_string(&path).unwrap();
-    assert!(text == want, "the emitted C differs from {}; WIRELOOM_BLESS=1 accepts it", path.display());
+    assert!(text == want, "the emitted C differs from {}; BLESS=1 accepts it", path.display());
 }
 
 #[test]

@@ -126,8 +126,14 @@ static int on_0_client(wl_fx *x, wl_task *t) {
     req_0 = t->req;
     wl_state(x)->counter[0] += UINT64_C(1);
     wl_begin(x); /* echo.Line */
-    wl_put(x, wl_at(req_0.base, ((const echo_Line_view *)(const void *)req_0.view)->f.word));
-    wl_put(x, wl_b(" 1\r\n", 4));
+    {
+        const wl_bytes b0_ = wl_at(req_0.base, ((const echo_Line_view *)(const void *)req_0.view)->f.word);
+        uint8_t *d_ = wl_room(x, b0_.n + 4);
+        if (WL_LIKELY(d_ != NULL)) {
+            d_ = wl_add(d_, b0_);
+            d_ = wl_add(d_, wl_b(" 1\r\n", 4));
+        }
+    }
     if (WL_UNLIKELY(x->fault)) { goto fault; }
     x->core->host->reply(t, wl_built(x), WL_TAIL_NONE, 0);
     return WL_T_DONE;
