@@ -1,4 +1,4 @@
-//! Tables under threads.
+//! Tables, and searches of text: harnesses that need no program.
 mod common;
 use common::*;
 
@@ -42,4 +42,10 @@ fn wildcard_tables() {
 #[test]
 fn wildcard_batches() {
     for arch in ["-march=native", "-march=x86-64"] { plain("wild_each", arch, &["500"]) }
+}
+
+/// Searches and comparisons of text against their plain meaning, with vectors and without.
+#[test]
+fn texts() {
+    for arch in ["-march=native", "-march=x86-64-v3", "-march=x86-64"] { plain("text", arch, &[]) }
 }
