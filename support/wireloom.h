@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 2u
+#define WL_ABI 3u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -244,11 +244,11 @@ const wl_program *wireloom_program(void);
 typedef struct wl_frame {
     uint8_t *p;              /* first byte */
     uint32_t n;              /* bytes from p */
-    uint32_t head, tail;     /* free bytes before p and behind p + n */
-    uint16_t port, instance; /* where it came from */
-    uint64_t time;           /* ns since 1970: when it came (a capture's own time) */
     uint32_t wire;           /* length on the wire; more than n if the capture cut it */
+    uint64_t time;           /* ns since 1970: when it came (a capture's own time) */
     uint32_t out;            /* set by batch(): WL_GONE, or the port and instance it leaves through: port << 16 | instance */
+    uint16_t port, instance; /* where it came from */
+    uint32_t head, tail;     /* free bytes before p and behind p + n */
 } wl_frame;
 
 #define WL_GONE UINT32_MAX

@@ -221,7 +221,7 @@ impl<'m> Gen<'m> {
         let unit_name = names::unit(self.m, unit);
         let over = Over {
             i, on: format!("on_{i}_{}", names::ident(&h.name)), open: format!("{unit_name}_open"), counts: self.own_counts(h),
-            usual: self.frames.usual.contains(&unit.0).then(|| format!("{unit_name}_usual")), serve: self.serve(),
+            usual: self.frames.usual.contains(&unit.0).then(|| format!("{unit_name}_usual")), serve: self.serve(), scratch: self.frames.scratch.contains(&i),
             headers: self.mark("headers and keys"), own: self.mark(&format!("on {}", h.name)),
         };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
@@ -375,6 +375,8 @@ struct Over {
     counts: BTreeSet<u32>,
     /// What follows each run.
     serve: &'static str,
+    /// It may fault or take scratch.
+    scratch: bool,
     /// Marks: frames are opened; the handler runs.
     headers: String,
     own: String,
@@ -384,7 +386,11 @@ impl Over {
     /// Runs the handler for one frame.
     fn run(&self, view: &str, ahead: &str) -> String {
         let counts = if self.counts.is_empty() { "" } else { ", &counts" };
-        format!("{}x->tmp_n = 0;\nif (WL_UNLIKELY({}(x, {view}{ahead}{counts}) == WL_T_FAULT)) frame_fault(x->core, x);\n{}", self.own, self.on, self.serve)
+        let (own, on, serve) = (&self.own, &self.on, self.serve);
+        match self.scratch {
+            true => format!("{own}x->tmp_n = 0;\nif (WL_UNLIKELY({on}(x, {view}{ahead}{counts}) == WL_T_FAULT)) frame_fault(x->core, x);\n{serve}"),
+            false => format!("{own}(void){on}(x, {view}{ahead}{counts});\n{serve}"),
+        }
     }
 
     fn counts(&self) -> String { if self.counts.is_empty() { String::new() } else { format!("wl_counts_{} counts = {{0}};\n", self.i) } }

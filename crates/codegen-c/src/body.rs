@@ -198,7 +198,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Count(c, e) => {
                 let text = self.expr(e);
-                if self.counts.contains(&c.0) { line!(self, "counts->c{} += {text};", c.0) } else { line!(self, "wl_state(x)->counter[{}] += {text};", c.0) }
+                if self.counts.contains(&c.0) { line!(self, "counted.c{} += {text};", c.0) } else { line!(self, "wl_state(x)->counter[{}] += {text};", c.0) }
                 self.check_stmt(&s.kind);
             }
             StmtKind::Push(l, e) => {
@@ -343,7 +343,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 self.check(may_fault(e));
                 line!(self, "t->core->host->reply(t, {result}, WL_TAIL_NONE, 0);\n{unlock}return WL_T_DONE;");
             }
-            (Owner::Handler { .. } | Owner::Frame, _) => line!(self, "{unlock}return WL_T_DONE;"),
+            (Owner::Frame, _) => line!(self, "{unlock}goto done;"),
+            (Owner::Handler { .. }, _) => line!(self, "{unlock}return WL_T_DONE;"),
             (Owner::FaultReply, _) => line!(self, "{unlock}goto done;"),
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct Frames {
     pub asked: BTreeMap<u32, BTreeSet<u32>>,
     /// Units that have a `NAME_usual`.
     pub usual: BTreeSet<u32>,
+    /// Handlers of frames that may fault or take scratch.
+    pub scratch: BTreeSet<usize>,
     /// Slots by (frame unit, layer, field); the length of the field, if it varies, is in the next slot.
     pub slots: BTreeMap<(u32, u32, u32), u32>,
     /// The layer of each pair of slots.

@@ -24,6 +24,7 @@ mod payload;
 mod program;
 mod table;
 mod types;
+mod usual;
 mod view;
 
 pub use compile::{compile, find_compiler, CompileError, CompileOptions};

@@ -4,36 +4,34 @@
 //! bits do (IPv4 and IPv6 behind an MPLS label). Then `NAME_open` jumps from header to header, so that a frame costs what it holds,
 //! not what the graph of layers might hold. Other graphs are tried layer by layer.
 //!
-//! `NAME_usual` is the same for the shapes that most frames have: the shortest ways to what the program asks for, headers without options.
-//! All places in such a frame are constants. Whatever else it meets, it leaves to `NAME_open`.
+//! `NAME_usual` is the same for the shapes that most frames have (`usual.rs`).
 
 use crate::expr::{Inst, Scope};
 use crate::frame::Head;
 use crate::gen::Gen;
 use crate::names;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::usual::Known;
+use std::collections::BTreeMap;
 use wireloom_ir::frame::{contradict, exclusive, field_size, has_alternative, leads_to, step};
 use wireloom_ir::*;
 
 /// A header that may follow another (or begin the frame).
-struct Next<'m> {
-    layer: u32,
-    cond: Option<&'m Expr>,
+pub(crate) struct Next<'m> {
+    pub layer: u32,
+    pub cond: Option<&'m Expr>,
     /// If it is absent all the same, the next ones are tried: the number of the place where that goes on.
-    again: Option<u32>,
+    pub again: Option<u32>,
     /// One of the next ones is sure to be tried then: that it is absent is no fault.
     silent: bool,
 }
 
 /// What becomes of a frame whose header is not as it should be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Miss {
+pub(crate) enum Miss {
     /// A fault is counted, the header is absent.
     Counted,
-    /// The frame is not of a usual shape, nor is one with options.
+    /// The frame is not of a usual shape.
     Usual,
-    /// The same, but nothing is behind this header: its size may vary.
-    UsualLast,
 }
 
 impl Miss {
@@ -42,11 +40,8 @@ impl Miss {
     }
 }
 
-/// Most headers that `NAME_usual` looks at, over all ways.
-const USUAL_MAX: usize = 8;
-
 /// What may follow each layer; `None` is the frame's beginning.
-type Chain<'m> = BTreeMap<Option<u32>, Vec<Next<'m>>>;
+pub(crate) type Chain<'m> = BTreeMap<Option<u32>, Vec<Next<'m>>>;
 
 impl<'m> Gen<'m> {
     /// The description of each layer's header, for the functions of frame.h, and the function that opens a frame.
@@ -77,83 +72,15 @@ impl<'m> Gen<'m> {
         }
     }
 
-    /// Steps from the frame's beginning to each layer.
-    fn depths(&self, chain: &Chain) -> BTreeMap<u32, u32> {
-        let (mut depth, mut front) = (BTreeMap::new(), vec![None]);
-        for d in 0.. {
-            let next: Vec<u32> = front.iter().flat_map(|k| chain.get(k).into_iter().flatten()).map(|x| x.layer).filter(|n| !depth.contains_key(n)).collect();
-            if next.is_empty() { break }
-            for n in &next { depth.entry(*n).or_insert(d); }
-            front = next.into_iter().map(Some).collect();
-        }
-        depth
-    }
-
-    /// Which headers usually follow which: steps of the shortest ways to what is asked for, those first that many headers lead to.
-    fn usual_steps(&self, u: UnitId, chain: &Chain) -> BTreeSet<(Option<u32>, u32)> {
-        let (layers, depth) = (self.all_layers(u), self.depths(chain));
-        let asked = self.frames.asked.get(&u.0).cloned().unwrap_or_default();
-        let level = |k: Option<u32>| k.map_or(0, |k| depth.get(&k).map_or(u32::MAX, |d| d + 1));
-        let nearer = |k: Option<u32>, n: u32| depth.get(&n).is_some_and(|d| *d == level(k));
-        // Carriers: on a shortest way to a layer that is asked for, the first such way.
-        let mut wanted = asked.clone();
-        for n in &asked {
-            let mut n = *n;
-            while let Some(k) = layers[n as usize].after.iter().filter(|a| nearer(a.layer, n)).find_map(|a| a.layer) {
-                if !wanted.insert(k) { break }
-                n = k;
-            }
-        }
-        let mut steps: Vec<_> = chain.iter().flat_map(|(k, list)| list.iter().map(|x| (*k, x.layer)))
-            .filter(|(k, n)| nearer(*k, *n) && wanted.contains(n) && k.is_none_or(|k| wanted.contains(&k))).collect();
-        steps.sort_by_key(|(k, n)| (level(*k), std::cmp::Reverse(layers[*n as usize].after.len()), *n));
-        let mut taken = BTreeSet::new();
-        for (k, n) in steps {
-            if taken.len() < USUAL_MAX && k.is_none_or(|k| taken.iter().any(|(_, n)| *n == k)) { taken.insert((k, n)); }
-        }
-        taken
-    }
-
-    fn open_usual(&mut self, u: UnitId, chain: &Chain<'m>) -> Option<String> {
-        let steps = self.usual_steps(u, chain);
-        // One header after the other: the places of what comes behind two would not be constant.
-        let mut least: Vec<u32> = steps.iter().filter(|(k, _)| k.is_none()).map(|(_, n)| self.least(self.all_layers(u)[*n as usize].unit)).collect();
-        least.sort();
-        let least = *least.first()?;
-        Some(format!("if (f->n > 65535 || f->wire > f->n || f->n < {least}) return false;\n{}", self.usual_from(u, chain, &steps, None, 0)))
-    }
-
-    /// What follows header k, which ends at a constant place.
-    fn usual_from(&mut self, u: UnitId, chain: &Chain<'m>, steps: &BTreeSet<(Option<u32>, u32)>, k: Option<u32>, at: u32) -> String {
-        let layers = self.all_layers(u);
-        let mut text = String::new();
-        let list: Vec<_> = chain.get(&k).into_iter().flatten().collect();
-        // Of headers that only their first bits tell apart, the first is tried here.
-        let here = |x: &Next| steps.contains(&(k, x.layer)) && !list.iter().take_while(|y| y.layer != x.layer).any(|y| y.again.is_some() && y.cond == x.cond);
-        for x in list.iter().filter(|x| here(x)) {
-            let l = &layers[x.layer as usize];
-            let leaf = !steps.iter().any(|s| s.0 == Some(x.layer));
-            let cond = x.cond.map_or("true".into(), |c| self.expr(&layer_scope(u), c));
-            let header = self.open_header(u, x.layer, l, if leaf { Miss::UsualLast } else { Miss::Usual });
-            let rest = self.usual_from(u, chain, steps, Some(x.layer), at + self.least(l.unit));
-            text.push_str(&format!("/* {} */\nif ({cond}) {{\n{{\nconst uint32_t at = {at};\n{header}}}\n{rest}}}\n", self.layer_title(u, l)));
-        }
-        for x in list.iter().filter(|x| !here(x)) {
-            let cond = x.cond.map_or("true".into(), |c| self.expr(&layer_scope(u), c));
-            text.push_str(&format!("if ({cond}) return false;\n"));
-        }
-        text + "return true;\n"
-    }
-
     /// Bytes of a header without what varies.
-    fn least(&self, header: UnitId) -> u32 {
+    pub(crate) fn least(&self, header: UnitId) -> u32 {
         let h = self.m.unit(header);
         h.body.iter().map(|f| step(self.m, &h.fields[f.index()])).sum()
     }
 
-    fn layer_title(&self, u: UnitId, l: &Layer) -> String { names::comment(self.m.unit(u).fields[l.header.index()].name.as_deref().unwrap_or("")) }
+    pub(crate) fn layer_title(&self, u: UnitId, l: &Layer) -> String { names::comment(self.m.unit(u).fields[l.header.index()].name.as_deref().unwrap_or("")) }
 
-    fn all_layers(&self, u: UnitId) -> &'m [Layer] { self.m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers) }
+    pub(crate) fn all_layers(&self, u: UnitId) -> &'m [Layer] { self.m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers) }
 
     fn needed(&self, u: UnitId) -> Vec<u32> { self.frames.needed.get(&u.0).into_iter().flatten().copied().collect() }
 
@@ -208,7 +135,7 @@ impl<'m> Gen<'m> {
         for n in self.needed(u) {
             let l = &layers[n as usize];
             let mine: Vec<_> = again.iter().filter(|a| a.0 == n).map(|a| a.1).collect();
-            let (title, mut header, name) = (self.layer_title(u, l), self.open_header(u, n, l, Miss::Counted), label(self, n));
+            let (title, mut header, name) = (self.layer_title(u, l), self.open_header(u, n, l), label(self, n));
             let quiet: Vec<_> = mine.iter().filter(|a| silent.contains(a)).map(|a| format!("again == {a}")).collect();
             if !quiet.is_empty() { header = header.replace("wl_header_fault(x,", &format!("wl_header_fault({} ? NULL : x,", quiet.join(" || "))) }
             let found = if mine.is_empty() { "" } else { "again = 0;\n" };
@@ -244,7 +171,7 @@ impl<'m> Gen<'m> {
             }
             // Here the ways are not told apart: a header that has no alternative on one of them is missed on all.
             let silent = (0..l.after.len()).all(|i| has_alternative(self.m, layers, n as usize, i));
-            let header = self.open_header(u, n, l, Miss::Counted);
+            let header = self.open_header(u, n, l);
             text.push_str(&if silent { header.replace("wl_header_fault(x,", "wl_header_fault(NULL,") } else { header });
             text.push_str("} while (0);\n");
         }
@@ -252,59 +179,54 @@ impl<'m> Gen<'m> {
     }
 
     /// Looks at the header at `at`.
-    fn open_header(&mut self, u: UnitId, n: u32, l: &Layer, miss: Miss) -> String {
+    fn open_header(&mut self, u: UnitId, n: u32, l: &Layer) -> String {
         let m = self.m;
         let field = &m.unit(u).fields[l.header.index()];
         let header = m.unit(l.unit);
-        let (least, place, usual) = (self.least(l.unit), field.place.0, miss != Miss::Counted);
+        let (least, place, miss) = (self.least(l.unit), field.place.0, Miss::Counted);
         let value_of = |g: &mut Self, f: FieldId| {
             let inst = g.header_inst(u, n, l.unit, "v", "h");
             g.header_field(&inst, "v", u, n, f, header.fields[f.index()].ty)
         };
         let mut text = format!("const uint8_t *h = v->p + at;\nuint32_t left = v->end - at, size = {least};\n(void)h;\n");
         text.push_str(&format!("if (WL_UNLIKELY(left < {least})) {}", miss.leave("WL_F_TRUNCATED", place)));
-        text.push_str(&self.header_rules(u, n, l.unit, miss));
+        text.push_str(&self.header_rules(u, n, l.unit, miss, &Known::new()));
         if let Some(c) = header.header.covers {
             let (value, own) = (value_of(self, c.field), if c.own { "" } else { " + size" });
-            let (most, end) = if usual { ("left", "v->end = at + covers;\n") } else { ("left + cut", "if (covers < left) v->end = at + covers;\n") };
             text.push_str(&format!(
-                "uint32_t covers = (uint32_t)({value}){own};\nif (WL_UNLIKELY(covers < size || covers > {most})) {}{end}",
+                "uint32_t covers = (uint32_t)({value}){own};\nif (WL_UNLIKELY(covers < size || covers > left + cut)) {}if (covers < left) v->end = at + covers;\n",
                 miss.leave("WL_F_CONSTRAINT", header.fields[c.field.index()].place.0)
             ));
         }
         if let Some(more) = header.header.partial.filter(|_| self.lengths_follow(u, n)) {
             let value = value_of(self, more);
-            text.push_str(&format!("if (WL_UNLIKELY({value})) {}\n", if usual { "return false;" } else { "cut = 65535;" }));
+            text.push_str(&format!("if (WL_UNLIKELY({value})) cut = 65535;\n"));
         }
+        text + &self.note_header(u, n)
+    }
+
+    /// Notes in the view that a header is there: at `at`, `size` bytes.
+    pub(crate) fn note_header(&self, u: UnitId, n: u32) -> String {
+        let header = self.m.unit(self.layers(u)[n as usize].unit);
         let net = if header.header.addresses.is_some() { format!("net = {n};\n") } else { String::new() };
-        text.push_str(&format!(
+        format!(
             "v->at[{n}] = (uint16_t)at;\nv->to[{n}] = (uint16_t)(at + size);\nv->lim[{n}] = (uint16_t)v->end;\nv->net[{n}] = net;\n{net}v->top = at + size;\nv->has |= UINT64_C(1) << {n};\n"
-        ));
-        text
+        )
     }
 
     /// Whether a header behind a layer is looked for that has a length.
-    fn lengths_follow(&self, u: UnitId, n: u32) -> bool {
+    pub(crate) fn lengths_follow(&self, u: UnitId, n: u32) -> bool {
         let layers = self.layers(u);
         self.frames.needed.get(&u.0).into_iter().flatten().any(|k| *k > n && self.m.unit(layers[*k as usize].unit).header.covers.is_some() && leads_to(layers, n, *k))
     }
 
-    /// Checks of one header, in wire order, those of the units nested in it included; `size` grows by what is of variable size.
-    fn header_rules(&mut self, u: UnitId, n: u32, header: UnitId, miss: Miss) -> String {
+    /// Checks of one header, in wire order, those of the units nested in it included; `size` grows by what is of variable size. What follows
+    /// from the fields that are known is not asked again.
+    pub(crate) fn header_rules(&mut self, u: UnitId, n: u32, header: UnitId, miss: Miss, known: &Known) -> String {
         let m = self.m;
         let mut text = String::new();
         let inst = self.header_inst(u, n, header, "v", "h");
         let scope = Scope { this: Some(inst.clone()), ..Scope::default() };
-        if miss == Miss::Usual {
-            // Without options; what follows from that need not be asked again.
-            for f in &m.unit(header).body {
-                let field = &m.unit(header).fields[f.index()];
-                let FieldKind::Bytes { extent: Extent::Length(e), .. } = &field.kind else { continue };
-                if field_size(m, field).is_some() { continue }
-                let value = self.expr(&scope, e);
-                text.push_str(&format!("if (({value}) != 0) return false;\n"));
-            }
-        }
         // Offset of the field at hand, behind fields of variable size in `o`.
         let mut fixed = Some(0u32);
         for f in m.unit(header).body.clone() {
@@ -314,13 +236,14 @@ impl<'m> Gen<'m> {
                 let at = fixed.map_or("o".into(), |n| n.to_string());
                 text.push_str(&format!("v->slot[{s}] = (uint16_t)(at + {at});\n"));
             }
-            if let Some(ranges) = &field.within {
+            if let Some(ranges) = field.within.as_ref().filter(|_| !known.contains_key(&f)) {
                 let bits = match &field.kind { FieldKind::UInt { bits, .. } => *bits as u32, _ => 64 };
                 let value = self.header_field(&inst, "v", u, n, f, field.ty);
                 let test = self.in_ranges(&format!("({value})"), ranges, bits);
                 text.push_str(&fails(&test, miss, field.bad.0, field.place.0));
             }
             match &field.kind {
+                FieldKind::Require { cond } if self.value(header, cond, known) == Some(1) => {}
                 FieldKind::Require { cond } => {
                     let test = self.expr(&scope, cond);
                     text.push_str(&fails(&test, miss, field.bad.0, field.place.0));
@@ -329,6 +252,9 @@ impl<'m> Gen<'m> {
                     let at = fixed.map_or("o".into(), |n| n.to_string());
                     let tests: Vec<_> = values.iter().map(|v| format!("memcmp(h + {at}, {}, {}) == 0", names::literal(v), v.len())).collect();
                     text.push_str(&fails(&format!("({})", tests.join(" || ")), miss, field.bad.0, field.place.0));
+                }
+                FieldKind::Bytes { extent: Extent::Length(e), .. } if field_size(m, field).is_none() && self.value(header, e, known) == Some(0) => {
+                    if let Some(s) = slot { text.push_str(&format!("v->slot[{}] = 0;\n", s + 1)) }
                 }
                 FieldKind::Bytes { max, extent: Extent::Length(e), .. } if field_size(m, field).is_none() => {
                     let value = self.expr(&scope, e);
@@ -387,7 +313,7 @@ impl<'m> Gen<'m> {
 }
 
 /// Scope of the conditions of layers.
-fn layer_scope(u: UnitId) -> Scope {
+pub(crate) fn layer_scope(u: UnitId) -> Scope {
     let whole = Inst { unit: u, at: "v".into(), base: "v->p".into(), head: Some(Head::Frame) };
     Scope { this: Some(whole), ..Scope::default() }
 }

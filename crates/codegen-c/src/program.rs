@@ -236,9 +236,13 @@ impl<'m> Gen<'m> {
         let (decls, out, views) = (b.decls, b.out, b.views);
         let frame = names::local(&h.body.locals[0], 0);
         let locals: String = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
-        let fault = if out.contains("goto fault;") { "fault:;\nreturn WL_T_FAULT;\n" } else { "" };
+        // As values, not behind the pointer: then they are registers for the length of a batch.
+        let (begin, end) = if third.is_empty() { (String::new(), "") } else { (format!("wl_counts_{i} counted = *counts;\n"), "*counts = counted;\n") };
+        let done = if out.contains("goto done;") { "done:;\n" } else { "" };
+        let fault = if out.contains("goto fault;") { format!("fault:;\n{end}return WL_T_FAULT;\n") } else { String::new() };
+        if ["(x", "x->"].iter().any(|x| decls.contains(x) || out.contains(x)) { self.frames.scratch.insert(i); }
         self.code.push_str(&format!(
-            "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}{third}) {{\n(void)x;\n{locals}{decls}{out}return WL_T_DONE;\n{fault}}}\n\n",
+            "/* {} */\nWL_INLINE int on_{i}_{}(wl_fx *x, wl_view *{frame}{}{third}) {{\n(void)x;\n{begin}{locals}{decls}{out}{done}{end}return WL_T_DONE;\n{fault}}}\n\n",
             names::comment(&h.name), names::ident(&h.name), second.unwrap_or_default()
         ));
     }

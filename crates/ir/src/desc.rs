@@ -5,6 +5,7 @@
 //! Indices here are the indices of the C ABI (`support/wireloom.h`): ports, units, handlers, places in order.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A whole program, as the runtime sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -244,6 +245,13 @@ pub struct HandlerDesc {
     /// Of frames: what it does with them.
     #[serde(default)]
     pub frames: FrameUse,
+    /// It may send frames, new ones and copies too, or take them from queues.
+    #[serde(default = "yes")]
+    pub sends: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// The most that a handler does with its frames.
@@ -435,7 +443,16 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
         crate::On::Signal(_) => HandlerOn::Signal,
         crate::On::Test(_) | crate::On::Check { .. } => return None,
     };
-    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps, frames: h.frame_use() })
+    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps, frames: h.frame_use(), sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()) })
+}
+
+/// Whether a block, or a function that it calls, may send frames or take them from queues. `seen`: functions that have been looked at.
+fn sends_frames(m: &crate::Module, block: &crate::Block, seen: &mut BTreeSet<u32>) -> bool {
+    use crate::StmtKind::{Frame, Queue, Send, SendFrame};
+    let (mut sends, mut calls) = (false, Vec::new());
+    crate::walk::stmts(block, &mut |s| sends |= matches!(&s.kind, Frame { act: crate::FrameAct::Send { .. }, .. } | SendFrame { .. } | Send { .. } | Queue { .. }));
+    crate::walk::block_exprs(block, &mut |e| if let crate::ExprKind::Call(f, _) = &*e.kind { calls.push(*f) });
+    sends || calls.into_iter().any(|f| seen.insert(f.0) && matches!(&m.funcs[f.index()].body, crate::FuncBody::Body(body) if sends_frames(m, &body.block, seen)))
 }
 
 fn place_desc(m: &crate::Module, p: &crate::Place) -> PlaceDesc {

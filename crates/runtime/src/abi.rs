@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 2;
+pub const WL_ABI: u32 = 3;
 
 // What parse() and tail() answer.
 pub const WL_MORE: c_int = 0;
@@ -402,13 +402,13 @@ pub const WL_GONE: u32 = u32::MAX;
 pub struct wl_frame {
     pub p: *mut u8,
     pub n: u32,
-    pub head: u32,
-    pub tail: u32,
+    pub wire: u32,
+    pub time: u64,
+    pub out: u32,
     pub port: u16,
     pub instance: u16,
-    pub time: u64,
-    pub wire: u32,
-    pub out: u32,
+    pub head: u32,
+    pub tail: u32,
 }
 
 pub type BatchFn = unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *mut wl_frame, u32);

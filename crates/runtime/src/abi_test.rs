@@ -33,7 +33,7 @@ fn ours() -> Vec<Layout> {
         layout!(wl_window: buf, pos, n, eof, messages),
         layout!(wl_merge_at: input, fault, place, used, messages),
         layout!(wl_merge: state_size, inputs, message_max, run),
-        layout!(wl_frame: p, n, head, tail, port, instance, time, wire, out),
+        layout!(wl_frame: p, n, wire, time, out, port, instance, head, tail),
         layout!(wl_packets: batch, steer, transmit, queue, serve),
         layout!(wl_unit: view_size, head_max, whole_max, parse, tail),
         layout!(wl_program: abi = abi, units = units, handlers = handlers, frame_size = frame_size,

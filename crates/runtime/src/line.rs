@@ -218,7 +218,7 @@ fn desc(exclusive: bool) -> Desc {
         ketama: false,
         maglev: false,
     };
-    let on = |on| HandlerDesc { name: format!("{on:?}"), on, steps: 1, frames: FrameUse::Edits };
+    let on = |on| HandlerDesc { name: format!("{on:?}"), on, steps: 1, frames: FrameUse::Edits, sends: true };
     let param = |name: &str, ty, default| ParamDesc { name: name.into(), ty, default, doc: String::new() };
     Desc {
         app: "line".into(),

@@ -114,6 +114,8 @@ pub struct Sink {
 /// A port on such frames.
 pub struct Memory {
     frames: Frames,
+    /// Of frames in place: where each begins, and where the last one ends.
+    starts: Vec<u32>,
     at: usize,
     capture: bool,
     sink: Option<Arc<Sink>>,
@@ -131,7 +133,9 @@ impl Memory {
             frames.huge_pages();
         }
         let capture = frames.index.first().is_some_and(|f| f.2 != 0);
-        Memory { frames: Frames { rounds, ..frames }, at: 0, capture, sink, core, done: 0, began: None }
+        let end = frames.data.len() as u32;
+        let starts = if frames.in_place { frames.index.iter().map(|f| f.0).chain([end]).collect() } else { Vec::new() };
+        Memory { frames: Frames { rounds, ..frames }, starts, at: 0, capture, sink, core, done: 0, began: None }
     }
 
     fn next_round(&mut self) {
@@ -190,37 +194,78 @@ fn change_port(f: &mut wl_frame, by: u8) {
     }
 }
 
+/// Says of frames that follow each other where they lie, how long they are, and when they came. `starts` has one more: the end of the last one.
+///
+/// # Safety
+/// `data` has as many bytes as `starts` says.
+unsafe fn place(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], time: u64) {
+    let done = place_fours(frames, data, starts, time);
+    for (f, s) in frames.iter_mut().zip(starts.windows(2)).skip(done) {
+        // SAFETY: by contract.
+        f.p = unsafe { data.add(s[0] as usize) };
+        (f.n, f.wire, f.time) = (s[1] - s[0], s[1] - s[0], time);
+    }
+}
+
+/// The same for four frames at a time, each with one store, as far as they go; answers how many that were.
+#[cfg(target_arch = "x86_64")]
+fn place_fours(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], time: u64) -> usize {
+    use std::arch::x86_64::*;
+    const { assert!(std::mem::offset_of!(wl_frame, n) == 8 && std::mem::offset_of!(wl_frame, wire) == 12) };
+    let done = frames.len() / 4 * 4;
+    for (k, f) in frames.chunks_exact_mut(4).enumerate() {
+        let s = &starts[4 * k..4 * k + 5];
+        // SAFETY: five numbers are loaded; of each frame the first 16 bytes are stored: `p`, `n` and `wire`. SSE2 is always there.
+        unsafe {
+            let (base, zero) = (_mm_set1_epi64x(data as i64), _mm_setzero_si128());
+            let begin = _mm_loadu_si128(s.as_ptr().cast());
+            let n = _mm_sub_epi32(_mm_loadu_si128(s.as_ptr().add(1).cast()), begin);
+            let (low, high) = (_mm_add_epi64(base, _mm_unpacklo_epi32(begin, zero)), _mm_add_epi64(base, _mm_unpackhi_epi32(begin, zero)));
+            let (n_low, n_high) = (_mm_unpacklo_epi32(n, n), _mm_unpackhi_epi32(n, n));
+            _mm_storeu_si128((&raw mut f[0]).cast(), _mm_unpacklo_epi64(low, n_low));
+            _mm_storeu_si128((&raw mut f[1]).cast(), _mm_unpackhi_epi64(low, n_low));
+            _mm_storeu_si128((&raw mut f[2]).cast(), _mm_unpacklo_epi64(high, n_high));
+            _mm_storeu_si128((&raw mut f[3]).cast(), _mm_unpackhi_epi64(high, n_high));
+        }
+        f.iter_mut().for_each(|f| f.time = time);
+    }
+    done
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn place_fours(_: &mut [wl_frame], _: *mut u8, _: &[u32], _: u64) -> usize {
+    0
+}
+
 impl FramePort for Memory {
-    fn labels(&self) -> bool {
+    fn ready(&self) -> bool {
         self.frames.in_place
     }
 
-    fn receive_labelled(&mut self, _: &mut Pool, into: &mut Batch, until: u64, label: Label) -> io::Result<u64> {
-        let n = self.next_frames(into.room(), until);
+    fn receive_ready(&mut self, into: &mut Batch, most: usize, until: u64, label: Label) -> u64 {
+        let n = self.next_frames(most, until);
         if n == 0 {
-            return Ok(0);
+            into.clear();
+            return 0;
         }
+        let fresh = wl_frame { p: std::ptr::null_mut(), n: 0, wire: 0, time: label.wall, out: WL_GONE, port: label.port, instance: label.instance, head: 0, tail: 0 };
+        into.frames.resize(n, fresh);
+        into.bufs.resize(n, NONE);
         let data = self.frames.data.as_mut_ptr();
-        let Label { port, instance, wall } = label;
-        let here = &self.frames.index[self.at..self.at + n];
-        // Beside the loop below: a sum in a closure's environment would be a store and a load for each frame.
-        let bytes = here.iter().map(|f| u64::from(f.1)).sum();
-        let frame = move |&(at, n, time): &(u32, u32, u64)| {
-            // SAFETY: the index names bytes of `data`, which lives as long as the port and moves nowhere.
-            let p = unsafe { data.add(at as usize) };
-            wl_frame { p, n, head: 0, tail: 0, port, instance, time: if time == 0 { wall } else { time }, wire: n, out: WL_GONE }
-        };
-        into.frames.extend(here.iter().map(frame));
-        into.bufs.extend(std::iter::repeat_n(NONE, n));
+        let starts = &self.starts[self.at..=self.at + n];
+        // SAFETY: the starts name bytes of `data`, which lives as long as the port and moves nowhere.
+        unsafe { place(&mut into.frames, data, starts, label.wall) };
+        if self.capture {
+            let times = self.frames.index[self.at..].iter().map(|f| f.2);
+            into.frames.iter_mut().zip(times).for_each(|(f, time)| f.time = time);
+        }
+        let bytes = u64::from(starts[n] - starts[0]);
         self.at += n;
         self.next_round();
-        Ok(bytes)
+        bytes
     }
 
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()> {
-        if self.frames.in_place {
-            return self.receive_labelled(pool, into, until, Label { port: 0, instance: 0, wall: 0 }).map(|_| ());
-        }
         let n = self.next_frames(into.room(), until);
         if n == 0 {
             return Ok(());
@@ -259,5 +304,35 @@ impl FramePort for Memory {
 
     fn next_time(&mut self) -> Option<u64> {
         (self.capture && self.frames.rounds > 0).then(|| self.frames.index[self.at].2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a batch holds from the last time, it holds the next frames, with their labels.
+    #[test]
+    fn ready_frames_are_those_that_are_next() {
+        let list: Vec<Vec<u8>> = (0..11u8).map(|i| vec![i; 60 + usize::from(i)]).collect();
+        let mut frames = Frames::new(3);
+        frames.in_place = true;
+        list.iter().for_each(|f| frames.push(f, 0));
+        let mut port = Memory::new(frames, None, 0);
+        let (mut batch, mut at) = (Batch::absent(), 0);
+        for most in [1, 4, 6, 7, 3, 8, 256, 5] {
+            let got = port.receive_ready(&mut batch, most, u64::MAX, Label { port: 2, instance: 3, wall: 100 + most as u64 });
+            assert_eq!(batch.len(), batch.bufs.len());
+            assert_eq!(got, batch.frames.iter().map(|f| u64::from(f.n)).sum::<u64>());
+            for f in &batch.frames {
+                assert_eq!(bytes(f), list[at % list.len()]);
+                assert_eq!((f.wire, f.port, f.instance, f.time, f.out), (f.n, 2, 3, 100 + most as u64, WL_GONE));
+                at += 1;
+            }
+            if most == 7 {
+                batch.clear();
+            }
+        }
+        assert!(port.ended() && at == 3 * list.len());
     }
 }

@@ -7,8 +7,10 @@ use std::os::fd::RawFd;
 
 /// Frames handled together, at most.
 pub const BATCH: usize = 64;
+/// The same where nothing waits for the end of a batch: its handler sends nothing.
+pub const LONG_BATCH: usize = 256;
 
-/// Frames and their buffers, one for one. Never holds more than [`BATCH`], so it never grows.
+/// Frames and their buffers, one for one. Never holds more than [`BATCH`], so it never grows; but [`LONG_BATCH`] if it is its port's own.
 pub struct Batch {
     pub frames: Vec<wl_frame>,
     pub bufs: Vec<Buf>,
@@ -81,14 +83,15 @@ pub trait FramePort: Send {
     /// another time, and so are those too far from the batch's first. An error ends the input.
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, until: u64) -> io::Result<()>;
 
-    /// Whether it labels its frames itself, at no cost beside that of receiving them (`receive_labelled`).
-    fn labels(&self) -> bool {
+    /// Whether its frames lie where they are and belong to no pool: then they are received by `receive_ready`, not by `receive`.
+    fn ready(&self) -> bool {
         false
     }
 
-    /// Receives into an empty batch frames that need no more labels; answers their bytes in all. For ports that do so.
-    fn receive_labelled(&mut self, pool: &mut Pool, into: &mut Batch, until: u64, _label: Label) -> io::Result<u64> {
-        self.receive(pool, into, until).map(|()| 0)
+    /// Receives at most `most` frames, with their labels, into a batch that no other port uses; answers their bytes in all. The batch is
+    /// as the program left it the last time, so what is the same in all frames need not be written again; or empty.
+    fn receive_ready(&mut self, _into: &mut Batch, _most: usize, _until: u64, _label: Label) -> u64 {
+        0
     }
 
     /// Sends all frames of the batch and empties it: buffers are given back now or when they are sent. Answers how many were sent;

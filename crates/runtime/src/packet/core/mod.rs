@@ -47,14 +47,14 @@ pub struct End {
     stage: Batch,
     /// It is a queue of the program.
     queue: bool,
-    /// It labels its frames itself.
-    labels: bool,
+    /// Frames that lie where they are ([`FramePort::receive_ready`]), if it has such.
+    ready: Option<Batch>,
 }
 
 impl End {
     pub fn new(mut port: Box<dyn FramePort>, of: usize) -> End {
-        let (queue, labels) = (port.queue().is_some(), port.labels());
-        End { port, of, stage: Batch::default(), queue, labels }
+        let (queue, ready) = (port.queue().is_some(), port.ready().then(Batch::absent));
+        End { port, of, stage: Batch::default(), queue, ready }
     }
 }
 
@@ -144,6 +144,8 @@ pub struct PacketCore {
     routes: Vec<Vec<Route>>,
     /// Frame handler by port.
     handlers: Vec<u32>,
+    /// By handler: it sends nothing.
+    quiet: Vec<bool>,
     stats: Arc<Vec<CoreStats>>,
     batch: Batch,
     /// The batch that the program is at, and how many of its first frames have been staged or dropped.
@@ -195,6 +197,7 @@ impl PacketCore {
         let app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
         let queues: Vec<bool> = app.app.desc.ports.iter().map(|p| is_queue(&p.kind)).collect();
         let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app, i).unwrap_or(NO_HANDLER)).collect();
+        let quiet = app.app.desc.handlers.iter().map(|h| !h.sends).collect();
         let every = app.every.iter().map(|(h, period)| (*h, *period, u64::MAX)).collect();
         PacketCore {
             number: p.number,
@@ -216,6 +219,7 @@ impl PacketCore {
             inputs: p.inputs,
             routes: p.routes,
             handlers,
+            quiet,
             stats: p.stats,
             batch: Batch::default(),
             current: std::ptr::null_mut(),
@@ -368,8 +372,19 @@ impl PacketCore {
 
     // ---- handling ----
 
-    #[inline]
+    fn is_quiet(&self, handler: u32) -> bool {
+        self.quiet.get(handler as usize) == Some(&true)
+    }
+
     fn handle(&mut self, batch: &mut Batch, handler: u32) {
+        self.run_batch(batch, handler);
+        batch.release(&mut self.pool);
+    }
+
+    /// Runs a handler over a batch, and routes what it has sent. What a handler that sends nothing was given is in the batch afterwards, else
+    /// the batch is empty.
+    #[inline]
+    fn run_batch(&mut self, batch: &mut Batch, handler: u32) {
         if batch.is_empty() {
             return;
         }
@@ -389,7 +404,9 @@ impl PacketCore {
         unsafe { run(this, wl, handler, frames, n) };
         self.current = std::ptr::null_mut();
         self.stats[self.index].batches.add(1);
-        self.route(batch);
+        if !self.is_quiet(handler) {
+            self.route(batch);
+        }
         if !self.faults.is_empty() {
             self.run_fault_handlers();
         }

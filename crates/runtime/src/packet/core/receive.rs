@@ -1,10 +1,10 @@
 //! In: frames of this core's ports and of other cores' rings. Out: batches of one port, each handled, or steered to the core they belong to.
 
-use super::{PacketCore, APART_NS};
+use super::{Input, PacketCore, APART_NS};
 use crate::abi::wl_frame;
 use crate::engine::common::monotonic;
 use crate::packet::mesh::{core_of, flow_hash, Item};
-use crate::packet::port::{bytes, Batch, Label};
+use crate::packet::port::{bytes, Batch, Label, BATCH, LONG_BATCH};
 
 impl PacketCore {
     pub(super) fn receive(&mut self) -> bool {
@@ -74,9 +74,16 @@ impl PacketCore {
             return false;
         }
         let end = self.inputs[i].end;
+        // Several apps that share a port share frames of the pool.
+        let ready = if self.inputs[i].fan.is_none() { self.ends[end].ready.take() } else { None };
+        if let Some(mut ready) = ready {
+            let got = self.receive_ready(&mut ready, i, until);
+            self.inputs[i].ended = self.ends[end].port.ended();
+            self.ends[end].ready = Some(ready);
+            return got;
+        }
         let mut batch = std::mem::replace(&mut self.batch, Batch::absent());
-        let labelled = self.ends[end].labels && batch.is_empty();
-        let result = if labelled { self.receive_labelled(&mut batch, i, until) } else { self.ends[end].port.receive(&mut self.pool, &mut batch, until) };
+        let result = self.ends[end].port.receive(&mut self.pool, &mut batch, until);
         let port = &mut self.ends[end].port;
         let ended = port.ended() || result.is_err();
         let lost = port.lost();
@@ -89,9 +96,7 @@ impl PacketCore {
                 self.came(&mut batch, fan);
                 self.fan_out(&mut batch, fan);
             } else {
-                if !labelled {
-                    self.label(&mut batch, i);
-                }
+                self.label(&mut batch, i);
                 self.dispatch(&mut batch, i);
             }
         }
@@ -112,17 +117,23 @@ impl PacketCore {
         }
     }
 
-    fn receive_labelled(&mut self, batch: &mut Batch, i: usize, until: u64) -> std::io::Result<()> {
+    /// Frames of a port that has them ready.
+    fn receive_ready(&mut self, batch: &mut Batch, i: usize, until: u64) -> bool {
         if self.capture.is_none() {
             self.read_clock();
         }
-        let input = &self.inputs[i];
-        let (end, label) = (input.end, Label { port: input.port, instance: input.instance, wall: self.app.wl.wall });
-        let bytes = self.ends[end].port.receive_labelled(&mut self.pool, batch, until, label)?;
-        let s = self.frame_stats(label.port.into());
+        let Input { end, port, instance, handler, .. } = self.inputs[i];
+        let alone = self.inputs[i].steered || self.stats.len() == 1;
+        let most = if alone && self.is_quiet(handler) && self.timeline.is_none() { LONG_BATCH } else { BATCH };
+        let bytes = self.ends[end].port.receive_ready(batch, most, until, Label { port, instance, wall: self.app.wl.wall });
+        if batch.is_empty() {
+            return false;
+        }
+        let s = self.frame_stats(port.into());
         s.received.add(batch.len() as u64);
         s.received_bytes.add(bytes);
-        Ok(())
+        if alone { self.run_batch(batch, handler) } else { self.dispatch(batch, i) }
+        true
     }
 
     /// Says where the frames came from, and when.

@@ -1,0 +1,338 @@
+//! Frames of the usual shapes: the shortest ways to the headers that the program asks for, without options.
+//!
+//! In: a frame unit, and which header may follow which. Out: the body of `NAME_usual`. All places in such a frame are constants, and
+//! much of it has to have one value: what says which header follows, versions, lengths of headers. The bits of a header that are known in
+//! this way are compared at once, a word at a time; whether its bytes are there at all is tested before, once. Whatever else it meets,
+//! `NAME_usual` leaves to `NAME_open`.
+
+use crate::expr::{Inst, Scope};
+use crate::gen::Gen;
+use crate::open::{layer_scope, Chain, Miss, Next};
+use crate::types::int_of;
+use std::collections::{BTreeMap, BTreeSet};
+use wireloom_ir::frame::{field_size, fixed_offset};
+use wireloom_ir::*;
+
+/// Most headers that are looked at, over all ways.
+const USUAL_MAX: usize = 8;
+
+/// By place in the frame: bits of a byte, and what they are.
+type Bits = BTreeMap<u32, (u8, u8)>;
+
+/// Values of a header's fields.
+pub(crate) type Known = BTreeMap<FieldId, u64>;
+
+/// Steps from header to header.
+type Steps = BTreeSet<(Option<u32>, u32)>;
+
+/// How far a way has come.
+#[derive(Clone, Copy)]
+struct Way {
+    /// The last header and where it begins.
+    from: Option<(u32, u32)>,
+    /// Where it ends.
+    at: u32,
+    /// What has been tested of the frame's size.
+    size: Size,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Size {
+    /// Nothing.
+    Open,
+    /// That the last header is there; `v->end` is the frame's end.
+    Whole,
+    /// A header has said where its payload ends, which is `v->end`.
+    Ends,
+}
+
+impl<'m> Gen<'m> {
+    /// Steps from the frame's beginning to each layer.
+    fn depths(&self, chain: &Chain) -> BTreeMap<u32, u32> {
+        let (mut depth, mut front) = (BTreeMap::new(), vec![None]);
+        for d in 0.. {
+            let next: Vec<u32> = front.iter().flat_map(|k| chain.get(k).into_iter().flatten()).map(|x| x.layer).filter(|n| !depth.contains_key(n)).collect();
+            if next.is_empty() { break }
+            for n in &next { depth.entry(*n).or_insert(d); }
+            front = next.into_iter().map(Some).collect();
+        }
+        depth
+    }
+
+    /// Which headers usually follow which: steps of the shortest ways to what is asked for, those first that many headers lead to.
+    fn usual_steps(&self, u: UnitId, chain: &Chain) -> BTreeSet<(Option<u32>, u32)> {
+        let (layers, depth) = (self.all_layers(u), self.depths(chain));
+        let asked = self.frames.asked.get(&u.0).cloned().unwrap_or_default();
+        let level = |k: Option<u32>| k.map_or(0, |k| depth.get(&k).map_or(u32::MAX, |d| d + 1));
+        let nearer = |k: Option<u32>, n: u32| depth.get(&n).is_some_and(|d| *d == level(k));
+        // Carriers: on a shortest way to a layer that is asked for, the first such way.
+        let mut wanted = asked.clone();
+        for n in &asked {
+            let mut n = *n;
+            while let Some(k) = layers[n as usize].after.iter().filter(|a| nearer(a.layer, n)).find_map(|a| a.layer) {
+                if !wanted.insert(k) { break }
+                n = k;
+            }
+        }
+        let mut steps: Vec<_> = chain.iter().flat_map(|(k, list)| list.iter().map(|x| (*k, x.layer)))
+            .filter(|(k, n)| nearer(*k, *n) && wanted.contains(n) && k.is_none_or(|k| wanted.contains(&k))).collect();
+        steps.sort_by_key(|(k, n)| (level(*k), std::cmp::Reverse(layers[*n as usize].after.len()), *n));
+        let mut taken = BTreeSet::new();
+        for (k, n) in steps {
+            if taken.len() < USUAL_MAX && k.is_none_or(|k| taken.iter().any(|(_, n)| *n == k)) { taken.insert((k, n)); }
+        }
+        taken
+    }
+
+    pub(crate) fn open_usual(&mut self, u: UnitId, chain: &Chain<'m>) -> Option<String> {
+        let steps = self.usual_steps(u, chain);
+        if !steps.iter().any(|(k, _)| k.is_none()) { return None }
+        Some(self.usual_from(u, chain, &steps, Way { from: None, at: 0, size: Size::Open }))
+    }
+
+    /// What follows the last header of a way.
+    fn usual_from(&mut self, u: UnitId, chain: &Chain<'m>, steps: &Steps, way: Way) -> String {
+        let (layers, k) = (self.all_layers(u), way.from.map(|f| f.0));
+        let list: Vec<_> = chain.get(&k).into_iter().flatten().collect();
+        // Of headers that only their first bits tell apart, the first is tried here.
+        let here = |x: &&&Next| steps.contains(&(k, x.layer)) && !list.iter().take_while(|y| y.layer != x.layer).any(|y| y.again.is_some() && y.cond == x.cond);
+        let mut tried: Vec<_> = list.iter().filter(here).collect();
+        // What many headers lead to is met more often.
+        tried.sort_by_key(|x| std::cmp::Reverse(layers[x.layer as usize].after.len()));
+        let mut text = String::new();
+        for x in &tried {
+            let (title, (test, found, next)) = (self.layer_title(u, &layers[x.layer as usize]), self.usual_header(u, x, way));
+            let rest = self.usual_from(u, chain, steps, next);
+            // Nothing else can be there.
+            if test.is_empty() { return format!("/* {title} */\n{found}{rest}") }
+            let test = if tried.len() == 1 { format!("WL_LIKELY({test})") } else { test };
+            text.push_str(&format!("/* {title} */\nif ({test}) {{\n{found}{rest}}}\n"));
+        }
+        if way.size == Size::Open {
+            text.push_str(&format!("if (!({})) return false;\n", holds(way.at)));
+        }
+        for x in list {
+            let cond = x.cond.map_or("true".into(), |c| self.expr(&layer_scope(u), c));
+            text.push_str(&format!("if ({cond}) return false;\n"));
+        }
+        text + "return true;\n"
+    }
+
+    /// The test for a header (empty: none), what is noted of it once it has passed, and how far that leads.
+    fn usual_header(&mut self, u: UnitId, x: &Next<'m>, way: Way) -> (String, String, Way) {
+        let (m, layers, n, at) = (self.m, self.all_layers(u), x.layer, way.at);
+        let l = &layers[n as usize];
+        let (header, least) = (m.unit(l.unit), self.least(l.unit));
+        let last = !layers.iter().any(|other| other.after.iter().any(|a| a.layer == Some(n)));
+        let (mut bits, mut rest) = (Bits::new(), Vec::new());
+        if let Some(cond) = x.cond { self.demands(layers, cond, way.from, &mut bits, &mut rest) }
+        let known = self.usual_values(l.unit, last);
+        for (f, value) in &known { merge(&mut bits, self.field_bits(l.unit, *f, at, *value, u64::MAX).unwrap_or_default()) }
+        let inst = self.header_inst(u, n, l.unit, "v", "h");
+        let mut rules = String::new();
+        for e in self.options(l.unit) {
+            if last || self.value(l.unit, e, &known).is_some() { continue }
+            let value = self.expr(&this(&inst), e);
+            rules.push_str(&format!("if (({value}) != 0) return false;\n"));
+        }
+        rules.push_str(&self.header_rules(u, n, l.unit, Miss::Usual, &known));
+        if let Some(more) = header.header.partial.filter(|_| self.lengths_follow(u, n)) {
+            match self.zero_bits(l.unit, more, at) {
+                Some(zero) => merge(&mut bits, zero),
+                None => {
+                    let value = self.header_field(&inst, "v", u, n, more, header.fields[more.index()].ty);
+                    rules.push_str(&format!("if (WL_UNLIKELY({value})) return false;\n"));
+                }
+            }
+        }
+        // A header that may be anything is looked at together with what follows it.
+        let plain = bits.is_empty() && rest.is_empty() && rules.is_empty() && header.header.covers.is_none();
+        let mut tests: Vec<String> = rest.iter().map(|c| self.expr(&layer_scope(u), c)).collect();
+        tests.splice(0..0, same_bits(&bits, at + least));
+        match (way.size, plain) {
+            (Size::Open, true) => {}
+            (Size::Ends, _) => tests.insert(0, format!("v->end - {at} >= {least}")),
+            _ => tests.insert(0, holds(at + least)),
+        }
+        let mut found = format!("{{\nconst uint32_t at = {at};\nconst uint8_t *h = v->p + at;\nuint32_t left = v->end - at, size = {least};\n(void)h; (void)left;\n{rules}");
+        if let Some(c) = header.header.covers {
+            let value = self.header_field(&inst, "v", u, n, c.field, header.fields[c.field.index()].ty);
+            found.push_str(&format!("const uint32_t covers = (uint32_t)({value}){};\n", if c.own { "" } else { " + size" }));
+            found.push_str("if (WL_UNLIKELY(covers - size > left - size)) return false;\nv->end = at + covers;\n");
+        }
+        found.push_str(&self.note_header(u, n));
+        let size = match (header.header.covers.is_some(), plain) { (true, _) => Size::Ends, (_, true) => way.size, _ if way.size == Size::Ends => Size::Ends, _ => Size::Whole };
+        (tests.join(" && "), found + "}\n", Way { from: Some((n, at)), at: at + least, size })
+    }
+
+    /// The parts of a condition that ask the last header for one value, as bits of the frame; the others.
+    fn demands(&self, layers: &[Layer], cond: &'m Expr, from: Option<(u32, u32)>, bits: &mut Bits, rest: &mut Vec<&'m Expr>) {
+        if let ExprKind::Binary(BinOp::And, a, b) = &*cond.kind {
+            self.demands(layers, a, from, bits, rest);
+            return self.demands(layers, b, from, bits, rest);
+        }
+        let asked = || {
+            let (n, at) = from?;
+            let (path, value) = one_value(cond)?;
+            let [Step::Field(h), Step::Field(f)] = path.steps[..] else { return None };
+            let l = layers.get(n as usize).filter(|l| l.header == h && path.root == Root::This)?;
+            self.field_bits(l.unit, f, at, value, u64::MAX)
+        };
+        match asked() {
+            Some(found) => merge(bits, found),
+            None => rest.push(cond),
+        }
+    }
+
+    /// Where the bits of a header's field that are in `mask` lie in the frame, if it has `value`; the header begins at `at`.
+    fn field_bits(&self, unit: UnitId, f: FieldId, at: u32, value: u64, mask: u64) -> Option<Bits> {
+        let FieldKind::UInt { bytes, shift, bits, big, signed: false, .. } = self.m.unit(unit).fields[f.index()].kind else { return None };
+        if bytes > 8 || bits == 0 { return None }
+        let at = at + fixed_offset(self.m, unit, f)?;
+        let mask = (mask & u64::MAX >> (64 - u32::from(bits.min(64)))) << shift;
+        let byte = |i: u8| {
+            let by = 8 * u32::from(if big { bytes - 1 - i } else { i });
+            (at + u32::from(i), ((mask >> by) as u8, ((value << shift & mask) >> by) as u8))
+        };
+        Some((0..bytes).map(byte).filter(|b| b.1.0 != 0).collect())
+    }
+
+    /// Bits that are 0 if a field is, which is some bits of another one.
+    fn zero_bits(&self, unit: UnitId, f: FieldId, at: u32) -> Option<Bits> {
+        let FieldKind::Let { value } = &self.m.unit(unit).fields[f.index()].kind else { return None };
+        let ExprKind::Binary(BinOp::BitAnd, a, b) = &*bare(value).kind else { return None };
+        let (ExprKind::Read(p), ExprKind::Int(mask)) = (&*bare(a).kind, &*bare(b).kind) else { return None };
+        let ([Step::Field(f)], Root::This) = (&p.steps[..], p.root) else { return None };
+        self.field_bits(unit, *f, at, 0, u64::try_from(*mask).ok()?)
+    }
+
+    /// Lengths of a header's parts of variable size.
+    fn options(&self, unit: UnitId) -> Vec<&'m Expr> {
+        let m = self.m;
+        let of = |f: &FieldId| {
+            let field = &m.unit(unit).fields[f.index()];
+            match &field.kind {
+                FieldKind::Bytes { extent: Extent::Length(e), .. } if field_size(m, field).is_none() => Some(e),
+                _ => None,
+            }
+        };
+        m.unit(unit).body.iter().filter_map(of).collect()
+    }
+
+    /// Fields that must have one value, and those that do if there are no options (which the last header may have).
+    fn usual_values(&self, unit: UnitId, last: bool) -> Known {
+        let m = self.m;
+        let mut known = Known::new();
+        for f in &m.unit(unit).body {
+            if let Some([(low, high)]) = m.unit(unit).fields[f.index()].within.as_deref() {
+                if low == high { known.insert(*f, *low); }
+            }
+        }
+        for e in self.options(unit).into_iter().filter(|_| !last) {
+            let fields: BTreeSet<FieldId> = m.unit(unit).body.iter().copied().filter(|f| reads(e, *f)).collect();
+            let Some(f) = fields.first().filter(|_| fields.len() == 1) else { continue };
+            let FieldKind::UInt { bits: bits @ 1..=8, .. } = m.unit(unit).fields[f.index()].kind else { continue };
+            let none = |v: &u64| self.value(unit, e, &Known::from([(*f, *v)])) == Some(0);
+            let list: Vec<u64> = (0..1 << bits).filter(none).collect();
+            if let [v] = list[..] { known.insert(*f, v); }
+        }
+        known.retain(|f, v| self.field_bits(unit, *f, 0, *v, u64::MAX).is_some());
+        known
+    }
+
+    /// What an expression over a header's fields comes to, as far as they are known.
+    pub(crate) fn value(&self, unit: UnitId, e: &Expr, known: &Known) -> Option<u64> {
+        let fit = |v: u64| match int_of(self.m, e.ty) {
+            Some((bits @ 1..=64, false)) => Some(v & u64::MAX >> (64 - u32::from(bits))),
+            _ => None,
+        };
+        match &*e.kind {
+            ExprKind::Int(n) => u64::try_from(*n).ok(),
+            ExprKind::Bool(b) => Some(u64::from(*b)),
+            ExprKind::Cast(a) => fit(self.value(unit, a, known)?),
+            ExprKind::Read(Path { root: Root::This, steps }) => match steps[..] {
+                [Step::Field(f)] => match &self.m.unit(unit).fields[f.index()].kind {
+                    FieldKind::Let { value } => self.value(unit, value, known),
+                    _ => known.get(&f).copied(),
+                },
+                _ => None,
+            },
+            ExprKind::Binary(op, a, b) => {
+                let (a, b) = (self.value(unit, a, known)?, self.value(unit, b, known)?);
+                match op {
+                    BinOp::Add => fit(a.wrapping_add(b)),
+                    BinOp::Sub => fit(a.wrapping_sub(b)),
+                    BinOp::Mul => fit(a.wrapping_mul(b)),
+                    BinOp::BitAnd | BinOp::And => Some(a & b),
+                    BinOp::BitOr | BinOp::Or => Some(a | b),
+                    BinOp::Eq => Some(u64::from(a == b)),
+                    BinOp::Ne => Some(u64::from(a != b)),
+                    BinOp::Lt => Some(u64::from(a < b)),
+                    BinOp::Le => Some(u64::from(a <= b)),
+                    BinOp::Gt => Some(u64::from(a > b)),
+                    BinOp::Ge => Some(u64::from(a >= b)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// More bits; fields that share a byte share no bits of it.
+fn merge(bits: &mut Bits, more: Bits) {
+    for (at, (mask, value)) in more {
+        let b = bits.entry(at).or_default();
+        *b = (b.0 | mask, b.1 | value);
+    }
+}
+
+fn this(i: &Inst) -> Scope { Scope { this: Some(i.clone()), ..Scope::default() } }
+
+/// That a frame holds so many bytes, and no more than any usual one.
+fn holds(bytes: u32) -> String { format!("v->n - {bytes}u <= {}u", 65535u32.saturating_sub(bytes)) }
+
+/// An expression without conversions around it.
+fn bare(e: &Expr) -> &Expr { if let ExprKind::Cast(a) = &*e.kind { bare(a) } else { e } }
+
+/// A field that must have one value, and that.
+fn one_value(e: &Expr) -> Option<(&Path, u64)> {
+    match &*e.kind {
+        ExprKind::Binary(BinOp::Eq, a, b) => match (&*a.kind, &*b.kind) {
+            (ExprKind::Read(p), ExprKind::Int(n)) | (ExprKind::Int(n), ExprKind::Read(p)) => Some((p, u64::try_from(*n).ok()?)),
+            _ => None,
+        },
+        ExprKind::InRanges(a, ranges) => match (&*a.kind, &ranges[..]) {
+            (ExprKind::Read(p), [(low, high)]) if low == high => Some((p, *low)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether an expression reads a field of the unit at hand.
+fn reads(e: &Expr, f: FieldId) -> bool {
+    let mut found = false;
+    walk::expr(e, &mut |e| if let ExprKind::Read(p) = &*e.kind { found |= p.root == Root::This && p.steps.first() == Some(&Step::Field(f)) });
+    found
+}
+
+/// Compares bits by words of a frame of which `there` bytes are there.
+fn same_bits(bits: &Bits, there: u32) -> Vec<String> {
+    let most = [8, 4, 2, 1].into_iter().find(|n| *n <= there).unwrap_or(1);
+    let (mut tests, mut left): (Vec<_>, Vec<_>) = (Vec::new(), bits.iter().collect());
+    while let Some((first, _)) = left.first().copied() {
+        let n = left.iter().take_while(|b| *b.0 < first + most).count();
+        let span = left[n - 1].0 - first + 1;
+        let size = span.next_power_of_two();
+        let from = (*first).min(there - size);
+        let word = |part: fn(&(u8, u8)) -> u8| left[..n].iter().fold(0u64, |w, (at, b)| w | u64::from(part(b)) << (8 * (*at - from)));
+        let (mask, value) = (word(|b| b.0), word(|b| b.1));
+        let load = match size { 1 => format!("v->p[{from}]"), _ => format!("wl_le{}(v->p + {from})", size * 8) };
+        let number = |w: u64| if size == 8 { format!("UINT64_C({w:#x})") } else { format!("{w:#x}u") };
+        let whole = mask == u64::MAX >> (64 - 8 * size);
+        tests.push(if whole { format!("{load} == {}", number(value)) } else { format!("({load} & {}) == {}", number(mask), number(value)) });
+        left.drain(..n);
+    }
+    tests
+}
