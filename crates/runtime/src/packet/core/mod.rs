@@ -377,14 +377,12 @@ impl PacketCore {
     }
 
     fn handle(&mut self, batch: &mut Batch, handler: u32) {
-        self.run_batch(batch, handler);
-        batch.release(&mut self.pool);
+        self.run_batch(batch, handler, true);
     }
 
-    /// Runs a handler over a batch, and routes what it has sent. What a handler that sends nothing was given is in the batch afterwards, else
-    /// the batch is empty.
+    /// Runs a handler over a batch. Routes what it has sent and gives back the rest, unless that is known to be needless: then the batch stays as it is.
     #[inline]
-    fn run_batch(&mut self, batch: &mut Batch, handler: u32) {
+    fn run_batch(&mut self, batch: &mut Batch, handler: u32, routed: bool) {
         if batch.is_empty() {
             return;
         }
@@ -404,7 +402,7 @@ impl PacketCore {
         unsafe { run(this, wl, handler, frames, n) };
         self.current = std::ptr::null_mut();
         self.stats[self.index].batches.add(1);
-        if !self.is_quiet(handler) {
+        if routed {
             self.route(batch);
         }
         if !self.faults.is_empty() {

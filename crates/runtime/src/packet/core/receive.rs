@@ -124,7 +124,8 @@ impl PacketCore {
         }
         let Input { end, port, instance, handler, .. } = self.inputs[i];
         let alone = self.inputs[i].steered || self.stats.len() == 1;
-        let most = if alone && self.is_quiet(handler) && self.timeline.is_none() { LONG_BATCH } else { BATCH };
+        let long = alone && self.is_quiet(handler) && self.timeline.is_none() && !self.writes;
+        let most = if long { LONG_BATCH } else { BATCH };
         let bytes = self.ends[end].port.receive_ready(batch, most, until, Label { port, instance, wall: self.app.wl.wall });
         if batch.is_empty() {
             return false;
@@ -132,7 +133,7 @@ impl PacketCore {
         let s = self.frame_stats(port.into());
         s.received.add(batch.len() as u64);
         s.received_bytes.add(bytes);
-        if alone { self.run_batch(batch, handler) } else { self.dispatch(batch, i) }
+        if alone { self.run_batch(batch, handler, !self.is_quiet(handler)) } else { self.dispatch(batch, i) }
         true
     }
 
