@@ -10,14 +10,18 @@
  * Expiry costs nothing per frame: what has expired is absent when it is looked up, and is taken by the next insertion that passes;
  * the whole table is swept bit by bit as time goes on (wl_flow_tend), before stamps come round again. `evict lru` in a full
  * table evicts the oldest of the 16 slots from the key's own place on. Shapes are compile-time constants at every call that counts, so
- * loops over words unroll. */
+ * loops over words unroll.
+ *
+ * A table may have a cache in front (`cache N`): copies of slots that have been read, each in the one place that its hash names. A
+ * copy counts as long as the clock stands where it stood when the slot was last used, so that no stamp of the table is ever too old;
+ * whatever changes a slot or takes it away drops its copy. What a program sees is the same with and without. */
 #ifndef WL_FLOW_H
 #define WL_FLOW_H
 #include "table.h"
 #include "frame.h"
 
-/* How slots of one kind lie: bytes and words of the key; offsets of stamp and value; bytes of a slot; slots. */
-typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots; } wl_shape;
+/* How slots of one kind lie: bytes and words of the key; offsets of stamp and value; bytes of a slot; slots; those in front (0, or a power of two). */
+typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots, front; } wl_shape;
 
 #define WL_UP(n, to) (((n) + (to) - 1) / (to) * (to))
 #define WL_STAMP_INSIDE(key) ((key) % 8 >= 1 && (key) % 8 <= 5)
@@ -28,14 +32,15 @@ typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots; } wl_s
 #define WL_SLOT_SIZE(key, type) (WL_SLOT_LEAST(key, type) == 24 ? 32 : WL_SLOT_LEAST(key, type) >= 48 && WL_SLOT_LEAST(key, type) <= 64 ? 64 : WL_SLOT_LEAST(key, type))
 /* Slots for so many entries, in whole cache lines: four per entry, so that a search seldom goes beyond the first line, but two in large tables. */
 #define WL_SLOTS_OF(capacity, key, type) (((uint64_t)(capacity) * ((uint64_t)(capacity) * WL_SLOT_SIZE(key, type) <= (32u << 20) ? 4 : 2) + 16 + 7) / 8 * 8)
-#define WL_SHAPE(capacity, key, type) {key, ((key) + 7) / 8, WL_STAMP_AT(key), WL_VALUE_AT(key, type), WL_SLOT_SIZE(key, type), (uint32_t)WL_SLOTS_OF(capacity, key, type)}
-#define WL_SHAPE_NONE {0, 0, 0, 0, 0, 0}
+#define WL_SHAPE(capacity, key, type, front) {key, ((key) + 7) / 8, WL_STAMP_AT(key), WL_VALUE_AT(key, type), WL_SLOT_SIZE(key, type), (uint32_t)WL_SLOTS_OF(capacity, key, type), front}
+#define WL_SHAPE_NONE {0, 0, 0, 0, 0, 0, 0}
 /* A stamp: 23 bits of time below one that says that the slot is taken. */
 #define WL_STAMPS 0x7fffffu
 #define WL_TAKEN 0x800000u
 
 typedef struct wl_flows {
     uint8_t *slot[2];            /* short keys (or all), whole keys */
+    uint8_t *front[2];           /* their copies in front, if any */
     wl_table_stats stats;        /* since the last flush */
     uint64_t seed[2];
     uint64_t tended;             /* ticks, uncut */
@@ -96,9 +101,23 @@ WL_INLINE uint8_t *wl_slot_at(const wl_flows *t, const unsigned part, const wl_s
 WL_INLINE unsigned wl_flow_bucket(const wl_shape g) { return 64 % g.size ? 1 : 64 / g.size; }
 WL_INLINE uint32_t wl_flow_home(const wl_shape g, uint64_t h) { return (uint32_t)((uint64_t)(uint32_t)h * (g.slots / wl_flow_bucket(g)) >> 32) * wl_flow_bucket(g); }
 
+/* Where the copy of a key's slot would be, in front. */
+WL_INLINE uint8_t *wl_front_at(const wl_flows *t, const unsigned part, const wl_shape g, uint64_t h) { return t->front[part] + (size_t)((uint32_t)(h >> 32) & (g.front - 1)) * g.size; }
+WL_INLINE bool wl_front_has(const uint8_t *c, const wl_shape g, const uint64_t *k, uint32_t tick) { return ((unsigned)(wl_slot_stamp(c, g) == tick) & (unsigned)wl_slot_has(c, g, k)) != 0; }
+WL_INLINE void wl_front_drop(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h) {
+    if (!g.front) return;
+    uint8_t *c = wl_front_at(t, part, g, h);
+    if (wl_slot_has(c, g, k)) wl_slot_touch(c, g, 0);
+}
+
 /* Empties slot i; entries behind it move up, so that no search is cut. */
 static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, const wl_shape g, uint32_t i) {
     uint32_t hole = i, j = i;
+    if (g.front) {
+        uint64_t k[64];
+        wl_slot_key(wl_slot_at(t, part, g, i), g, k);
+        wl_front_drop(t, part, g, k, wl_flow_hash(t, k, g.words));
+    }
     for (;;) {
         if (++j == g.slots) j = 0;
         const uint8_t *s = wl_slot_at(t, part, g, j);
@@ -167,15 +186,18 @@ WL_INLINE uint64_t wl_flow_hash_of(const wl_flows *t, const wl_shape *g, unsigne
 }
 /* Whether there are entries. */
 WL_INLINE bool wl_flow_any(const wl_flows *t) { return (t->used[0] + t->used[1]) != 0; }
-WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned part, uint64_t h) {
+WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     if (WL_UNLIKELY(!wl_flow_any(t))) return;
     if (g[1].slots && WL_UNLIKELY(part)) {
+        if (g[1].front && wl_front_has(wl_front_at(t, 1, g[1], h), g[1], k, tick)) return;
         const uint8_t *p = wl_slot_at(t, 1, g[1], wl_flow_home(g[1], h));
         __builtin_prefetch(p, 1);
         if (g[1].size > 64) __builtin_prefetch(p + 64, 1);
         return;
     }
     const uint8_t *p = wl_slot_at(t, 0, g[0], wl_flow_home(g[0], h));
+    /* Chosen without a branch: whether there is a copy cannot be foretold. */
+    if (g[0].front) { const uint8_t *c = wl_front_at(t, 0, g[0], h); p = wl_front_has(c, g[0], k, tick) ? c : p; }
     __builtin_prefetch(p, 1);
     if (64 % g[0].size) __builtin_prefetch(p + g[0].size - 1, 1);
 }
@@ -190,21 +212,39 @@ WL_INLINE bool wl_flow_has_in(const wl_flows *t, const unsigned part, const wl_s
 WL_INLINE bool wl_flow_has(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     return g[1].slots && WL_UNLIKELY(part) ? wl_flow_has_in(t, 1, g[1], k, h, tick) : wl_flow_has_in(t, 0, g[0], k, h, tick);
 }
-/* The key's value, or NULL. */
-WL_INLINE void *wl_flow_seek(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
-    uint8_t *s;
-    if (g[1].slots && WL_UNLIKELY(part)) {
-        s = wl_flow_seek_in(t, 1, g[1], k, h, tick);
-        if (s) { wl_slot_touch(s, g[1], tick); s += g[1].value; }
-    } else {
-        s = wl_flow_seek_in(t, 0, g[0], k, h, tick);
-        if (s) { wl_slot_touch(s, g[0], tick); s += g[0].value; }
-    }
+/* The slot of a key, used now; NULL: there is none. */
+WL_INLINE uint8_t *wl_flow_use(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    uint8_t *s = wl_flow_seek_in(t, part, g, k, h, tick);
+    if (s) wl_slot_touch(s, g, tick);
     return s;
 }
+WL_INLINE void *wl_flow_change_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    wl_front_drop(t, part, g, k, h);
+    uint8_t *s = wl_flow_use(t, part, g, k, h, tick);
+    return s ? s + g.value : NULL;
+}
+/* The key's value, to be changed, or NULL. */
+WL_INLINE void *wl_flow_seek(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    return g[1].slots && WL_UNLIKELY(part) ? wl_flow_change_in(t, 1, g[1], k, h, tick) : wl_flow_change_in(t, 0, g[0], k, h, tick);
+}
+/* The same where the program reads it first: that counts as a hit or a miss. */
 WL_INLINE void *wl_flow_find(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     /* Nothing is fetched from a table that has nothing. */
     void *v = WL_UNLIKELY(!wl_flow_any(t)) ? NULL : wl_flow_seek(t, g, part, k, h, tick);
+    if (WL_LIKELY(v)) t->stats.hits++; else t->stats.misses++;
+    return v;
+}
+WL_INLINE const void *wl_flow_read_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+    uint8_t *c = g.front ? wl_front_at(t, part, g, h) : NULL;
+    if (g.front && wl_front_has(c, g, k, tick)) return c + g.value;
+    const uint8_t *s = wl_flow_use(t, part, g, k, h, tick);
+    if (s && g.front) memcpy(c, s, g.size);
+    return s ? s + g.value : NULL;
+}
+/* The key's value, to be read, or NULL. */
+WL_INLINE const void *wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
+    const void *v = NULL;
+    if (WL_LIKELY(wl_flow_any(t))) v = g[1].slots && WL_UNLIKELY(part) ? wl_flow_read_in(t, 1, g[1], k, h, tick) : wl_flow_read_in(t, 0, g[0], k, h, tick);
     if (WL_LIKELY(v)) t->stats.hits++; else t->stats.misses++;
     return v;
 }
@@ -289,6 +329,7 @@ static __attribute__((noinline)) void wl_flow_sweep(wl_flows *t, const wl_shape 
         if (gone >> 21) {
             /* A jump: nothing is as young as that. */
             for (uint32_t i = 0; i < g[p].slots; i++) wl_slot_touch(wl_slot_at(t, p, g[p], i), g[p], 0);
+            if (g[p].front) memset(t->front[p], 0, (size_t)g[p].front * g[p].size);
             t->stats.expired += t->used[p];
             t->stats.entries -= t->used[p];
             t->used[p] = 0;

@@ -529,3 +529,139 @@ fn three_apps_share_a_capture() {
         assert_eq!((count("seen.json"), count("sent.json"), count("of.json")), ((600, 600), (4, 600), (600, 600)), "{extra:?}");
     }
 }
+
+const CACHED: &str = r#"
+record Kept { n: u64, sport: u16 }
+
+/// Every packet does the same to a table with a cache and to one without.
+app cached {
+    port wire = nic("a"), out = nic("b"), wrong = nic("c")
+    table t: flow5 -> Kept { capacity 64, idle 1s, cache 4 }
+    table u: flow5 -> Kept { capacity 64, idle 1s }
+    on wire(p) where p.udp {
+        let k = p.flow5
+        let what = p.len % 8
+        var a = u64(0)
+        var b = u64(0)
+        if let x = t[k] { a = x.n * 65536 + u64(x.sport) }
+        if let x = u[k] { b = x.n * 65536 + u64(x.sport) }
+        if what == 0 {
+            t[k] = Kept { n: 7, sport: p.udp.src }
+            u[k] = Kept { n: 7, sport: p.udp.src }
+        }
+        if what == 1 {
+            update t[k] { .n += 1 }
+            update u[k] { .n += 1 }
+        }
+        if what == 2 {
+            remove t[k]
+            remove u[k]
+        }
+        // Once more, behind the change.
+        if let x = t[k] { a += x.n }
+        if let x = u[k] { b += x.n }
+        if a != b { p -> wrong }
+        if a > 0 { p -> out }
+    }
+}
+"#;
+
+/// A cache in front of a table changes nothing that a program sees, however often keys come, change, go and expire.
+#[test]
+fn a_cache_changes_nothing() {
+    let folder = Folder::new("cached");
+    std::fs::write(folder.file("cached.loom"), CACHED).unwrap();
+    let (mut r, mut time) = (Random(11), EPOCH);
+    let input: Frames = (0..20_000).map(|_| {
+        // Far from the second after which entries expire: compiled tables count milliseconds.
+        time += if r.below(200) == 0 { 2000 * MS } else { [0, 0, 0, 1000, 2000, 100_000, MS][r.below(7) as usize] };
+        // A few keys come often.
+        let key = r.below(40).min(r.below(40)) as u16;
+        (time, udp(1, 1000 + key, 53, 18 + r.below(8) as usize))
+    }).collect();
+    write(&folder.file("in.pcap"), &input);
+    let got = both_ways(&folder, "cached.loom", &["out", "wrong"], &[]);
+    assert!(got[0].len() > 1000 && got[0].len() < 19_000, "{}", got[0].len());
+    assert_eq!(got[1].len(), 0, "with and without a cache");
+    let file = folder.file("cached.loom").display().to_string();
+    let said = Wireloom::command(&["explain", &file]).out;
+    assert!(said.contains("a cache of 4 entries in front"), "{said}");
+}
+
+const TUNNELLED: &str = r#"
+app tunnelled {
+    port wire = nic("a"), out = nic("b")
+    table seen: ip4 -> u32 { capacity 8 }
+    on wire(p) where p.ip4 {
+        var n = u32(0)
+        if let known = seen[p.ip4.src] { n = known }
+        seen[p.ip4.src] = n + 1
+        if not p.udp { return }
+        insert Ipv4 {
+            version: 4,
+            ihl: 5,
+            id: u16(n),
+            ttl: 9,
+            proto: 4,
+            src: p.ip4.src,
+            dst: 192.0.2.1
+        } before p.ip4
+        p -> out
+    }
+}
+"#;
+
+/// Frames that wait for their table and are changed are opened twice: plain ones, and those of other shapes between them. They keep their order, and
+/// what is wrong in one is counted once.
+#[test]
+fn frames_that_are_opened_twice() {
+    let folder = Folder::new("twice");
+    std::fs::write(folder.file("tunnelled.loom"), TUNNELLED).unwrap();
+    let mut r = Random(3);
+    let (mut bad, mut input) = (0, Frames::new());
+    for i in 0..600u64 {
+        let mut f = udp(r.below(3) as u8, 1000 + i as u16, 53, 18 + r.below(40) as usize);
+        match r.below(5) {
+            // Four bytes of options: no operation.
+            0 => {
+                f.splice(34..34, [1; 4]);
+                (f[14], f[17]) = (0x46, f[17] + 4);
+            }
+            1 => {
+                f.splice(12..12, [0x81, 0, 0, 5]);
+            }
+            // UDP says that it is longer than the packet.
+            2 => {
+                (f[38], bad) = (9, bad + 1);
+            }
+            _ => {}
+        }
+        input.push((EPOCH + i, f));
+    }
+    write(&folder.file("in.pcap"), &input);
+    let run = |way: &str, more: &[&str]| {
+        let out = format!("out=pcap:@/{way}.pcap");
+        let mut args = vec!["--bind", "wire=pcap:@/in.pcap", "--bind", &out];
+        args.extend(more);
+        (folder.run("tunnelled.loom", &args), read(&folder.file(&format!("{way}.pcap"))))
+    };
+    let ((said, compiled), (told, interpreted)) = (run("c", &[]), run("i", &["--interpret"]));
+    assert_eq!(compiled, interpreted, "compiled and interpreted");
+    assert!(bad > 60 && compiled.len() == 600 - bad, "{bad} of 600, {} out", compiled.len());
+    for text in [said, told] {
+        assert!(text.contains(&format!(" {bad} faults")), "{bad}: {text}");
+    }
+    // By address: the number of those before.
+    let mut next = [0u16; 3];
+    let mut sent = compiled.iter();
+    for (_, f) in &input {
+        let at = if f[12] == 0x81 { 18 } else { 14 };
+        let (src, wrong) = (usize::from(f[at + 15]), at == 14 && f[14] == 0x45 && f[38] == 9);
+        if !wrong {
+            let (_, g) = sent.next().expect("all but the wrong ones are sent");
+            assert_eq!(u16::from_be_bytes([g[at + 4], g[at + 5]]), next[src]);
+            assert_eq!(g[at + 20..], f[at..], "behind the new header");
+        }
+        next[src] += 1;
+    }
+}

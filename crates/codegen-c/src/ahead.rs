@@ -274,10 +274,10 @@ impl<'m> Gen<'m> {
 
     /// Packs the key of an exact table and fetches its place; with a table that is the same for the whole batch, if it has entries.
     fn exact_ready(&mut self, u: &Use, scope: &Scope) -> String {
-        let (name, guard) = (names::table(self.m, u.table), self.guard(u, scope));
+        let (name, guard, now) = (names::table(self.m, u.table), self.guard(u, scope), self.tick(&self.m.tables[u.table.index()]));
         let pack = self.flow_packer(self.m.tables[u.table.index()].key);
         let key = self.packed_key(u, scope, &|e| format!("a->part = {pack}(a->k, {e});\n"));
-        let ready = format!("{key}a->h = wl_flow_hash_of(table, {name}_shape, a->part, a->k);\nwl_flow_prefetch(table, {name}_shape, a->part, a->h);\n");
+        let ready = format!("{key}a->h = wl_flow_hash_of(table, {name}_shape, a->part, a->k);\nwl_flow_prefetch(table, {name}_shape, a->part, a->k, a->h, {now});\n");
         let ready = if self.steady(u.table) { format!("if (wl_flow_any(table)) {{\n{ready}}}\n") } else { ready };
         format!("if ({guard}) {{\n{ready}}}\n")
     }

@@ -54,15 +54,18 @@ impl<'m> Gen<'m> {
         for (i, t) in m.tables.iter().enumerate() {
             if !is_flow(m, t) { continue }
             let (n, value, capacity) = (names::table(m, TableId(i as u32)), self.cty(t.value), t.capacity);
-            let whole = packed(m, t.key).unwrap_or(8);
-            let shape = |key: u64| format!("WL_SHAPE({capacity}, {key}, {value})");
+            let (whole, front) = (packed(m, t.key).unwrap_or(8), t.front());
+            let shape = |key: u64| format!("WL_SHAPE({capacity}, {key}, {value}, {front})");
             let shapes = match short(m, t.key) {
                 Some(short) => format!("{}, {}", shape(short), shape(whole)),
                 None => format!("{}, WL_SHAPE_NONE", shape(whole)),
             };
             // Behind the types of values, ahead of all functions.
             self.data.push_str(&format!("/* {} */\nstatic const wl_shape {n}_shape[2] = {{{shapes}}};\n", names::comment(&t.name)));
-            let array = |key: u64, part: u32| format!("_Alignas(64) uint8_t {n}_slot_{part}[WL_SLOTS_OF({capacity}, {key}, {value}) * WL_SLOT_SIZE({key}, {value})];\n");
+            let array = |key: u64, part: u32| {
+                let slots = format!("_Alignas(64) uint8_t {n}_slot_{part}[WL_SLOTS_OF({capacity}, {key}, {value}) * WL_SLOT_SIZE({key}, {value})];\n");
+                if front == 0 { slots } else { format!("_Alignas(64) uint8_t {n}_front_{part}[{front} * WL_SLOT_SIZE({key}, {value})];\n{slots}") }
+            };
             text.push_str(&format!("wl_flows {n}; /* capacity {} */\n{}", t.capacity, array(short(m, t.key).unwrap_or(whole), 0)));
             if short(m, t.key).is_some() { text.push_str(&array(whole, 1)) }
         }
@@ -75,11 +78,12 @@ impl<'m> Gen<'m> {
         for (i, t) in m.tables.iter().enumerate() {
             if !is_flow(m, t) { continue }
             let n = names::table(m, TableId(i as u32));
-            let second = if short(m, t.key).is_some() { format!("wl_state(x)->{n}_slot_1") } else { "NULL".into() };
+            let second = |of: &str| if short(m, t.key).is_some() { format!("wl_state(x)->{n}_{of}_1") } else { "NULL".into() };
+            let front = if t.cache == 0 { String::new() } else { format!(".front = {{wl_state(x)->{n}_front_0, {}}}, ", second("front")) };
             let seed = "wl_table_seed(core) ^ wl_random(x, UINT64_MAX)";
             text.push_str(&format!(
-                "wl_state(x)->{n} = (wl_flows){{.slot = {{wl_state(x)->{n}_slot_0, {second}}}, .seed = {{{seed}, {seed}}}, .capacity = {}, .idle = {}, .lru = {}}};\n",
-                t.capacity, if t.idle == 0 { 0 } else { (t.idle >> tick_shift(t)).max(1) }, t.evict_lru
+                "wl_state(x)->{n} = (wl_flows){{.slot = {{wl_state(x)->{n}_slot_0, {}}}, {front}.seed = {{{seed}, {seed}}}, .capacity = {}, .idle = {}, .lru = {}}};\n",
+                second("slot"), t.capacity, if t.idle == 0 { 0 } else { (t.idle >> tick_shift(t)).max(1) }, t.evict_lru
             ));
         }
         text
@@ -274,7 +278,7 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TableGet { table, key, dst } => {
                 let (value, dst) = (self.value_type(*table), self.name(*dst));
                 self.flow_key(*table, key);
-                line!(self, "const {value} *v_ = wl_flow_find(ft_, g_, part_, k_, h_, now_);\n{dst}.has = v_ != NULL;\nif (v_) {dst}.v = *v_; }}");
+                line!(self, "const {value} *v_ = wl_flow_read(ft_, g_, part_, k_, h_, now_);\n{dst}.has = v_ != NULL;\nif (v_) {dst}.v = *v_; }}");
             }
             StmtKind::TablePut { table, key, value: e, place } => {
                 let (c, text) = (self.value_type(*table), self.expr(e));

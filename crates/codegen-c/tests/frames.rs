@@ -90,7 +90,7 @@ fn module() -> Module {
     let value = b.ty(Ty::Tuple(vec![u64t, u64t]));
     let entry = b.ty(Ty::Option(value));
     b.m.tables.push(Table {
-        name: "flows".into(), span: Span::default(), kind: TableKind::Exact, local: true, key, value, capacity: 8, idle: 0, evict_lru: false, memory: 0,
+        name: "flows".into(), span: Span::default(), kind: TableKind::Exact, local: true, key, value, capacity: 8, idle: 0, evict_lru: false, memory: 0, cache: 0,
     });
     let msg = b.ty(Ty::Msg(p.unit));
     let layers = b.m.units[p.unit.index()].frame.clone().unwrap().layers;

@@ -86,7 +86,7 @@ fn module() -> Module {
     c.b.m.sessions.push(Session { name: "last".into(), ty: opt_b });
     c.b.m.records.push(Record { name: "Entry".into(), fields: vec![("hits".into(), u64t), ("note".into(), b250)] });
     let entry_t = c.b.ty(Ty::Record(RecordId(0)));
-    let table = |name: &str, capacity, evict_lru, memory| Table { name: name.into(), span: Span::default(), kind: TableKind::Exact, local: false, key: b250, value: entry_t, capacity, idle: 1000, evict_lru, memory };
+    let table = |name: &str, capacity, evict_lru, memory| Table { name: name.into(), span: Span::default(), kind: TableKind::Exact, local: false, key: b250, value: entry_t, capacity, idle: 1000, evict_lru, memory, cache: 0 };
     c.b.m.tables.push(table("seen_keys", 3, true, 0));
     c.b.m.tables.push(table("full_keys", 2, false, 4096));
     // fn double(n: u32) -> u32, faulting over 1000

@@ -284,7 +284,7 @@ fn local_table_bytes(m: &Module, t: &Table) -> Option<u64> {
         let stamp = if (1..=5).contains(&(key % 8)) { key + 3 } else { key.next_multiple_of(4) + 4 };
         let slot = match (stamp.next_multiple_of(align) + size).next_multiple_of(align.max(8)) { 24 => 32, 48..=64 => 64, n => n };
         let slots = if t.capacity.saturating_mul(slot) <= 32 << 20 { 4 } else { 2 };
-        t.capacity.saturating_mul(slots).saturating_add(16).saturating_mul(slot)
+        t.capacity.saturating_mul(slots).saturating_add(16).saturating_add(t.front()).saturating_mul(slot)
     };
     let (whole, addresses) = packed_key(m, t.key, 16)?;
     let short = if addresses { array(packed_key(m, t.key, 4)?.0) } else { 0 };
@@ -310,7 +310,12 @@ fn state(m: &Module, out: &mut String) {
         let whose = if packets { plan.tables.get(n).map_or("", |p| p.1.as_str()) } else { "shared by the cores" };
         let full = if t.evict_lru { "evicts the least recently used" } else { "rejects" };
         let idle = if t.idle > 0 { format!(", entries expire after {}", duration(t.idle)) } else { String::new() };
-        rows.push((format!("table {}", t.name), format!("{whose}; {} entries, {}; full: {full}{idle}", count(t.capacity), bytes(table_bytes(m, t))),
+        let cache = match (t.cache, local_table_bytes(m, t).is_some()) {
+            (0, _) => String::new(),
+            (_, true) => format!("; a cache of {} entries in front", count(t.front())),
+            (_, false) => "; no cache: the cores share the table, or its entries vary in size".into(),
+        };
+        rows.push((format!("table {}", t.name), format!("{whose}; {} entries, {}; full: {full}{idle}{cache}", count(t.capacity), bytes(table_bytes(m, t))),
             vec![format!("{} -> {}", text::print_type(m, t.key), text::print_type(m, t.value))]));
     }
     let sized = |ty: TyId| format!("{}, {}", text::print_type(m, ty), bytes(layout::size(m, ty)));

@@ -192,6 +192,13 @@ pub struct Table {
     pub evict_lru: bool,
     /// Bytes for the variable-size parts of keys and values; 0 = worst case reserved inline.
     pub memory: u64,
+    /// So many entries are cached in front, where each core has its own part and entries have one size; 0: none. Changes no result.
+    pub cache: u64,
+}
+
+impl Table {
+    /// Places of the cache in front: a power of two.
+    pub fn front(&self) -> u64 { if self.cache == 0 { 0 } else { self.cache.next_power_of_two() } }
 }
 
 /// Where a table's entries are.

@@ -1,4 +1,5 @@
-/* Tables of one core (support/flow.h) against a plain list: keys of 13 and of 37 bytes, use, removal, expiry, eviction, walks. */
+/* Tables of one core (support/flow.h) against a plain list: keys of 13 and of 37 bytes, use, removal, expiry, eviction, walks, with and without a
+ * cache in front. */
 #define WL_LAYERS 1
 #define WL_SLOTS 2
 #include "wireloom.h"
@@ -14,8 +15,13 @@
 #define IDLE 1000u
 
 typedef struct entry { uint64_t a, b; } entry;
-static const wl_shape shape[2] = {WL_SHAPE(CAPACITY, 13, entry), WL_SHAPE(CAPACITY, 37, entry)};
-static const wl_shape plain[2] = {WL_SHAPE(CAPACITY, 16, uint32_t), WL_SHAPE_NONE};
+#define FRONT 16u
+static const wl_shape shape[2] = {WL_SHAPE(CAPACITY, 13, entry, 0), WL_SHAPE(CAPACITY, 37, entry, 0)};
+static const wl_shape plain[2] = {WL_SHAPE(CAPACITY, 16, uint32_t, 0), WL_SHAPE_NONE};
+static const wl_shape cached[2] = {WL_SHAPE(CAPACITY, 13, entry, FRONT), WL_SHAPE(CAPACITY, 37, entry, FRONT)};
+static _Alignas(64) uint8_t front[2][FRONT * WL_SLOT_SIZE(37, entry)];
+/* Reads that have been answered by the cache. */
+static uint64_t quick;
 static _Alignas(64) uint8_t memory[2][WL_SLOTS_OF(CAPACITY, 37, entry) * WL_SLOT_SIZE(37, entry)];
 
 static uint64_t state = 1;
@@ -69,9 +75,11 @@ static uint64_t walk(wl_flows *t, const wl_shape *g, uint32_t tick, bool take) {
 }
 
 static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
-    wl_flows table = {.slot = {memory[0], memory[1]}, .seed = {any(UINT32_MAX) * UINT64_C(0x123456789abcdef), any(UINT32_MAX) * UINT64_C(0xfedcba987654321)}, .capacity = CAPACITY, .idle = idle, .lru = lru}, *t = &table;
+    wl_flows table = {.slot = {memory[0], memory[1]}, .front = {front[0], front[1]}, .seed = {any(UINT32_MAX) * UINT64_C(0x123456789abcdef), any(UINT32_MAX) * UINT64_C(0xfedcba987654321)}, .capacity = CAPACITY, .idle = idle, .lru = lru}, *t = &table;
     wl_core core = {0};
     memset(memory, 0, sizeof memory);
+    memset(front, 0, sizeof front);
+    quick = 0;
     memset(m, 0, sizeof m);
     now = 12345678;
     for (uint32_t r = 0; r < rounds; r++) {
@@ -85,7 +93,7 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
         const uint64_t h = wl_flow_hash_of(t, g, part, k), x = any(1u << 30);
         const bool crowded = t->used[0] + t->used[1] == CAPACITY;
         void *v;
-        wl_flow_prefetch(t, g, part, h);
+        wl_flow_prefetch(t, g, part, k, h, tick);
         if (what < 14) {
             v = wl_flow_find(t, g, part, k, h, tick);
             NEED((v != NULL) == m[i].there);
@@ -107,9 +115,12 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
             }
             m[i] = (model){true, now, x};
         } else if (what < 17) {
-            v = wl_flow_find(t, g, part, k, h, tick);
-            NEED((v != NULL) == m[i].there && (!v || get(v, g) == m[i].value));
-            if (v) m[i].used = now;
+            for (uint32_t again = 1 + any(3); again-- > 0;) {
+                const uint8_t *c = wl_flow_read(t, g, part, k, h, tick);
+                NEED((c != NULL) == m[i].there && (!c || get(c, g) == m[i].value));
+                quick += g[0].front && c && c >= front[part] && c < front[part] + sizeof front[part];
+                if (c) m[i].used = now;
+            }
         } else if (what < 19) {
             NEED(wl_flow_remove(t, g, part, k, h, tick) == m[i].there);
             m[i].there = false;
@@ -120,12 +131,13 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
         }
     }
     NEED(t->stats.hits && t->stats.misses && t->stats.inserts && (!idle || t->stats.expired) && (!lru || t->stats.evictions) && (lru || t->stats.rejected));
+    NEED(!g[0].front == !quick);
 }
 
 int main(void) {
     NEED(shape[0].size == 32 && shape[1].size == 64 && WL_STAMP_INSIDE(13) && !WL_STAMP_INSIDE(16));
-    for (unsigned i = 0; i < 8; i++) {
-        run(i & 1 ? shape : plain, i & 2 ? IDLE : 0, i & 4, 60000);
+    for (unsigned i = 0; i < 12; i++) {
+        run(i >= 8 ? cached : i & 1 ? shape : plain, i & 2 ? IDLE : 0, i >= 8 ? i & 1 : i & 4, 60000);
     }
     puts("good");
     return 0;

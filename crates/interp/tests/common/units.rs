@@ -252,7 +252,7 @@ pub fn app() -> App {
     b.m.states = vec![State { name: "total".into(), ty: u32t, init }, State { name: "last".into(), ty: b50, init: None }];
     b.m.sessions = vec![Session { name: "seen".into(), ty: opt }];
     b.m.tables = vec![Table {
-        name: "sizes".into(), span: Span::default(), kind: TableKind::Exact, local: false, key: b50, value: u32t, capacity: 3, idle: 20, evict_lru: true, memory: 0,
+        name: "sizes".into(), span: Span::default(), kind: TableKind::Exact, local: false, key: b50, value: u32t, capacity: 3, idle: 20, evict_lru: true, memory: 0, cache: 0,
     }];
     let mut p = protocol("q", line, Some(line));
     p.on_fault = Some(on_fault(b, u16t, boolt, msg));

@@ -346,7 +346,9 @@ impl Parser {
         let idle = self.num()?;
         let evict_lru = if self.eat_word("evict_lru") { true } else { self.word("reject")?; false };
         self.word("memory")?;
-        Ok(Table { name, kind, local, key, value, capacity, idle, evict_lru, memory: self.num()?, span: self.span()? })
+        let memory = self.num()?;
+        let cache = if self.eat_word("cache") { self.num()? } else { 0 };
+        Ok(Table { name, kind, local, key, value, capacity, idle, evict_lru, memory, cache, span: self.span()? })
     }
 
     fn func(&mut self) -> Res<Func> {

@@ -203,7 +203,8 @@ impl Printer<'_> {
         for t in &m.tables {
             let kind = name_of(TABLE_KINDS, t.kind);
             let local = if t.local { " local" } else { "" };
-            self.line(&format!("table {}: {kind}{local} {} -> {} capacity {} idle {} {} memory {}{}", string(&t.name), self.ty(t.key), self.ty(t.value), t.capacity,
+            let cache = if t.cache == 0 { String::new() } else { format!(" cache {}", t.cache) };
+            self.line(&format!("table {}: {kind}{local} {} -> {} capacity {} idle {} {} memory {}{cache}{}", string(&t.name), self.ty(t.key), self.ty(t.value), t.capacity,
                 t.idle, if t.evict_lru { "evict_lru" } else { "reject" }, t.memory, span(&t.span)));
         }
         for s in &m.signals {

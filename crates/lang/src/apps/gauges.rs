@@ -45,7 +45,7 @@ impl Compiler<'_> {
         let value = Ty::Tuple(vec![U64; parts]);
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         let span = self.span(g.name.span);
-        let mut table = ir::Table { name: g.name.name.clone(), span, kind: TableKind::Exact, local: false, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0 };
+        let mut table = ir::Table { name: g.name.name.clone(), span, kind: TableKind::Exact, local: false, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0, cache: 0 };
         let words: &[&str] = if meter { &["cir", "cbs", "pir", "pbs"] } else { &["rate", "burst"] };
         let mut given: Vec<Option<X>> = vec![None; words.len()];
         for (name, e) in &g.options {
@@ -56,6 +56,7 @@ impl Compiler<'_> {
                     let d = Diagnostic::error("E0614", name.span, format!("a {} without a key has no option `{}`", g.word.name, name.name));
                     return Err(self.report(d.note(format!("options: {}", words.join(", ")))));
                 }
+                _ if name.name == "cache" => return Err(self.error("E0614", name.span, format!("a {} has no cache: it is changed whenever it is used", g.word.name))),
                 _ => self.table_option(module, &mut table, name, e.as_ref())?,
             }
         }

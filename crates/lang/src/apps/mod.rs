@@ -23,6 +23,9 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Ident, MemberKind, Span};
 use wireloom_syntax::Diagnostic;
 
+/// The most entries of a table's cache.
+const CACHE_MAX: u64 = 16 << 20;
+
 /// What a name of the app stands for.
 #[derive(Clone)]
 pub enum AppName {
@@ -238,7 +241,7 @@ impl Compiler<'_> {
         let (k, v) = (self.lower_ty(&key), self.lower_ty(&value));
         let span = self.span(t.name.span);
         let kind = self.table_kind(t, &key, &value)?;
-        let mut table = ir::Table { name: t.name.name.clone(), span, kind, local: false, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0 };
+        let mut table = ir::Table { name: t.name.name.clone(), span, kind, local: false, key: k, value: v, capacity: 0, idle: 0, evict_lru: false, memory: 0, cache: 0 };
         for (name, e) in &t.options { let _ = self.table_option(module, &mut table, name, e.as_ref()); }
         if kind == ir::TableKind::HyperLogLog {
             if let Some((n, _)) = t.options.first() { return Err(self.error("E0614", n.span, "a HyperLogLog has one size and no options")); }
@@ -254,7 +257,7 @@ impl Compiler<'_> {
     }
 
     pub fn table_option(&mut self, module: ModId, t: &mut ir::Table, name: &Ident, e: Option<&ast::Expr>) -> R<()> {
-        let known = ["capacity", "idle", "evict", "reject", "memory", "lru"];
+        let known = ["capacity", "idle", "evict", "reject", "memory", "cache", "lru"];
         match (name.name.as_str(), e) {
             ("capacity", Some(e)) => {
                 t.capacity = self.number_in_app(module, e)?;
@@ -262,6 +265,12 @@ impl Compiler<'_> {
                 Ok(())
             }
             ("idle", Some(e)) => { t.idle = self.const_duration(module, e)?; Ok(()) }
+            ("cache", Some(e)) => {
+                t.cache = self.number_in_app(module, e)?;
+                if t.cache == 0 || t.cache > CACHE_MAX { return Err(self.error("E0704", e.span, "a cache holds 1 to 16M entries")); }
+                if t.kind != ir::TableKind::Exact { return Err(self.error("E0614", name.span, "only exact tables have a cache")); }
+                Ok(())
+            }
             ("memory", Some(e)) => { t.memory = self.const_u64(module, e)?; Ok(()) }
             ("evict", Some(ast::Expr { kind, .. })) if matches!(&**kind, ast::ExprKind::Name(n) if n.name == "lru") => { t.evict_lru = true; Ok(()) }
             ("evict", None) | ("lru", None) => { t.evict_lru = true; Ok(()) }
@@ -269,7 +278,7 @@ impl Compiler<'_> {
             _ => {
                 let hint = crate::names::suggest(&name.name, known.into_iter());
                 let d = Diagnostic::error("E0614", name.span, format!("a table has no option `{}` of this form", name.name))
-                    .note("options: `capacity N`, `idle D`, `evict lru`, `reject`, `memory B`");
+                    .note("options: `capacity N`, `idle D`, `evict lru`, `reject`, `memory B`, `cache N`");
                 Err(self.report(crate::names::with_hint(d, hint)))
             }
         }
