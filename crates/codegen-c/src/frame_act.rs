@@ -35,10 +35,10 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ uint32_t pos_ = {v}->at[{layer}], n_ = (uint32_t)({v}->to[{layer}] - {v}->at[{layer}]);");
                 line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {args}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
             }
-            FrameAct::Insert { before: Some(layer), parts, place, .. } if self.fixed_size(parts).is_some() => self.put(frame, *layer, parts, *place),
+            FrameAct::Insert { before, parts, place, .. } if self.fixed_size(parts).is_some() => self.put(frame, *before, parts, *place),
             FrameAct::Insert { before, parts, place, .. } => {
                 self.frame_parts(parts);
-                let (pos, end) = match before { Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) };
+                let (pos, end) = place_before(&v, *before);
                 let leave = self.leave_fault();
                 line!(self, "if (WL_UNLIKELY(!wl_view_insert({v}, {headers}, {args}, {pos}, {end}, wl_built(x), part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }} }}", parts.len(), place.0);
             }
@@ -58,19 +58,21 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// Puts parts of fixed size before a header. Which headers lie before and behind it is known: of those that are there, each leads to the next.
-    fn put(&mut self, frame: LocalId, layer: u32, parts: &'m [Part], place: PlaceId) {
+    /// Puts parts of fixed size before a header, or behind all. Which headers lie before and behind them is known: of those that are there, each
+    /// leads to the next.
+    fn put(&mut self, frame: LocalId, before: Option<u32>, parts: &'m [Part], place: PlaceId) {
         let (v, u) = (self.name(frame), self.frame_unit_of(frame));
         let (headers, leave, n) = (self.frame_args(frame).0, self.leave_fault(), self.fixed_parts(parts));
-        line!(self, "if (WL_UNLIKELY(!wl_view_put({v}, {v}->at[{layer}], {v}->lim[{layer}], built_, {n}, part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", parts.len(), place.0);
+        let (pos, end) = place_before(&v, before);
+        line!(self, "if (WL_UNLIKELY(!wl_view_put({v}, {pos}, {end}, built_, {n}, part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", parts.len(), place.0);
         let layers = self.g.layers(u).to_vec();
         let needed: Vec<u32> = self.g.frames.needed.get(&u.0).into_iter().flatten().copied().collect();
-        for k in needed.iter().filter(|k| **k == layer || leads_to(&layers, layer, **k)) {
-            let there = if *k == layer { String::new() } else { format!("if (WL_HAS({v}, {k})) ") };
+        for k in needed.iter().filter(|k| before.is_some_and(|b| **k == b || leads_to(&layers, b, **k))) {
+            let there = if before == Some(*k) { String::new() } else { format!("if (WL_HAS({v}, {k})) ") };
             let slots: String = self.g.frames.slots.iter().filter(|((f, l, _), _)| (*f, l) == (u.0, k)).map(|(_, s)| format!(" {v}->slot[{s}] = (uint16_t)({v}->slot[{s}] + {n});")).collect();
             line!(self, "{there}{{ wl_layer_moved({v}, {k}, {n});{slots} }}");
         }
-        let around: Vec<u32> = needed.into_iter().filter(|k| leads_to(&layers, *k, layer)).collect();
+        let around: Vec<u32> = needed.into_iter().filter(|k| before.is_none_or(|b| leads_to(&layers, *k, b))).collect();
         for k in &around { line!(self, "if (WL_HAS({v}, {k})) wl_layer_grown({v}, {headers}, {k}, {n});") }
         let sums = |k: &&u32| matches!(self.g.m.unit(layers[**k as usize].unit).header.checksum.map(|c| c.over), Some(Over::Message | Over::Transport { .. }));
         let sums: Vec<u32> = around.iter().rev().filter(sums).copied().collect();
@@ -168,6 +170,14 @@ impl<'m> BodyGen<'_, 'm> {
             .collect();
         let is_sum = own.checksum.is_some_and(|c| c.field == f);
         let sums = !is_sum && (sum.is_some() || !inner.is_empty());
+        // A byte alone: its word is changed in a register. Read again right behind a store of half of it, it would wait for the store.
+        let pair = match self.g.offset(u, layer, header, f) {
+            Offset::Fixed(n) if sums && size == 1 && sum.and_then(|c| fixed_offset(m, header, c.field)).is_some_and(|s| s > n | 1) => Some(n & 1),
+            _ => None,
+        };
+        let place = from.clone();
+        let (at, from) = match pair { Some(n) => (format!("pair_ + {n}"), "pair_".to_string()), None => (at, from) };
+        if pair.is_some() { line!(self, "uint8_t pair_[2];\nmemcpy(pair_, {place}, 2);") }
         if sums { line!(self, "uint64_t was_ = wl_sum({from}, {len}, 0);") }
         let own_length = match self.g.offset(u, layer, header, f) { Offset::Slot(s) if field_size(m, field).is_none() => Some(format!("{v}->slot[{}]", s + 1)), _ => None };
         let store = match &own_length {
@@ -175,6 +185,7 @@ impl<'m> BodyGen<'_, 'm> {
             None => store(&at, field, "val_"),
         };
         line!(self, "{store}");
+        if pair.is_some() { line!(self, "memcpy({place}, pair_, 2);") }
         if sums { line!(self, "uint64_t now_ = wl_sum({from}, {len}, 0);") }
         if let Some(c) = sum {
             let optional = matches!(c.over, Over::Transport { optional: true, .. });
@@ -191,6 +202,11 @@ impl<'m> BodyGen<'_, 'm> {
         if outer { line!(self, "wl_view_resum({v}, {headers}, {layer}, {v}->at[{layer}]);") }
         line!(self, "}}");
     }
+}
+
+/// Where a header begins and its payload ends; without one, what lies behind all headers.
+fn place_before(v: &str, layer: Option<u32>) -> (String, String) {
+    match layer { Some(n) => (format!("{v}->at[{n}]"), format!("{v}->lim[{n}]")), None => (format!("{v}->top"), format!("{v}->end")) }
 }
 
 /// Writes a value into its container.

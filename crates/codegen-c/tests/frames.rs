@@ -1,4 +1,4 @@
-//! Frames: headers with options and wrong lengths, fields set in place, a header put in front, a local table; driven from C.
+//! Frames: headers with options and wrong lengths, fields set in place, a header put in front, bytes behind all headers, a local table; driven from C.
 mod common;
 use common::*;
 use wireloom_ir::*;
@@ -82,7 +82,7 @@ fn module() -> Module {
     let p = packet(&mut b);
     b.m.places = vec![Place { name: "somewhere".into(), span: Span::default() }; 2];
     let frames = || desc::PortKind::Frames { engine: desc::FrameEngine::Memory, names: desc::Value::Const(desc::ParamValue::Bytes(vec![])) };
-    for name in ["wire", "tunnel"] {
+    for name in ["wire", "tunnel", "behind"] {
         b.m.ports.push(Port { name: name.into(), span: Span::default(), kind: frames(), protocols: vec![], options: desc::PortOptions::default(), ketama: false, maglev: false });
     }
     let (u8t, u16t, u32t, u64t, mac) = (b.u(8), b.u(16), b.u(32), b.u(64), b.u(48));
@@ -132,6 +132,13 @@ fn module() -> Module {
     b.m.handlers.push(Handler {
         name: "tunnel".into(), span: Span::default(), on: On::Frame { port: PortId(1), unit: p.unit }, steps: 9,
         body: Body { locals: vec![local("p", msg), local("e", entry)], block },
+    });
+    // Behind all headers: which are there, only the frame tells.
+    let trailer = vec![emit(&mut b, 2, 0x1234), emit(&mut b, 4, 0x5678_9abc)];
+    let behind = act(FrameAct::Insert { before: None, parts: vec![Part { unit: None, body: trailer }], max: 6, place: PlaceId(1) });
+    b.m.handlers.push(Handler {
+        name: "behind".into(), span: Span::default(), on: On::Frame { port: PortId(2), unit: p.unit }, steps: 9,
+        body: Body { locals: vec![local("p", msg)], block: vec![behind, send(2, true)] },
     });
     let _ = mac;
     let problems = verify::verify(&b.m);

@@ -1,4 +1,5 @@
-/* Drives the module of tests/frames.rs: handler 0 counts UDP flows and rewrites, handler 1 puts frames into a tunnel. */
+/* Drives the module of tests/frames.rs: handler 0 counts UDP flows and rewrites, handler 1 puts frames into a tunnel, handler 2 puts bytes behind all
+ * headers. */
 #include GENERATED
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,6 +117,23 @@ int main(void) {
     NEED(copied == 1 && copies[0].port == 0 && copies[0].n == n && memcmp(copies[0].b, before, n) == 0);
     NEED(memcmp(t.p, before, 14) == 0 && memcmp(t.p + 34, before + 14, n - 14) == 0);
     NEED(wl_get_be(t.p + 16, 2) == n - 14 + 20 && t.p[14] == 0x45 && t.p[23] == 4 && sums_are_right(&t, 14) && sums_are_right(&t, 34));
+
+    /* Behind UDP: both lengths and both checksums follow, and the payload moves. Behind IP, and behind Ethernet alone: what is there follows. */
+    static const uint8_t six[6] = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc};
+    for (unsigned kind = 0; kind < 3; kind++) {
+        wl_frame b = make(0x0a000002, 53, 4, 30, true);
+        uint32_t at = kind == 0 ? 14 + 24 + 8 : kind == 1 ? 14 + 24 : 14;
+        if (kind == 1) { b.p[23] = 99; wl_sum_set(&Packet_headers[1], b.p + 14, 24, 24, NULL, NULL); }
+        if (kind == 2) b.p[12] = 0x88;
+        n = b.n;
+        memcpy(before, b.p, n);
+        pk->batch(NULL, &core, 2, &b, 1);
+        NEED(b.out == 2u << 16 && b.n == n + 6 && memcmp(b.p + at, six, 6) == 0 && memcmp(b.p + at + 6, before + at, n - at) == 0);
+        NEED(memcmp(b.p, before, 14) == 0);
+        if (kind == 2) continue;
+        NEED(wl_get_be(b.p + 16, 2) == n - 14 + 6 && wl_fold(wl_sum(b.p + 14, 24, 0)) == 0xffff);
+        if (kind == 0) NEED(wl_get_be(b.p + 14 + 24 + 4, 2) == 8 + 30 + 6 && sums_are_right(&b, 14));
+    }
     puts("good");
     return 0;
 }
