@@ -263,16 +263,15 @@ static inline uint8_t *wl_room(wl_fx *x, uint32_t n) {
     o->p += n;
     return d;
 }
-static inline void wl_put(wl_fx *x, wl_bytes b) {
-    if (!b.n) return;
-    uint8_t *d = wl_room(x, b.n);
-    if (WL_UNLIKELY(!d)) return;
-    if (__builtin_constant_p(b.n)) memcpy(d, b.p, b.n); else wl_copy_few(d, b.p, b.n);
-}
 /* Where room was made for several: adds one, answers where the next goes. */
 WL_INLINE uint8_t *wl_add(uint8_t *d, wl_bytes b) {
     if (__builtin_constant_p(b.n)) memcpy(d, b.p, b.n); else wl_copy_few(d, b.p, b.n);
     return d + b.n;
+}
+static inline void wl_put(wl_fx *x, wl_bytes b) {
+    if (!b.n) return;
+    uint8_t *d = wl_room(x, b.n);
+    if (WL_LIKELY(d != NULL)) wl_add(d, b);
 }
 static inline void wl_put_uint(wl_fx *x, unsigned __int128 v, unsigned n, bool big) {
     uint8_t *d = wl_room(x, n);

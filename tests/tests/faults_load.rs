@@ -177,15 +177,21 @@ fn descriptors_exhausted() {
     }
 }
 
+/// A balancer before one backend, with an idle client, and one whose request the backend has.
+fn under_way() -> (Process, Backend, Client, Client, Client) {
+    let backend = Backend::new();
+    let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
+    let idle = Client::connect(proxy.port);
+    let mut busy = Client::connect(proxy.port);
+    busy.send(GET);
+    let server = backend.accept();
+    (proxy, backend, idle, busy, server)
+}
+
 /// SIGTERM: no new connections, what is under way is finished, exit code 0.
 #[test]
 fn sigterm_drains() {
-    let backend = Backend::new();
-    let mut proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
-    let mut idle = Client::connect(proxy.port);
-    let mut busy = Client::connect(proxy.port);
-    busy.send(GET);
-    let mut server = backend.accept();
+    let (mut proxy, _backend, mut idle, mut busy, mut server) = under_way();
     server.take_until(b"\r\n\r\n");
     server.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc");
     busy.take_until(b"abc");
@@ -217,12 +223,7 @@ fn the_drain_is_limited() {
 /// `timeout` signals the process and then its group: that is one request to stop. A later one ends at once.
 #[test]
 fn the_same_signal_again_is_not_a_second_one() {
-    let backend = Backend::new();
-    let mut proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
-    let mut idle = Client::connect(proxy.port);
-    let mut busy = Client::connect(proxy.port);
-    busy.send(GET);
-    let _server = backend.accept();
+    let (mut proxy, _backend, mut idle, _busy, _server) = under_way();
     proxy.signal(libc::SIGTERM);
     // The first has been taken when this is seen, so that the kernel cannot make one of both.
     idle.expect_closed();

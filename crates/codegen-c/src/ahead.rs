@@ -78,16 +78,8 @@ impl<'m> Gen<'m> {
         Some(Ahead { exact, masked, unused, keeps })
     }
 
-    /// Whether no handler of frames changes a table: it is the same for a whole batch.
-    fn steady(&self, id: TableId) -> bool {
-        let mut changed = false;
-        let mut look = |s: &Stmt| changed |= matches!(&s.kind, StmtKind::TablePut { table, .. } | StmtKind::TableUpdate { table, .. } | StmtKind::TableRemove { table, .. }
-            | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } if *table == id);
-        let in_batch = |h: &&Handler| !matches!(h.on, On::Signal(_) | On::Start | On::Every(_));
-        for h in self.m.handlers.iter().filter(in_batch) { walk::stmts(&h.body.block, &mut look) }
-        for f in &self.m.funcs { if let FuncBody::Body(body) = &f.body { walk::stmts(&body.block, &mut look) } }
-        !changed
-    }
+    /// Whether a table is the same for a whole batch.
+    fn steady(&self, id: TableId) -> bool { !self.m.changed_by_traffic(&self.m.tables[id.index()]) }
 
     /// Whether a table of masks can be looked up ahead.
     fn is_masked(&self, id: TableId) -> bool {

@@ -563,10 +563,7 @@ impl Gen<'_> {
             Builtin::HasToken => format!("wl_has_token({}, {})", arg(0), arg(1)),
             Builtin::AllIn => {
                 let set = match args.get(1).map(|e| &*e.kind) {
-                    Some(ExprKind::Bytes(b)) if b.len() == 32 => {
-                        let word = |i: usize| u64::from_le_bytes(b[8 * i..8 * i + 8].try_into().unwrap_or_default());
-                        ByteSet([word(0), word(1), word(2), word(3)])
-                    }
+                    Some(ExprKind::Bytes(b)) => ByteSet::of_bits(b).unwrap_or(ByteSet::EMPTY),
                     _ => ByteSet::EMPTY,
                 };
                 let set = self.set(&set.complement());

@@ -463,9 +463,8 @@ impl<'a> Env<'a> {
             },
             Builtin::HasToken => Value::Bool(builtin::has_token(bytes(0)?, bytes(1)?)),
             Builtin::AllIn => {
-                let set = bytes(1)?;
-                let has = |x: u8| set.get((x >> 3) as usize).is_some_and(|w| w >> (x & 7) & 1 == 1);
-                Value::Bool(bytes(0)?.iter().all(|x| has(*x)))
+                let set = ByteSet::of_bits(bytes(1)?).unwrap_or(ByteSet::EMPTY);
+                Value::Bool(bytes(0)?.iter().all(|x| set.has(*x)))
             }
         })
     }

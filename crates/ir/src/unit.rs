@@ -15,6 +15,13 @@ impl ByteSet {
     pub fn intersects(&self, o: &Self) -> bool { (0..4).any(|i| self.0[i] & o.0[i] != 0) }
     pub fn complement(mut self) -> Self { for w in &mut self.0 { *w = !*w } self }
     pub fn of(bytes: &[u8]) -> Self { let mut s = Self::EMPTY; for b in bytes { s.add(*b) } s }
+    /// Of 32 bytes, as the set of `all_in` is written: bit n of byte k is the byte 8 k + n.
+    pub fn of_bits(bits: &[u8]) -> Option<Self> {
+        let bits: &[u8; 32] = bits.try_into().ok()?;
+        let mut s = Self::EMPTY;
+        for (n, byte) in bits.iter().enumerate() { s.0[n / 8] |= u64::from(*byte) << (n % 8 * 8) }
+        Some(s)
+    }
     pub fn range(from: u8, to: u8) -> Self { let mut s = Self::EMPTY; for b in from..=to { s.add(b) } s }
     pub fn is_empty(&self) -> bool { self.0 == [0; 4] }
     pub fn is_subset(&self, o: &Self) -> bool { (0..4).all(|i| self.0[i] & !o.0[i] == 0) }

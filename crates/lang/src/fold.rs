@@ -151,8 +151,7 @@ fn builtin(b: Builtin, args: Vec<Expr>) -> ExprKind {
         (Builtin::Concat, xs) => Some(ExprKind::Bytes(xs.iter().flat_map(|x| x.iter().copied()).collect())),
         (Builtin::StartsWith, [x, y]) => Some(ExprKind::Bool(x.starts_with(y))),
         (Builtin::EndsWith, [x, y]) => Some(ExprKind::Bool(x.ends_with(y))),
-        // The set is a constant of 32 bytes: four words, the lowest byte first.
-        (Builtin::AllIn, [x, set]) if set.len() == 32 => Some(ExprKind::Bool(x.iter().all(|b| set[usize::from(b >> 3)] >> (b & 7) & 1 == 1))),
+        (Builtin::AllIn, [x, set]) => wireloom_ir::ByteSet::of_bits(set).map(|set| ExprKind::Bool(x.iter().all(|b| set.has(*b)))),
         _ => None,
     });
     match (done, b, args.as_slice()) {

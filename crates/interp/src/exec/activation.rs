@@ -646,12 +646,6 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
         }
         Op::Frame(act) => frame::act(env, a, act, locals),
         Op::SendFrame { port, index, parts } => frame::send_frame(env, a, *port, index, parts, locals),
-        Op::Update { table, key, entry, body, place, .. } if keyed::is_keyed(env.module, *table) => {
-            locals[entry.index()] = keyed::begin(&Env { locals, ..*env }, *table, key)?;
-            super::run(env, body, locals, &mut 0, &mut Vec::new())?;
-            let value = locals[entry.index()].clone();
-            keyed::finish(&Env { locals, ..*env }, *table, key, value, *place)
-        }
         Op::Update { table, key, entry, body, place, nested } => {
             let kind = env.module.tables[table.index()].kind;
             let index = if kind == TableKind::Array { Env { locals, ..*env }.int(key)? } else { 0 };

@@ -3,14 +3,12 @@
 use super::activation::{act, Activation};
 use crate::eval::{Env, Res, Stop};
 use crate::value::{canonical, from_canonical, Value};
-use std::collections::HashMap;
 use wireloom_ir::*;
 
 /// What one core keeps of one table.
 #[derive(Default)]
 pub struct Keyed {
     masked: Vec<Masked>,
-    values: HashMap<Vec<u8>, Value>,
 }
 
 /// An entry that stands for all keys which agree with it in the bits of its mask.
@@ -25,11 +23,10 @@ pub fn is_keyed(m: &Module, t: TableId) -> bool {
     m.tables.get(t.index()).is_some_and(|t| matches!(t.kind, TableKind::Wildcard | TableKind::Lpm))
 }
 
-/// The table of a statement about one of these.
+/// The table of a statement about one of these. (Entries without a mask are put into other tables: E0701.)
 pub fn table_of(m: &Module, s: &StmtKind) -> Option<TableId> {
     let t = match s {
-        StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableLen { table, .. }
-        | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } => *table,
+        StmtKind::TableGet { table, .. } | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. } => *table,
         _ => return None,
     };
     is_keyed(m, t).then_some(t)
@@ -53,25 +50,6 @@ impl Keyed {
     fn place(&self, key: &[u8], mask: &[u8], priority: u128) -> Option<usize> {
         self.masked.iter().position(|e| e.key == key && e.mask == mask && e.priority == priority)
     }
-}
-
-/// The value of a key, where there is one.
-fn get(env: &Env, t: &Table, k: &Keyed, key: &Expr) -> Res<Option<Value>> {
-    let form = bytes(env, key)?;
-    let zero = || Value::zero(env.module, t.value);
-    Ok(match t.kind {
-        TableKind::Wildcard | TableKind::Lpm => k.find(&form).cloned(),
-        TableKind::Array if env.int(key)? >= u128::from(t.capacity) => None,
-        _ => Some(k.values.get(&form).cloned().unwrap_or_else(zero)),
-    })
-}
-
-fn put(env: &Env, t: &Table, k: &mut Keyed, key: &Expr, value: Value, place: PlaceId) -> Res<()> {
-    if t.kind == TableKind::Array && env.int(key)? >= u128::from(t.capacity) {
-        return Err(Stop::Fault { kind: FaultKind::INDEX, place });
-    }
-    k.values.insert(bytes(env, key)?, value);
-    Ok(())
 }
 
 /// A wildcard entry's priority; of prefixes the longest counts.
@@ -101,21 +79,8 @@ pub fn effect(env: &Env, id: TableId, s: &StmtKind, locals: &mut [Value]) -> Res
 fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(LocalId, Value)>> {
     let t = &here.module.tables[id.index()];
     Ok(match s {
-        StmtKind::TableGet { key, dst, .. } => vec![(*dst, Value::Option(get(here, t, k, key)?.map(Box::new)))],
-        StmtKind::TablePut { key, value, place, .. } => {
-            let value = here.eval(value)?;
-            put(here, t, k, key, value, *place)?;
-            vec![]
-        }
-        StmtKind::TableRemove { key, dst, .. } => {
-            let was = k.values.remove(&bytes(here, key)?).is_some();
-            let there = if t.kind == TableKind::Array { here.int(key)? < u128::from(t.capacity) } else { was };
-            dst.map(|d| (d, Value::Bool(there))).into_iter().collect()
-        }
-        StmtKind::TableLen { dst, .. } => {
-            let n = match t.kind { TableKind::Array => t.capacity as usize, TableKind::Wildcard | TableKind::Lpm => k.masked.len(), _ => k.values.len() };
-            vec![(*dst, Value::Int(n as u128))]
-        }
+        StmtKind::TableGet { key, dst, .. } => vec![(*dst, Value::Option(k.find(&bytes(here, key)?).cloned().map(Box::new)))],
+        StmtKind::TableLen { dst, .. } => vec![(*dst, Value::Int(k.masked.len() as u128))],
         StmtKind::TableInsert { key, mask, priority, value, place, .. } => {
             let (mask, value) = (bytes(here, mask)?, here.eval(value)?);
             let (key, priority) = (and(&bytes(here, key)?, &mask), rank(here, t, &mask, priority)?);
@@ -137,19 +102,11 @@ fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(Loc
         }
         StmtKind::TableNext { cursor, key, value, more, masked, .. } => {
             let at = here.locals[cursor.index()].as_int().unwrap_or(0);
-            let found = match t.kind {
-                TableKind::Array if at < u128::from(t.capacity) => {
-                    let n = Value::Int(at);
-                    let mut form = Vec::new();
-                    canonical(here.module, t.key, &n, true, &mut form);
-                    Some((n, k.values.get(&form).cloned().unwrap_or_else(|| Value::zero(here.module, t.value))))
-                }
-                TableKind::Wildcard | TableKind::Lpm => k.masked.get(at as usize).map(|e| (from_canonical(here.module, t.key, &mut e.key.as_slice()), e.value.clone())),
-                _ => None,
-            };
+            let entry = k.masked.get(at as usize);
+            let found = entry.map(|e| (from_canonical(here.module, t.key, &mut e.key.as_slice()), e.value.clone()));
             let next = if found.is_some() { at + 1 } else { u64::MAX.into() };
             let mut set = vec![(*cursor, Value::Int(next)), (*more, Value::Bool(found.is_some()))];
-            if let (Some((mask, priority)), Some(e)) = (masked, k.masked.get(at as usize)) {
+            if let (Some((mask, priority)), Some(e)) = (masked, entry) {
                 set.extend([(*mask, from_canonical(here.module, t.key, &mut e.mask.as_slice())), (*priority, Value::Int(e.priority))]);
             }
             if let Some((k, v)) = found {
@@ -159,15 +116,4 @@ fn changed(here: &Env, id: TableId, s: &StmtKind, k: &mut Keyed) -> Res<Vec<(Loc
         }
         _ => vec![],
     })
-}
-
-/// What an update begins with.
-pub fn begin(env: &Env, id: TableId, key: &Expr) -> Res<Value> {
-    let t = &env.module.tables[id.index()];
-    let found = with(env, id, |k| get(env, t, k, key))?;
-    Ok(found.unwrap_or_else(|| Value::zero(env.module, t.value)))
-}
-
-pub fn finish(env: &Env, id: TableId, key: &Expr, value: Value, place: PlaceId) -> Res<()> {
-    with(env, id, |k| put(env, &env.module.tables[id.index()], k, key, value, place))
 }

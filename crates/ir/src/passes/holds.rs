@@ -124,7 +124,7 @@ impl<'a> Known<'a> {
     fn simplify(&self, e: &mut Expr) {
         let holds = match &*e.kind {
             ExprKind::Builtin(Builtin::AllIn, args) => match args.as_slice() {
-                [value, set] => matches!(&*set.kind, ExprKind::Bytes(set) if self.made(value).of.iter().all(|b| has(set, b))),
+                [value, set] => matches!(&*set.kind, ExprKind::Bytes(set) if ByteSet::of_bits(set).is_some_and(|set| self.made(value).of.is_subset(&set))),
                 _ => false,
             },
             ExprKind::Binary(BinOp::Lt, a, b) => match (&*a.kind, &*b.kind) {
@@ -136,6 +136,3 @@ impl<'a> Known<'a> {
         if holds { *e.kind = ExprKind::Bool(true) }
     }
 }
-
-/// A set in 32 bytes, a bit for each byte.
-fn has(set: &[u8], b: u8) -> bool { set.get(usize::from(b / 8)).is_some_and(|byte| byte >> (b % 8) & 1 == 1) }

@@ -52,6 +52,21 @@ impl Batch {
         self.frames.clear();
         self.bufs.clear();
     }
+    /// Drops the frames that `keep` refuses, without their buffers; the others move up.
+    #[inline]
+    pub fn retain(&mut self, mut keep: impl FnMut(usize, &mut wl_frame, &mut Buf) -> bool) {
+        let mut kept = 0;
+        for k in 0..self.len() {
+            let (mut frame, mut buf) = (self.frames[k], self.bufs[k]);
+            if keep(k, &mut frame, &mut buf) {
+                (self.frames[kept], self.bufs[kept]) = (frame, buf);
+                kept += 1;
+            }
+        }
+        self.frames.truncate(kept);
+        self.bufs.truncate(kept);
+    }
+
     /// Gives all buffers back.
     #[inline]
     pub fn release(&mut self, pool: &mut Pool) {

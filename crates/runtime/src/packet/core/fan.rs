@@ -73,6 +73,10 @@ impl PacketCore {
         r
     }
 
+    fn of_app(&self, app: usize) -> &PacketCore {
+        app.checked_sub(1).map_or(self, |k| &self.others[k])
+    }
+
     /// Has all apps do something, the first one last.
     pub fn each(&mut self, mut f: impl FnMut(&mut PacketCore)) {
         for app in (0..=self.others.len()).rev() {
@@ -117,7 +121,7 @@ impl PacketCore {
     /// The name of an input's port: that of the first app that reads it.
     pub(super) fn fan_name(&self, fan: usize) -> String {
         let Some(m) = self.fans[fan].members().next() else { return String::new() };
-        let core = m.app.checked_sub(1).map_or(self, |k| &self.others[k]);
+        let core = self.of_app(m.app);
         format!("{}.{}", core.app.app.desc.app, core.port_name(m.port.into(), m.instance.into()))
     }
 
@@ -130,7 +134,7 @@ impl PacketCore {
             match (cores, last) {
                 (1, _) => self.deliver(batch, c, last),
                 (_, true) => {
-                    self.pass_on(batch, c, Fan::name(fan, n));
+                    self.give_away(batch, Fan::name(fan, n), |this, f| this.core_for(c, f));
                     self.deliver(batch, c, true);
                 }
                 (_, false) => {
@@ -149,26 +153,7 @@ impl PacketCore {
     /// The core of a frame.
     fn core_for(&self, c: &Cluster, f: &wl_frame) -> usize {
         let m = &c.members[c.hashes];
-        let app = m.app.checked_sub(1).map_or(self, |k| &self.others[k]);
-        core_of(app.hash(u32::from(m.port), bytes(f)), self.stats.len())
-    }
-
-    /// Gives away the frames that are for other cores; the others move up.
-    fn pass_on(&mut self, batch: &mut Batch, c: &Cluster, of: u32) {
-        let mut kept = 0;
-        for k in 0..batch.len() {
-            let (frame, buf) = (batch.frames[k], batch.bufs[k]);
-            let to = self.core_for(c, &frame);
-            if to == self.index {
-                (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
-                kept += 1;
-            } else if !self.mesh.give(to, Item { frame, buf, of }) {
-                self.pool.put(buf); // cannot be: there was room
-            }
-        }
-        batch.frames.truncate(kept);
-        batch.bufs.truncate(kept);
-        self.mesh.given();
+        core_of(self.of_app(m.app).hash(u32::from(m.port), bytes(f)), self.stats.len())
     }
 
     /// Gives other cores their frames, which stay in the batch; those of this core are the answer.
@@ -182,7 +167,7 @@ impl PacketCore {
             }
             self.pool.hold(*buf);
             if !self.mesh.give(to, Item { frame: *frame, buf: *buf, of }) {
-                self.pool.put(*buf); // as above
+                self.pool.put(*buf); // cannot be: there was room
             }
         }
         self.mesh.given();
@@ -244,18 +229,16 @@ impl PacketCore {
 
     /// Puts copies in the place of shared frames. One for which there is no buffer is lost to this app.
     fn copy_shared(&mut self, batch: &mut Batch, shared: u64, borrowed: bool) {
-        let mut kept = 0;
-        for k in 0..batch.len() {
-            let (mut frame, mut buf) = (batch.frames[k], batch.bufs[k]);
-            if shared >> k & 1 != 0 {
-                let Some(copy) = self.copy_of(frame, buf, borrowed) else { continue };
-                (frame, buf) = copy;
+        batch.retain(|k, frame, buf| {
+            if shared >> k & 1 == 0 {
+                return true;
             }
-            (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
-            kept += 1;
-        }
-        batch.frames.truncate(kept);
-        batch.bufs.truncate(kept);
+            let copy = self.copy_of(*frame, *buf, borrowed);
+            if let Some(copy) = copy {
+                (*frame, *buf) = copy;
+            }
+            copy.is_some()
+        });
     }
 
     /// A copy of a frame with its port's note; the frame itself is done with.

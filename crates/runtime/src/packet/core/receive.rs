@@ -162,22 +162,21 @@ impl PacketCore {
         let cores = self.stats.len();
         if cores > 1 && !self.inputs[i].steered {
             let port = u32::from(self.inputs[i].port);
-            let mut kept = 0;
-            for k in 0..batch.len() {
-                let (frame, buf) = (batch.frames[k], batch.bufs[k]);
-                let to = core_of(self.hash(port, bytes(&frame)), cores);
-                if to == self.index {
-                    (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
-                    kept += 1;
-                } else if !self.mesh.give(to, Item { frame, buf, of: 0 }) {
-                    self.pool.put(buf); // cannot be: there was room
-                }
-            }
-            batch.frames.truncate(kept);
-            batch.bufs.truncate(kept);
-            self.mesh.given();
+            self.give_away(batch, 0, |this, f| core_of(this.hash(port, bytes(f)), cores));
         }
         self.handle(batch, self.inputs[i].handler);
+    }
+
+    /// Gives the frames that are for other cores to them; the others move up.
+    pub(super) fn give_away(&mut self, batch: &mut Batch, of: u32, core: impl Fn(&PacketCore, &wl_frame) -> usize) {
+        batch.retain(|_, frame, buf| {
+            let to = core(self, frame);
+            if to != self.index && !self.mesh.give(to, Item { frame: *frame, buf: *buf, of }) {
+                self.pool.put(*buf); // cannot be: there was room
+            }
+            to == self.index
+        });
+        self.mesh.given();
     }
 
     pub(super) fn hash(&self, port: u32, frame: &[u8]) -> u32 {

@@ -73,18 +73,13 @@ impl PacketCore {
     /// Gives back the buffers of dropped frames; the others move up.
     #[inline]
     fn drop_gone(&mut self, batch: &mut Batch) {
-        let mut kept = 0;
-        for k in 0..batch.len() {
-            let (frame, buf) = (batch.frames[k], batch.bufs[k]);
-            if frame.out == WL_GONE {
-                self.pool.put(buf);
-            } else {
-                (batch.frames[kept], batch.bufs[kept]) = (frame, buf);
-                kept += 1;
+        batch.retain(|_, frame, buf| {
+            let stays = frame.out != WL_GONE;
+            if !stays {
+                self.pool.put(*buf);
             }
-        }
-        batch.frames.truncate(kept);
-        batch.bufs.truncate(kept);
+            stays
+        });
     }
 
     /// `None`: the frame is dropped on purpose.
