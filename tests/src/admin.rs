@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use serde_json::Value;
+use std::time::{Duration, Instant};
 
 fn fetch(port: u16, path: &str) -> (String, Vec<u8>) {
     let mut client = Client::connect(port);
@@ -45,4 +46,13 @@ pub fn faults(status: &Value, kind: &str) -> u64 {
 /// The answer of a signal: `app/name?arg=…`.
 pub fn signal(port: u16, path: &str) -> String {
     String::from_utf8_lossy(&fetch(port, &format!("/signal/{path}")).1).into_owned()
+}
+
+/// Waits until it holds: counters may be read a moment before the core has stored them.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

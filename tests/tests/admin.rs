@@ -12,15 +12,6 @@ fn proxy(n: usize, extra: &[&str]) -> (Service, u16) {
     (Service::proxy(n, &args), port)
 }
 
-/// Counters may be read a moment before the core has stored them.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(5);
-    while !holds() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn counts_match_the_traffic() {
     if wireloom_tests::plain() {
@@ -38,7 +29,7 @@ fn counts_match_the_traffic() {
         }
     }
     let mut status = admin::status(page);
-    eventually("150 requests", || {
+    admin::eventually("150 requests", || {
         status = admin::status(page);
         admin::port_of(&status, "client")["replies"] == 150
     });
@@ -52,7 +43,7 @@ fn counts_match_the_traffic() {
     let backends = text["backends"].as_array().expect("backends");
     assert_eq!(backends.iter().filter_map(|b| b["requests"].as_u64()).sum::<u64>(), 200);
     assert!(backends.iter().all(|b| b["up"] == true && b["load"] == 0), "{status}");
-    eventually("the program's counters", || {
+    admin::eventually("the program's counters", || {
         let counters = &admin::status(page)["apps"][0]["counters"];
         (&counters["gets"], &counters["multigets"], &counters["writes"]) == (&100.into(), &50.into(), &50.into())
     });
@@ -61,7 +52,7 @@ fn counts_match_the_traffic() {
     assert_eq!(admin::sample(&metrics, "wireloom_counter_total{app=\"memcached_proxy\",name=\"writes\"}"), 50);
     assert_eq!(admin::sample(&metrics, "wireloom_request_seconds_count"), 150);
     drop(clients);
-    eventually("connections are closed", || admin::port_of(&admin::status(page), "client")["open"] == 0);
+    admin::eventually("connections are closed", || admin::port_of(&admin::status(page), "client")["open"] == 0);
 }
 
 #[test]
@@ -69,7 +60,7 @@ fn counters_of_the_interpreter_are_shown_too() {
     let page = free_port();
     let kv = Wireloom::run("kv_server", &["--interpret", "--admin", &format!("127.0.0.1:{page}")]);
     Client::connect(kv.port).send("set k 0 0 1\r\nx\r\nget k\r\nget none\r\n").expect("STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\nEND\r\n");
-    eventually("the program's counters", || {
+    admin::eventually("the program's counters", || {
         let counters = &admin::status(page)["apps"][0]["counters"];
         (&counters["gets"], &counters["sets"]) == (&2.into(), &1.into())
     });
@@ -104,7 +95,7 @@ fn faults_are_counted_by_kind() {
         Client::connect(proxy.port).send("GET / HTTP/9.9\r\nHost: a\r\n\r\n").expect("HTTP/1.1 ");
     }
     Client::connect(proxy.port).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("HTTP/1.1 504 ");
-    eventually("a timeout is counted", || admin::faults(&admin::status(page), "timeout") == 1);
+    admin::eventually("a timeout is counted", || admin::faults(&admin::status(page), "timeout") == 1);
     let status = admin::status(page);
     let all: u64 = status["apps"][0]["faults"].as_array().into_iter().flatten().filter_map(|f| f["count"].as_u64()).sum();
     assert_eq!(all, 4, "{status}");
@@ -125,7 +116,7 @@ fn ejection_and_return_are_shown() {
     let port = service.backends[1].port;
     service.backends[1].kill();
     let mut c = Client::connect(service.port);
-    eventually("the backend is ejected", || {
+    admin::eventually("the backend is ejected", || {
         c.send(format!("get {key}\r\n"));
         assert!(c.take_line().starts_with("SERVER_ERROR"));
         !up(1)
@@ -135,7 +126,7 @@ fn ejection_and_return_are_shown() {
     let lost = &admin::port_of(&status, "ascii")["backends"][1];
     assert!(lost["ejections"].as_u64() > Some(0) && lost["failures"].as_u64() > Some(0), "{status}");
     service.backends[1] = Process::memcached_on(port);
-    eventually("the backend is up again", || {
+    admin::eventually("the backend is up again", || {
         c.send(format!("get {key}\r\n"));
         c.take_line();
         up(1)

@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 use std::time::Duration;
 use wireloom_tests::control::Controlled;
-use wireloom_tests::{free_port, Client};
+use wireloom_tests::{admin, free_port, Client};
 
 fn firewall(name: &str, extra: &[&str]) -> Controlled {
     // Datagrams as frames: an input that does not end, for any user.
@@ -186,6 +186,58 @@ fn packet_apps_of_one_process() {
     let listed = app.json(&["table"]);
     let of: Vec<&str> = listed.as_array().into_iter().flatten().filter_map(|t| t["app"].as_str()).collect();
     assert!(of.contains(&"openflow_firewall") && of.contains(&"flow_tracker"), "{listed}");
+}
+
+/// Packets and services of one process: one socket and one page for both, in the order in which the apps were given.
+#[test]
+fn packets_and_services_of_one_process() {
+    let (at, port, page) = (format!("127.0.0.1:{}", free_port()), free_port(), free_port());
+    let (wire, set, page_arg) = (format!("wire=udp:{at}"), format!("signalled.port={port}"), page.to_string());
+    let files = ["apps/openflow_firewall.loom", "crates/lang/tests/cases/signals.loom", "apps/flow_tracker.loom"];
+    let settings = ["--bind", &wire, "--bind", "accepted=null", "--set", &set, "--admin", &page_arg];
+    let app = Controlled::run("sorts", &[&files[..], &settings].concat());
+    let hello = app.connect().ask(r#"{"do":"hello"}"#);
+    assert_eq!(hello["apps"], json!(["openflow_firewall", "signalled", "flow_tracker"]));
+    assert_eq!(hello["cores"], 2);
+    let listed = app.json(&["table"]);
+    let of: Vec<&str> = listed.as_array().into_iter().flatten().filter_map(|t| t["app"].as_str()).collect();
+    assert_eq!(of.first().zip(of.last()), Some((&"openflow_firewall", &"flow_tracker")), "{listed}");
+    assert!(of.contains(&"signalled"), "{listed}");
+    app.told(&["table", "names", "insert", "key=two words", "value=5"]);
+    assert_eq!(app.json(&["table", "names", "--app", "signalled"]), json!([{"key": "two words", "value": 5}]));
+    assert!(app.told(&["table", "rules", "insert", "priority=1", "dport=53", "action=accept"]).starts_with("inserted"));
+    assert!(app.refused(&["table", "rules", "--app", "signalled"]).contains("there is no table `rules`"));
+    // Signals and counters.
+    Client::connect(port).send("a\n").expect("ok\n");
+    assert_eq!(app.told(&["signal", "lowest"]), "-5\n");
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcd, 10, 0, 0, 1, 10, 0, 0, 2];
+    frame.extend([0x10, 0, 0, 53, 0, 8, 0, 0]);
+    std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket").send_to(&frame, &at).expect("sent");
+    admin::eventually("the frame is counted", || app.json(&["table", "flows"])[0]["packets"] == 1);
+    let shown = |counter: &str| app.json(&["counter", counter])[0]["value"].clone();
+    admin::eventually("the request is counted", || shown("from.requests") == 1);
+    assert_eq!(shown("accepted.sent"), 1);
+    // The page.
+    let status = admin::status(page);
+    let names: Vec<&str> = status["apps"].as_array().into_iter().flatten().filter_map(|a| a["app"].as_str()).collect();
+    assert_eq!(names, ["openflow_firewall", "signalled", "flow_tracker"]);
+    assert!(status["engine"].as_str().is_some_and(|e| e.ends_with(" + frames")), "{}", status["engine"]);
+    assert_eq!((&status["apps"][0]["ports"][0]["received"], &status["apps"][1]["ports"][0]["requests"]), (&json!(1), &json!(1)));
+    let metrics = admin::metrics(page);
+    for (name, n) in [("wireloom_requests_total{app=\"signalled\"", 1), ("wireloom_frames_received_total{app=\"flow_tracker\"", 1)] {
+        assert_eq!(admin::sample(&metrics, name), n, "{name}");
+    }
+    // Each series once: the cores of both sorts are told apart.
+    let mut series: Vec<&str> = metrics.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.rsplit_once(' ')).map(|(s, _)| s).collect();
+    let all = series.len();
+    series.sort_unstable();
+    series.dedup();
+    assert_eq!(series.len(), all, "{metrics}");
+    assert!(admin::signal(page, "signalled/lowest").contains("-5"));
+    // One signal ends both, in order.
+    app.app.signal(libc::SIGTERM);
+    let gone = || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0;
+    admin::eventually("the process ends", gone);
 }
 
 #[test]

@@ -171,8 +171,11 @@ fn announce(ready: &Ready, begin: Instant, interpreted: bool) {
         eprintln!("wireloom: control socket {}", path.display());
     }
     let how = if interpreted { "interpreted" } else { "compiled" };
-    let cores = if ready.cores == 1 { "1 thread".to_string() } else { format!("{} threads", ready.cores) };
-    eprintln!("wireloom: ready after {} ms ({how}, {}, {cores})", begin.elapsed().as_millis(), ready.engine);
+    let cores = match ready.view.cores().count() {
+        1 => "1 thread".to_string(),
+        n => format!("{n} threads"),
+    };
+    eprintln!("wireloom: ready after {} ms ({how}, {}, {cores})", begin.elapsed().as_millis(), ready.view.engine());
 }
 
 fn address(text: &str) -> Result<SocketAddr, Failure> {

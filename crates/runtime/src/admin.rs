@@ -4,17 +4,17 @@
 //! It reads the cores' counters while they run and sums them. Requests are small and few: one at a time, with short
 //! time-outs, so that it cannot be used to hold the service up.
 
-use crate::core::app::App;
 use crate::error::Error;
-use crate::signal::Post;
-use crate::stats::{percentile, CoreStats, Histogram};
+use crate::signal;
+use crate::stats::{percentile, BackendStats, Cell, FaultTable, Histogram, MergeStats, PortStats};
+use crate::view::{Hosted, View};
 use serde_json::{json, Value};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const HEAD_MAX: usize = 8192;
 
@@ -25,22 +25,13 @@ pub struct Page {
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-struct View {
-    apps: Vec<Arc<App>>,
-    stats: Arc<Vec<CoreStats>>,
-    engine: String,
-    post: Arc<Post>,
-    started: Instant,
-}
-
 impl Page {
-    pub fn open(addr: SocketAddr, apps: Vec<Arc<App>>, stats: Arc<Vec<CoreStats>>, engine: String, post: Arc<Post>) -> Result<Page, Error> {
+    pub fn open(addr: SocketAddr, view: Arc<View>) -> Result<Page, Error> {
         let fail = |e| Error::Io(format!("cannot listen on {addr} for the admin page"), e);
         let listener = TcpListener::bind(addr).map_err(fail)?;
         let addr = listener.local_addr().map_err(fail)?;
         listener.set_nonblocking(true).map_err(fail)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let view = View { apps, stats, engine, post, started: Instant::now() };
         let ended = stop.clone();
         let run = move || accept_loop(&listener, &view, &ended);
         let thread = std::thread::Builder::new().name("admin".into()).spawn(run).map_err(fail)?;
@@ -90,15 +81,15 @@ fn answer(mut s: TcpStream, view: &View) -> std::io::Result<()> {
     let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let path = target.split('?').next().unwrap_or("");
     let (status, kind, body) = match (method, path) {
-        ("GET" | "HEAD", "/metrics") => ("200 OK", "text/plain; version=0.0.4", metrics(&view.apps, &view.stats)),
+        ("GET" | "HEAD", "/metrics") => ("200 OK", "text/plain; version=0.0.4", metrics(view)),
         ("GET" | "HEAD", "/status") => {
-            ("200 OK", "application/json", status(&view.apps, &view.stats, &view.engine, view.started.elapsed()).to_string() + "\n")
+            ("200 OK", "application/json", status(view).to_string() + "\n")
         }
         ("GET" | "POST", p) if p.starts_with("/signal/") => {
-            let (status, body) = view.post.ask(&view.apps, &target["/signal/".len()..]);
+            let (status, body) = signal::ask(view, &target["/signal/".len()..]);
             (status, if body.starts_with('{') { "application/json" } else { "text/plain" }, body)
         }
-        ("GET" | "HEAD", "/") => ("200 OK", "text/plain", index(&view.apps)),
+        ("GET" | "HEAD", "/") => ("200 OK", "text/plain", index(view)),
         ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "there are /metrics, /status and /signal/APP/NAME\n".into()),
         _ => ("405 Method Not Allowed", "text/plain", "only GET\n".into()),
     };
@@ -108,34 +99,21 @@ fn answer(mut s: TcpStream, view: &View) -> std::io::Result<()> {
 }
 
 /// What there is to ask for.
-fn index(apps: &[Arc<App>]) -> String {
+fn index(view: &View) -> String {
     let mut out = String::from("/metrics\n/status\n");
-    for a in apps {
-        for s in &a.desc.signals {
+    for a in &view.apps {
+        for s in &a.desc().signals {
             let args: Vec<String> = s.args.iter().map(|(n, _)| format!("{n}=")).collect();
             let query = if args.is_empty() { String::new() } else { format!("?{}", args.join("&")) };
-            let _ = writeln!(out, "/signal/{}/{}{query}", a.desc.app, s.name);
+            let _ = writeln!(out, "/signal/{}/{}{query}", a.name(), s.name);
         }
     }
     out
 }
 
-/// A program counter's value, summed over cores.
-pub(crate) fn counter(stats: &[CoreStats], app: usize, i: usize) -> u64 {
-    sum(stats, |c| c.apps[app].counters.get(i).map_or(0, crate::stats::Cell::get))
-}
-
-fn sum(stats: &[CoreStats], f: impl Fn(&CoreStats) -> u64) -> u64 {
-    stats.iter().map(f).fold(0, u64::wrapping_add)
-}
-
-fn faults(stats: &[CoreStats], app: usize) -> Vec<(u32, u32, u64)> {
-    let mut all: Vec<(u32, u32, u64)> = stats
-        .iter()
-        .map(|c| &c.apps[app])
-        .flat_map(|a| a.merges.iter().map(|m| &m.faults).chain([&a.faults]))
-        .flat_map(crate::stats::FaultTable::list)
-        .collect();
+fn faults(app: &Hosted) -> Vec<(u32, u32, u64)> {
+    let tables = app.parts().flat_map(|a| a.merges.iter().map(|m| &m.faults).chain([&a.faults]));
+    let mut all: Vec<(u32, u32, u64)> = tables.flat_map(FaultTable::list).collect();
     all.sort_unstable();
     all.dedup_by(|b, a| {
         let same = (a.0, a.1) == (b.0, b.1);
@@ -147,10 +125,10 @@ fn faults(stats: &[CoreStats], app: usize) -> Vec<(u32, u32, u64)> {
     all
 }
 
-fn latency(stats: &[CoreStats], app: usize) -> Vec<u64> {
+fn latency(app: &Hosted) -> Vec<u64> {
     let mut total: Vec<u64> = Vec::new();
-    for c in stats {
-        let counts = c.apps[app].latency.counts();
+    for part in app.parts() {
+        let counts = part.latency.counts();
         total.resize(counts.len(), 0);
         total.iter_mut().zip(counts).for_each(|(t, n)| *t += n);
     }
@@ -158,36 +136,34 @@ fn latency(stats: &[CoreStats], app: usize) -> Vec<u64> {
 }
 
 /// The state as JSON.
-pub fn status(apps: &[Arc<App>], stats: &[CoreStats], engine: &str, up: Duration) -> Value {
-    let list: Vec<Value> = apps.iter().enumerate().map(|(i, a)| app_status(i, a, stats)).collect();
+pub fn status(view: &View) -> Value {
+    let list: Vec<Value> = view.apps.iter().map(app_status).collect();
     json!({
-        "engine": engine,
-        "cores": stats.len(),
-        "uptime_s": up.as_secs_f64(),
+        "engine": view.engine(),
+        "cores": view.cores().count(),
+        "uptime_s": view.up().as_secs_f64(),
         "memory": {
-            "queues": sum(stats, |c| c.queue_bytes.get()),
-            "held": sum(stats, |c| c.held_bytes.get()),
-            "kept": sum(stats, |c| c.kept_bytes.get()),
-            "tasks": sum(stats, |c| c.tasks.get()),
+            "queues": view.sum(|c| c.queue_bytes.get()),
+            "held": view.sum(|c| c.held_bytes.get()),
+            "kept": view.sum(|c| c.kept_bytes.get()),
+            "tasks": view.sum(|c| c.tasks.get()),
         },
-        "accept_failures": sum(stats, |c| c.accept_failed.get()),
+        "accept_failures": view.sum(|c| c.accept_failed.get()),
         "apps": list,
     })
 }
 
-fn app_status(i: usize, a: &App, stats: &[CoreStats]) -> Value {
-    let counts = latency(stats, i);
+fn app_status(a: &Hosted) -> Value {
+    let (desc, counts) = (a.desc(), latency(a));
     let us = |share| percentile(&counts, share) as f64 / 1000.0;
     let counters: serde_json::Map<String, Value> =
-        a.desc.counters.iter().enumerate().map(|(n, c)| (c.name.clone(), json!(counter(stats, i, n)))).collect();
-    let faults: Vec<Value> = faults(stats, i)
-        .iter()
-        .map(|(k, p, n)| json!({"kind": a.fault_name(*k), "place": a.place_name(*p), "count": n}))
-        .collect();
-    let ports: Vec<Value> = (0..a.desc.ports.len()).map(|p| port_status(i, p, a, stats)).collect();
-    let merges: Vec<Value> = (0..a.desc.merges.len()).map(|m| merge_status(i, m, a, stats)).collect();
+        desc.counters.iter().enumerate().map(|(n, c)| (c.name.clone(), json!(a.counter(n)))).collect();
+    let fault = |(k, p, n): &(u32, u32, u64)| json!({"kind": a.app.fault_name(*k), "place": a.app.place_name(*p), "count": n});
+    let faults: Vec<Value> = faults(a).iter().map(fault).collect();
+    let ports: Vec<Value> = (0..desc.ports.len()).map(|p| port_status(a, p)).collect();
+    let merges: Vec<Value> = (0..desc.merges.len()).map(|m| merge_status(a, m)).collect();
     json!({
-        "app": a.desc.app,
+        "app": desc.app,
         "ports": ports,
         "merges": merges,
         "faults": faults,
@@ -196,11 +172,11 @@ fn app_status(i: usize, a: &App, stats: &[CoreStats]) -> Value {
     })
 }
 
-fn merge_status(i: usize, m: usize, a: &App, stats: &[CoreStats]) -> Value {
-    let all = |f: fn(&crate::stats::MergeStats) -> &crate::stats::Cell| sum(stats, |c| f(&c.apps[i].merges[m]).get());
+fn merge_status(a: &Hosted, m: usize) -> Value {
+    let all = |f: fn(&MergeStats) -> &Cell| a.sum(|s| f(&s.merges[m]).get());
     json!({
-        "merge": a.desc.merges[m].name,
-        "inputs": a.desc.merges[m].inputs,
+        "merge": a.desc().merges[m].name,
+        "inputs": a.desc().merges[m].inputs,
         "runs": all(|s| &s.runs),
         "failed": all(|s| &s.failed),
         "active": all(|s| &s.active),
@@ -215,13 +191,13 @@ fn is_frames(p: &wireloom_ir::desc::PortDesc) -> bool {
     matches!(p.kind, wireloom_ir::desc::PortKind::Frames { .. })
 }
 
-fn port_status(i: usize, p: usize, a: &App, stats: &[CoreStats]) -> Value {
-    if is_frames(&a.desc.ports[p]) {
-        return crate::packet::status(i, p, a, stats);
+fn port_status(a: &Hosted, p: usize) -> Value {
+    if is_frames(&a.desc().ports[p]) {
+        return crate::packet::status(a, p);
     }
-    let all = |f: fn(&crate::stats::PortStats) -> &crate::stats::Cell| sum(stats, |c| f(&c.apps[i].ports[p]).get());
+    let all = |f: fn(&PortStats) -> &Cell| a.sum(|s| f(&s.ports[p]).get());
     let mut v = json!({
-        "port": a.desc.ports[p].name,
+        "port": a.desc().ports[p].name,
         "opened": all(|s| &s.opened),
         "open": all(|s| &s.open),
         "turned_away": all(|s| &s.turned_away),
@@ -231,12 +207,13 @@ fn port_status(i: usize, p: usize, a: &App, stats: &[CoreStats]) -> Value {
         "bytes_out": all(|s| &s.bytes_out),
         "retries": all(|s| &s.retries),
     });
-    if !stats[0].apps[i].ports[p].listen {
-        let backends: Vec<Value> = (0..stats[0].apps[i].ports[p].backends.len())
+    let setting = &a.app.settings.ports[p];
+    if !setting.listen {
+        let backends: Vec<Value> = (0..setting.addrs.len())
             .map(|b| {
-                let of = |f: fn(&crate::stats::BackendStats) -> u64| sum(stats, |c| f(&c.apps[i].ports[p].backends[b]));
+                let of = |f: fn(&BackendStats) -> u64| a.sum(|s| f(&s.ports[p].backends[b]));
                 json!({
-                    "address": a.settings.ports[p].names.get(b),
+                    "address": setting.names.get(b),
                     "up": of(|b| u64::from(b.down.load(Relaxed))) == 0,
                     "load": of(|b| u64::from(b.load.load(Relaxed))),
                     "connections": of(|b| b.connections.get()),
@@ -274,40 +251,40 @@ impl<'a> Family<'a> {
 }
 
 /// All numbers in the Prometheus text format.
-pub fn metrics(apps: &[Arc<App>], stats: &[CoreStats]) -> String {
+pub fn metrics(view: &View) -> String {
     let mut out = String::new();
-    port_metrics(&mut out, apps, stats);
-    crate::packet::metrics(&mut out, apps, stats);
-    merge_metrics(&mut out, apps, stats);
-    backend_metrics(&mut out, apps, stats);
+    port_metrics(&mut out, view);
+    crate::packet::metrics(&mut out, view);
+    merge_metrics(&mut out, view);
+    backend_metrics(&mut out, view);
     let mut f = Family::new(&mut out, "wireloom_faults_total", "counter", "Faults by kind and place.");
-    for (i, a) in apps.iter().enumerate() {
-        for (k, p, n) in faults(stats, i) {
-            f.add(&[("app", &a.desc.app), ("kind", &a.fault_name(k)), ("place", &a.place_name(p))], n);
+    for a in &view.apps {
+        for (k, p, n) in faults(a) {
+            f.add(&[("app", a.name()), ("kind", &a.app.fault_name(k)), ("place", &a.app.place_name(p))], n);
         }
     }
     let mut f = Family::new(&mut out, "wireloom_counter_total", "counter", "Counters the program declares.");
-    for (i, a) in apps.iter().enumerate() {
-        for (n, c) in a.desc.counters.iter().enumerate() {
-            f.add(&[("app", &a.desc.app), ("name", &c.name)], counter(stats, i, n));
+    for a in &view.apps {
+        for (n, c) in a.desc().counters.iter().enumerate() {
+            f.add(&[("app", a.name()), ("name", &c.name)], a.counter(n));
         }
     }
-    latency_metrics(&mut out, apps, stats);
+    latency_metrics(&mut out, view);
     let mut f = Family::new(&mut out, "wireloom_memory_bytes", "gauge", "Bytes of the pools.");
-    f.add(&[("pool", "queues")], sum(stats, |c| c.queue_bytes.get()));
-    f.add(&[("pool", "held")], sum(stats, |c| c.held_bytes.get()));
-    f.add(&[("pool", "kept")], sum(stats, |c| c.kept_bytes.get()));
+    f.add(&[("pool", "queues")], view.sum(|c| c.queue_bytes.get()));
+    f.add(&[("pool", "held")], view.sum(|c| c.held_bytes.get()));
+    f.add(&[("pool", "kept")], view.sum(|c| c.kept_bytes.get()));
     let mut f = Family::new(&mut out, "wireloom_batches_total", "counter", "Event batches per core.");
-    for (i, c) in stats.iter().enumerate() {
+    for (i, c) in view.cores().enumerate() {
         f.add(&[("core", &i.to_string())], c.batches.get());
     }
     let mut f = Family::new(&mut out, "wireloom_accept_failures_total", "counter", "Connections not accepted for want of descriptors.");
-    f.add(&[], sum(stats, |c| c.accept_failed.get()));
+    f.add(&[], view.sum(|c| c.accept_failed.get()));
     out
 }
 
-fn merge_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
-    type Get = fn(&crate::stats::MergeStats) -> &crate::stats::Cell;
+fn merge_metrics(out: &mut String, view: &View) {
+    type Get = fn(&MergeStats) -> &Cell;
     let families: [(&str, &str, &str, Get); 7] = [
         ("wireloom_merge_runs_total", "counter", "Merges begun.", |s| &s.runs),
         ("wireloom_merge_failed_total", "counter", "Merges that ended with a fault.", |s| &s.failed),
@@ -317,21 +294,21 @@ fn merge_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
         ("wireloom_merge_received_bytes_total", "counter", "Bytes of the inputs.", |s| &s.bytes_in),
         ("wireloom_merge_sent_bytes_total", "counter", "Bytes that came out.", |s| &s.bytes_out),
     ];
-    if apps.iter().all(|a| a.desc.merges.is_empty()) {
+    if view.apps.iter().all(|a| a.desc().merges.is_empty()) {
         return;
     }
     for (name, kind, help, get) in families {
         let mut f = Family::new(out, name, kind, help);
-        for (i, a) in apps.iter().enumerate() {
-            for (m, merge) in a.desc.merges.iter().enumerate() {
-                f.add(&[("app", &a.desc.app), ("merge", &merge.name)], sum(stats, |c| get(&c.apps[i].merges[m]).get()));
+        for a in &view.apps {
+            for (m, merge) in a.desc().merges.iter().enumerate() {
+                f.add(&[("app", a.name()), ("merge", &merge.name)], a.sum(|s| get(&s.merges[m]).get()));
             }
         }
     }
 }
 
-fn port_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
-    type Get = fn(&crate::stats::PortStats) -> &crate::stats::Cell;
+fn port_metrics(out: &mut String, view: &View) {
+    type Get = fn(&PortStats) -> &Cell;
     let families: [(&str, &str, &str, Get); 8] = [
         ("wireloom_connections_total", "counter", "Connections opened.", |s| &s.opened),
         ("wireloom_connections", "gauge", "Connections open now.", |s| &s.open),
@@ -344,16 +321,16 @@ fn port_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
     ];
     for (name, kind, help, get) in families {
         let mut f = Family::new(out, name, kind, help);
-        for (i, a) in apps.iter().enumerate() {
-            for (p, port) in a.desc.ports.iter().enumerate().filter(|(_, p)| !is_frames(p)) {
-                f.add(&[("app", &a.desc.app), ("port", &port.name)], sum(stats, |c| get(&c.apps[i].ports[p]).get()));
+        for a in &view.apps {
+            for (p, port) in a.desc().ports.iter().enumerate().filter(|(_, p)| !is_frames(p)) {
+                f.add(&[("app", a.name()), ("port", &port.name)], a.sum(|s| get(&s.ports[p]).get()));
             }
         }
     }
 }
 
-fn backend_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
-    type Get = fn(&crate::stats::BackendStats) -> u64;
+fn backend_metrics(out: &mut String, view: &View) {
+    type Get = fn(&BackendStats) -> u64;
     let families: [(&str, &str, &str, Get); 6] = [
         ("wireloom_backend_requests_total", "counter", "Requests per backend.", |b| b.requests.get()),
         ("wireloom_backend_failures_total", "counter", "Failures per backend.", |b| b.failures.get()),
@@ -364,26 +341,27 @@ fn backend_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
     ];
     for (name, kind, help, get) in families {
         let mut f = Family::new(out, name, kind, help);
-        for (i, a) in apps.iter().enumerate() {
-            for (p, port) in a.desc.ports.iter().enumerate() {
-                if stats[0].apps[i].ports[p].listen || is_frames(port) {
+        for a in &view.apps {
+            for (p, port) in a.desc().ports.iter().enumerate() {
+                let setting = &a.app.settings.ports[p];
+                if setting.listen || is_frames(port) {
                     continue;
                 }
-                for (b, address) in a.settings.ports[p].names.iter().enumerate() {
-                    let n = sum(stats, |c| get(&c.apps[i].ports[p].backends[b]));
-                    f.add(&[("app", &a.desc.app), ("port", &port.name), ("backend", address)], n);
+                for (b, address) in setting.names.iter().enumerate() {
+                    let n = a.sum(|s| get(&s.ports[p].backends[b]));
+                    f.add(&[("app", a.name()), ("port", &port.name), ("backend", address)], n);
                 }
             }
         }
     }
 }
 
-fn latency_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
+fn latency_metrics(out: &mut String, view: &View) {
     let name = "wireloom_request_seconds";
     let _ = writeln!(out, "# HELP {name} From a request to the end of its reply.\n# TYPE {name} histogram");
-    for (i, a) in apps.iter().enumerate() {
-        let app = label(&a.desc.app);
-        let (mut seen, counts) = (0, latency(stats, i));
+    for a in &view.apps {
+        let app = label(a.name());
+        let (mut seen, counts) = (0, latency(a));
         for (b, n) in counts.iter().enumerate() {
             seen += n;
             // One bound per power of two is enough for a scraper.
@@ -392,7 +370,7 @@ fn latency_metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
                 let _ = writeln!(out, "{name}_bucket{{app=\"{app}\",le=\"{le}\"}} {seen}");
             }
         }
-        let total = sum(stats, |c| c.apps[i].latency.sum.get()) as f64 / 1e9;
+        let total = a.sum(|s| s.latency.sum.get()) as f64 / 1e9;
         let _ = writeln!(out, "{name}_bucket{{app=\"{app}\",le=\"+Inf\"}} {seen}\n{name}_sum{{app=\"{app}\"}} {total}\n{name}_count{{app=\"{app}\"}} {seen}");
     }
 }

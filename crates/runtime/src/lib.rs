@@ -20,11 +20,12 @@ pub mod params;
 pub mod program;
 pub mod rows;
 pub mod server;
+mod services;
 mod signal;
 pub mod sim;
 pub mod stats;
 pub mod timer;
-mod together;
+pub mod view;
 
 #[cfg(test)]
 mod line;

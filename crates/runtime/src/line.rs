@@ -13,6 +13,7 @@
 use crate::abi::*;
 use crate::core::app::App;
 use crate::program::Program;
+use crate::server::AppSpec;
 use std::ffi::c_void;
 use std::sync::Arc;
 use wireloom_ir::desc::*;
@@ -171,17 +172,26 @@ unsafe extern "C" fn fault_reply(_: *mut c_void, core: *mut wl_core, _: u32, f: 
 
 /// The line program as an app: `client` listens on port 7000, `backends` are `servers`.
 pub fn app(exclusive: bool, sets: &[&str]) -> Arc<App> {
-    app_of(desc(exclusive), sets)
+    app_of(spec(exclusive, sets))
+}
+
+/// The same, not yet checked.
+pub fn spec(exclusive: bool, sets: &[&str]) -> AppSpec {
+    spec_of(desc(exclusive), sets)
 }
 
 /// The same with ids: answers are matched by the two bytes behind the first letter.
 pub fn app_by_id(sets: &[&str]) -> Arc<App> {
     let mut d = desc(false);
     d.protocols[0].order = Order::ById { offset: 1, width: 2 };
-    app_of(d, sets)
+    app_of(spec_of(d, sets))
 }
 
-fn app_of(desc: Desc, sets: &[&str]) -> Arc<App> {
+fn app_of(s: AppSpec) -> Arc<App> {
+    App::new(s.program, s.desc, &s.sets).unwrap()
+}
+
+fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
     let unit = Box::leak(Box::new([
         wl_unit { view_size: 64, head_max: 1024, whole_max: 16 << 20, parse: Some(parse), tail: Some(tail) },
         wl_unit { view_size: 64, head_max: 1024, whole_max: 16 << 20, parse: Some(parse), tail: Some(tail) },
@@ -205,8 +215,7 @@ fn app_of(desc: Desc, sets: &[&str]) -> Arc<App> {
     }));
     // SAFETY: leaked, so valid for the process.
     let program = unsafe { Program::from_table(table) }.unwrap();
-    let sets: Vec<_> = sets.iter().map(|s| crate::params::pair(s).unwrap()).collect();
-    App::new(program, desc, &sets).unwrap()
+    AppSpec { program, desc, sets: sets.iter().map(|s| crate::params::pair(s).unwrap()).collect() }
 }
 
 fn desc(exclusive: bool) -> Desc {

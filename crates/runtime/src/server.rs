@@ -1,23 +1,24 @@
-//! Serving: one thread per core, signals, drain, and the admin page.
+//! Serving: apps in, a summary out when all have ended. Apps with frame ports and apps with services have cores of their own, as if the
+//! others were not there ([`crate::packet`], [`crate::services`]); the way in beside their ports, signals and the end are here, for all.
 //!
-//! `serve` blocks until the service has ended: SIGTERM or SIGINT (or [`Stop::drain`]) stops accepting and lets what is
-//! under way finish; a second signal, or the end of the drain limit, closes the rest.
+//! `serve` blocks until the last app has ended: SIGTERM or SIGINT (or [`Stop::drain`]) stops accepting and lets what is under way finish; a
+//! second signal, or the end of the drain limit, closes the rest. Packets also end with their inputs; services then go on. What ends the
+//! services ends the packets, and packets that fail end all.
 
 use crate::admin;
 use crate::control::{self, Where};
-use crate::core::app::App;
-use crate::core::Core;
-use crate::engine::{self, EngineKind, Waker};
+use crate::engine::{EngineKind, Waker};
 use crate::error::Error;
-use crate::merge;
+use crate::packet;
 use crate::program::Program;
-use crate::signal::{Closes, Mailbox, Post};
-use crate::stats::{CoreStats, FaultTable};
+use crate::services;
+use crate::view::{Group, View};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{mpsc, Arc};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::Desc;
+use wireloom_ir::desc::{Desc, PortKind};
 
 /// A program to serve, with its settings as `name=value` pairs.
 pub struct AppSpec {
@@ -67,8 +68,6 @@ impl Default for ServeOptions {
 
 /// What runs, for the start-up line and for whoever watches.
 pub struct Ready {
-    pub engine: String,
-    pub cores: usize,
     pub admin: Option<SocketAddr>,
     /// The control socket, where its path was asked for.
     pub control: Option<std::path::PathBuf>,
@@ -76,8 +75,7 @@ pub struct Ready {
     pub ports: Vec<(String, String, SocketAddr)>,
     /// (app, port, what it is bound to) of every frame port.
     pub frames: Vec<(String, String, String)>,
-    pub stats: Arc<Vec<CoreStats>>,
-    pub apps: Vec<Arc<App>>,
+    pub view: Arc<View>,
 }
 
 /// What was served.
@@ -122,284 +120,164 @@ impl Stop {
     }
 }
 
-/// Prepares apps without serving them.
-pub fn prepare(specs: Vec<AppSpec>) -> Result<Vec<Arc<App>>, Error> {
-    specs.into_iter().map(|s| App::new(s.program, s.desc, &s.sets)).collect()
+/// The cores of a group under way. When dropped before they have ended, they are ended.
+pub(crate) struct Cores<T> {
+    pub group: Arc<Group>,
+    /// Of all that must hear of a change of `stop`.
+    pub wakers: Vec<Waker>,
+    pub threads: Vec<JoinHandle<T>>,
+    pub stop: Stop,
+    pub started: Instant,
+}
+
+impl<T> Cores<T> {
+    fn ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    fn wake(&self) {
+        self.wakers.iter().for_each(Waker::wake);
+    }
+
+    /// Waits for the threads; what each answered that did not panic (which the thread has reported).
+    pub fn join(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.threads).into_iter().filter_map(|t| t.join().ok()).collect()
+    }
+}
+
+impl<T> Drop for Cores<T> {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            self.stop.end();
+            self.wake();
+            self.join();
+        }
+    }
 }
 
 /// Serves until told to stop; a packet app also ends when all its inputs have.
-pub fn serve(specs: Vec<AppSpec>, options: ServeOptions) -> Result<Summary, Error> {
-    let frames = |s: &AppSpec| s.desc.ports.iter().any(|p| matches!(p.kind, wireloom_ir::desc::PortKind::Frames { .. }));
-    if specs.iter().any(frames) {
-        if specs.iter().all(frames) {
-            return crate::packet::serve(specs, options);
-        }
-        let (packets, services) = specs.into_iter().partition(frames);
-        return crate::together::serve(packets, services, options);
-    }
-    let f = &options.frames;
-    if !(f.bind.is_empty() && f.out.is_empty() && f.load.is_empty() && f.dump.is_empty()) {
+pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, Error> {
+    let names: Vec<String> = specs.iter().map(|s| s.desc.app.clone()).collect();
+    let of_frames = |s: &AppSpec| s.desc.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. }));
+    let (frames, services): (Vec<_>, Vec<_>) = specs.into_iter().partition(of_frames);
+    let f = std::mem::take(&mut options.frames);
+    if frames.is_empty() && !(f.bind.is_empty() && f.out.is_empty() && f.load.is_empty() && f.dump.is_empty()) {
         return Err(Error::Param("`--bind`, `--out`, `--load` and `--dump` are for apps with frame ports; there is none here".into()));
     }
-    serve_apps(prepare(specs)?, options)
-}
-
-/// Serves prepared apps until told to stop.
-pub fn serve_apps(apps: Vec<Arc<App>>, mut options: ServeOptions) -> Result<Summary, Error> {
-    let cores = options.cpus.len().max(1);
-    let stats = Arc::new((0..cores).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
     let signals = Signals::block();
     raise_descriptor_limit();
-    crate::core::footprint::trim();
-    let setting = merge::Setting {
-        stats: stats.clone(),
-        cpus: options.cpus.clone(),
-        stop: options.stop.clone(),
-        drain_limit: options.drain_limit,
-    };
-    ports_free(&apps)?;
-    let nodes = merge::open(&apps, &setting)?;
-    let started = Instant::now();
-    let (tx, rx) = mpsc::channel();
-    let mut threads = Vec::new();
-    let boxes: Vec<Arc<Mailbox>> = (0..cores).map(|_| Arc::default()).collect();
-    for (index, mailbox) in boxes.iter().enumerate() {
-        let (apps, stats, tx) = (apps.clone(), stats.clone(), tx.clone());
-        let spec = Thread {
-            index,
-            cpu: options.cpus.get(index).copied(),
-            engine: options.engine,
-            batch_wait: options.batch_wait,
-            limit: options.drain_limit,
-            stop: options.stop.clone(),
-            mailbox: mailbox.clone(),
-        };
-        let name = format!("core-{index}");
-        let run = move || run_core(spec, &apps, stats, &tx);
-        let thread = std::thread::Builder::new().name(name).spawn(run);
-        threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
+    let services = services::prepare(services)?;
+    let mut running = Running { packets: None, services: None, sum: Summary { clean: true, ..Summary::default() }, failed: None };
+    if !frames.is_empty() {
+        running.packets = Some(packet::start(frames, f, &options)?);
     }
-    drop(tx);
-    let started_cores = gather(&rx, cores);
-    let (mut wakers, engine) = match started_cores {
-        Ok(x) => x,
-        Err(e) => {
-            options.stop.end();
-            join(threads);
-            return Err(e);
+    if !services.is_empty() {
+        running.services = Some(services::start(services, &options)?);
+    }
+    running.until_ended(&names, &signals, options)
+}
+
+/// What is under way, and what has ended.
+struct Running {
+    packets: Option<packet::Running>,
+    services: Option<services::Running>,
+    sum: Summary,
+    failed: Option<Error>,
+}
+
+impl Running {
+    fn until_ended(mut self, names: &[String], signals: &Signals, mut options: ServeOptions) -> Result<Summary, Error> {
+        let stop = options.stop.clone();
+        let groups = self.services.iter().map(|s| s.cores.group.clone()).chain(self.packets.iter().map(|p| p.cores.group.clone()));
+        let view = Arc::new(View::new(groups.collect(), names));
+        let doors = Doors::open(&options, &view)?;
+        if let Some(ready) = options.ready.take() {
+            let (admin, control) = doors.names();
+            let ports = self.services.as_ref().map_or(Vec::new(), services::Running::ports);
+            let frames = self.packets.as_ref().map_or(Vec::new(), packet::Running::ports);
+            ready(&Ready { admin, control, ports, frames, view });
         }
-    };
-    let post = Arc::new(Post { boxes, wakers: wakers.clone() });
-    let doors = match Doors::open(&options, &apps, &stats, &engine, post) {
-        Ok(doors) => doors,
-        Err(e) => {
-            options.stop.end();
-            wakers.iter().for_each(Waker::wake);
-            join(threads);
-            return Err(e);
+        let (mut told, mut pause) = (RUN, Duration::from_millis(1));
+        loop {
+            self.collect(&stop);
+            // Short runs, on captures, must not wait for a long look.
+            let longest = match (&self.packets, &self.services) {
+                (None, None) => return self.failed.map_or(Ok(self.sum), Err),
+                (Some(_), _) => Duration::from_millis(20),
+                (None, Some(_)) => Duration::from_millis(50),
+            };
+            pause = (pause + pause / 16).min(longest);
+            if signals.wait(pause) {
+                if stop.running() {
+                    log::info!("draining; a second signal ends at once");
+                    stop.drain();
+                } else {
+                    stop.end();
+                }
+            }
+            if stop.state() != told {
+                told = stop.state();
+                self.wake();
+            }
         }
-    };
-    if let Err(e) = start_nodes(nodes, &mut wakers, &mut threads) {
-        options.stop.end();
-        wakers.iter().for_each(Waker::wake);
-        join(threads);
-        return Err(e);
     }
-    if let Some(ready) = options.ready.take() {
-        let (admin, control) = doors.names();
-        ready(&Ready { engine, cores, admin, control, ports: ports(&apps), frames: Vec::new(), stats: stats.clone(), apps: apps.clone() });
+
+    fn wake(&self) {
+        self.packets.iter().for_each(|p| p.cores.wake());
+        self.services.iter().for_each(|s| s.cores.wake());
     }
-    wait(&signals, &options.stop, &wakers, &threads);
-    let clean = join(threads);
-    drop(doors);
-    Ok(summary(&stats, started.elapsed(), clean))
+
+    /// Takes in what has ended.
+    fn collect(&mut self, stop: &Stop) {
+        if let Some(s) = self.services.take_if(|s| s.cores.ended()) {
+            self.sum.add(&s.finish());
+            stop.drain();
+        }
+        if let Some(p) = self.packets.take_if(|p| p.cores.ended()) {
+            match p.finish() {
+                Ok(s) => self.sum.add(&s),
+                Err(e) => {
+                    self.failed = Some(e);
+                    stop.drain();
+                }
+            }
+        }
+    }
+}
+
+impl Summary {
+    fn add(&mut self, b: &Summary) {
+        self.connections += b.connections;
+        self.requests += b.requests;
+        self.replies += b.replies;
+        self.faults += b.faults;
+        self.frames += b.frames;
+        self.frames_sent += b.frames_sent;
+        self.frames_dropped += b.frames_dropped;
+        self.elapsed = self.elapsed.max(b.elapsed);
+        self.clean &= b.clean;
+    }
 }
 
 /// Ways in beside the ports: the admin page and the control socket. They close when dropped.
-pub(crate) struct Doors {
+struct Doors {
     page: Option<admin::Page>,
     control: Option<control::Socket>,
     asked: bool,
 }
 
 impl Doors {
-    pub(crate) fn open(options: &ServeOptions, apps: &[Arc<App>], stats: &Arc<Vec<CoreStats>>, engine: &str, post: Arc<Post>) -> Result<Doors, Error> {
-        let page = match options.admin {
-            Some(addr) => Some(admin::Page::open(addr, apps.to_vec(), stats.clone(), engine.into(), post.clone())?),
-            None => None,
-        };
-        let view = control::View::new(apps.to_vec(), stats.clone(), engine.into(), post);
+    fn open(options: &ServeOptions, view: &Arc<View>) -> Result<Doors, Error> {
+        let page = options.admin.map(|addr| admin::Page::open(addr, view.clone())).transpose()?;
         let control = control::open(&options.control, view)?;
         Ok(Doors { page, control, asked: matches!(options.control, Where::At(_)) })
     }
 
     /// For the start-up lines.
-    pub(crate) fn names(&self) -> (Option<SocketAddr>, Option<std::path::PathBuf>) {
+    fn names(&self) -> (Option<SocketAddr>, Option<std::path::PathBuf>) {
         let control = self.control.as_ref().filter(|_| self.asked).map(|c| c.path().to_path_buf());
         (self.page.as_ref().map(admin::Page::addr), control)
     }
-}
-
-/// Every core listens on the same port (SO_REUSEPORT), so the kernel would let two services share it unawares: each port is
-/// first bound alone.
-fn ports_free(apps: &[Arc<App>]) -> Result<(), Error> {
-    let mut taken = Vec::new();
-    for app in apps {
-        for (port, desc) in app.settings.ports.iter().zip(&app.desc.ports).filter(|(p, _)| p.listen) {
-            for addr in port.addrs.iter().filter(|a| a.port() != 0) {
-                let what = || format!("{}.{}: cannot listen on {addr}", app.desc.app, desc.name);
-                if taken.contains(addr) {
-                    return Err(Error::Io(what(), std::io::ErrorKind::AddrInUse.into()));
-                }
-                // Closed again at once; SO_REUSEADDR is set, so nothing lingers.
-                drop(std::net::TcpListener::bind(addr).map_err(|e| Error::Io(what(), e))?);
-                taken.push(*addr);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Merge nodes have threads of their own, which end like those of the cores.
-fn start_nodes(nodes: Vec<merge::Node>, wakers: &mut Vec<Waker>, threads: &mut Vec<std::thread::JoinHandle<bool>>) -> Result<(), Error> {
-    for node in nodes {
-        wakers.push(node.waker());
-        let thread = std::thread::Builder::new().name("merge".into()).spawn(move || node.run());
-        threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
-    }
-    Ok(())
-}
-
-fn ports(apps: &[Arc<App>]) -> Vec<(String, String, SocketAddr)> {
-    let mut out = Vec::new();
-    for a in apps {
-        for (p, s) in a.desc.ports.iter().zip(&a.settings.ports) {
-            if matches!(p.kind, wireloom_ir::desc::PortKind::Listen(_)) {
-                out.push((a.desc.app.clone(), p.name.clone(), s.addrs[0]));
-            }
-        }
-    }
-    out
-}
-
-type Started = Result<(Waker, String), Error>;
-
-fn gather(rx: &mpsc::Receiver<Started>, cores: usize) -> Result<(Vec<Waker>, String), Error> {
-    let mut wakers = Vec::new();
-    let mut engine = String::new();
-    for _ in 0..cores {
-        let (waker, name) = rx.recv().map_err(|_| Error::Program("a core ended at its start".into()))??;
-        wakers.push(waker);
-        engine = name;
-    }
-    Ok((wakers, engine))
-}
-
-/// Waits for a reason to stop and passes it on until all cores have ended.
-fn wait(signals: &Signals, stop: &Stop, wakers: &[Waker], threads: &[std::thread::JoinHandle<bool>]) {
-    let mut told = RUN;
-    while threads.iter().any(|t| !t.is_finished()) {
-        if signals.wait(Duration::from_millis(50)) {
-            if stop.state() == RUN {
-                log::info!("draining; a second signal ends at once");
-                stop.drain();
-            } else {
-                stop.end();
-            }
-        }
-        if stop.state() != told {
-            told = stop.state();
-            wakers.iter().for_each(Waker::wake);
-        }
-    }
-}
-
-fn join(threads: Vec<std::thread::JoinHandle<bool>>) -> bool {
-    // A panic of a core is reported by its thread; the rest of the process goes on to end in order.
-    let mut clean = true;
-    for t in threads {
-        clean &= t.join().unwrap_or(false);
-    }
-    clean
-}
-
-fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
-    let mut s = Summary { elapsed, clean, ..Summary::default() };
-    for app in stats.iter().flat_map(|c| &c.apps) {
-        for p in app.ports.iter().filter(|p| p.listen) {
-            s.connections += p.opened.get();
-            s.requests += p.requests.get();
-            s.replies += p.replies.get();
-        }
-        let of_merges = app.merges.iter().map(|m| &m.faults);
-        s.faults += of_merges.chain([&app.faults]).flat_map(FaultTable::list).map(|f| f.2).sum::<u64>();
-    }
-    s
-}
-
-struct Thread {
-    index: usize,
-    cpu: Option<usize>,
-    engine: EngineKind,
-    batch_wait: Duration,
-    limit: Duration,
-    stop: Stop,
-    mailbox: Arc<Mailbox>,
-}
-
-/// A core's thread. Answers whether all its clients ended in order.
-fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mpsc::Sender<Started>) -> bool {
-    let _closes = Closes(spec.mailbox.clone());
-    if let Some(cpu) = spec.cpu {
-        pin(cpu);
-    }
-    let mut core = match start_core(&spec, apps, stats) {
-        Ok(core) => core,
-        Err(e) => {
-            let _ = tx.send(Err(e));
-            return false;
-        }
-    };
-    core.start();
-    let _ = tx.send(Ok((core.engine.waker(), core.engine.name().to_string())));
-    let clean = run_until_told(&spec, &mut core);
-    core.end();
-    clean
-}
-
-/// Serves, and drains when told to; whether all clients ended in order.
-fn run_until_told(spec: &Thread, core: &mut Core) -> bool {
-    let mut drain_end: Option<Instant> = None;
-    loop {
-        let wait = drain_end.map_or(Duration::from_millis(500), |_| Duration::from_millis(20));
-        if let Err(e) = core.step(Some(wait)) {
-            log::error!("core {}: {e}", spec.index);
-            return false;
-        }
-        spec.mailbox.serve(|app, handler, args| core.signal(app, handler, args));
-        match spec.stop.state() {
-            RUN => continue,
-            END => return core.clients() == 0,
-            _ => {}
-        }
-        match drain_end {
-            None => {
-                core.drain();
-                drain_end = Some(Instant::now() + spec.limit);
-            }
-            Some(_) if core.clients() == 0 => return true,
-            Some(end) if Instant::now() >= end => return false,
-            Some(_) => {}
-        }
-    }
-}
-
-fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> Result<Core, Error> {
-    let engine = engine::open(spec.engine).map_err(|e| Error::Io("cannot open the network engine".into(), e))?;
-    let mut core = Core::new(engine, apps, stats, spec.index, false);
-    core.set_batch_wait(spec.batch_wait);
-    core.listen()?;
-    Ok(core)
 }
 
 /// Pins this thread. Failing is no error: the CPU may not be ours.

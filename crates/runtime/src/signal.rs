@@ -4,10 +4,10 @@
 //! one job changes is changed at once for every message and packet of that core. A signal's results are listed by core; integers are
 //! added up as well.
 
-use crate::core::app::App;
 use crate::engine::Waker;
 use crate::params;
 use crate::rows;
+use crate::view::View;
 use serde_json::{json, Map, Number, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc, Mutex};
@@ -19,10 +19,12 @@ const WAIT: Duration = Duration::from_secs(2);
 
 /// What a handler ended with: the fault's kind and place.
 pub type Fault = (u32, u32);
-/// Runs a handler of an app with arguments, on the core at hand; its result as the program wrote it.
-pub type Run<'r> = dyn FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
+/// Runs a handler of the app at hand with arguments, on the core at hand; its result as the program wrote it.
+pub type Run<'r> = dyn FnMut(u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
+/// Runs a handler of any app of the core.
+type RunOf<'r> = dyn FnMut(usize, u32, &[ParamValue]) -> Result<Vec<u8>, Fault> + 'r;
 /// Work for a core, done between two batches.
-type Job = Box<dyn FnOnce(&mut Run) + Send>;
+type Job = Box<dyn FnOnce(&mut RunOf) + Send>;
 
 /// Work for one core.
 #[derive(Default)]
@@ -69,7 +71,7 @@ impl Mailbox {
     }
 }
 
-/// All cores' mailboxes, and how to wake the cores.
+/// The mailboxes of a group of cores, and how to wake the cores.
 #[derive(Default)]
 pub struct Post {
     pub boxes: Vec<Arc<Mailbox>>,
@@ -83,42 +85,38 @@ const NOT_FOUND: &str = "404 Not Found";
 const BAD: &str = "400 Bad Request";
 const FAILED: &str = "500 Internal Server Error";
 
-impl Post {
-    /// `APP/NAME?arg=value&…`
-    pub fn ask(&self, apps: &[Arc<App>], target: &str) -> Answer {
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let (app_name, name) = path.split_once('/').unwrap_or((path, ""));
-        let Some(app) = apps.iter().position(|a| a.desc.app == app_name) else {
-            let names: Vec<&str> = apps.iter().map(|a| a.desc.app.as_str()).collect();
-            return (NOT_FOUND, format!("there is no app `{app_name}`; there are: {}\n", names.join(", ")));
-        };
-        let signals = &apps[app].desc.signals;
-        let Some(signal) = signals.iter().find(|s| s.name == name) else {
-            let own = signals.iter().filter(|s| !crate::control::is_of_table(&apps[app].desc, s));
-            let names: Vec<&str> = own.map(|s| s.name.as_str()).collect();
-            return (NOT_FOUND, format!("app `{app_name}` has no signal `{name}`; its signals: {}\n", names.join(", ")));
-        };
-        match arguments(signal, query) {
-            Ok(args) => {
-                let (out, all) = self.call(app, app_name, signal, args);
-                (if all { "200 OK" } else { FAILED }, out.to_string() + "\n")
-            }
-            Err(e) => (BAD, e + "\n"),
+/// Calls a signal: `APP/NAME?arg=value&…`
+pub fn ask(view: &View, target: &str) -> Answer {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let (app_name, name) = path.split_once('/').unwrap_or((path, ""));
+    let Some(app) = view.find(app_name).map(|i| &view.apps[i]) else {
+        let names: Vec<&str> = view.names().collect();
+        return (NOT_FOUND, format!("there is no app `{app_name}`; there are: {}\n", names.join(", ")));
+    };
+    let signals = &app.desc().signals;
+    let Some(signal) = signals.iter().find(|s| s.name == name) else {
+        let own = signals.iter().filter(|s| !crate::control::is_of_table(app.desc(), s));
+        let names: Vec<&str> = own.map(|s| s.name.as_str()).collect();
+        return (NOT_FOUND, format!("app `{app_name}` has no signal `{name}`; its signals: {}\n", names.join(", ")));
+    };
+    match arguments(signal, query) {
+        Ok(args) => {
+            let (out, all) = app.call(signal, args);
+            (if all { "200 OK" } else { FAILED }, out.to_string() + "\n")
         }
+        Err(e) => (BAD, e + "\n"),
     }
+}
 
-    pub fn cores(&self) -> usize {
-        self.boxes.len()
-    }
-
-    /// Has cores do something between two batches, all at the same time. None: one did not answer.
-    pub fn on<T: Send + 'static>(&self, cores: std::ops::Range<usize>, work: impl Fn(&mut Run) -> T + Send + Sync + 'static) -> Vec<Option<T>> {
+impl Post {
+    /// Has cores do something with an app between two batches, all at the same time. None: one did not answer.
+    pub fn on<T: Send + 'static>(&self, app: usize, cores: std::ops::Range<usize>, work: impl Fn(&mut Run) -> T + Send + Sync + 'static) -> Vec<Option<T>> {
         let work = Arc::new(work);
         let ask = |i: usize| {
             let (answer, got) = mpsc::channel();
             let work = work.clone();
             // Whoever asked may have gone.
-            self.boxes[i].put(Box::new(move |run| drop(answer.send(work(run)))));
+            self.boxes[i].put(Box::new(move |run| drop(answer.send(work(&mut |handler, args| run(app, handler, args))))));
             self.wakers[i].wake();
             got
         };
@@ -129,7 +127,7 @@ impl Post {
     /// Calls a signal on every core. The answer, and whether all cores gave one.
     pub fn call(&self, app: usize, app_name: &str, signal: &SignalDesc, args: Vec<ParamValue>) -> (Value, bool) {
         let handler = signal.handler;
-        let answers = self.on(0..self.cores(), move |run| run(app, handler, &args).ok());
+        let answers = self.on(app, 0..self.boxes.len(), move |run| run(handler, &args).ok());
         let cores: Vec<Option<Value>> = answers.into_iter().map(|b| b.flatten().and_then(|b| decode(&signal.result, &mut &b[..]))).collect();
         let sum = (signal.result == ResultType::Int).then(|| cores.iter().flatten().filter_map(integer).fold(0i128, i128::saturating_add));
         let all = cores.iter().all(Option::is_some);

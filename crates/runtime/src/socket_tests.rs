@@ -4,7 +4,7 @@ use crate::core::app::App;
 use crate::core::Core;
 use crate::engine::{self, EngineKind};
 use crate::line;
-use crate::server::{serve_apps, ServeOptions, Stop, Summary};
+use crate::server::{serve, ServeOptions, Stop, Summary};
 use crate::stats::CoreStats;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,7 +32,7 @@ fn free_port() -> u16 {
 
 fn service(exclusive: bool, engine: EngineKind, cores: usize, servers: &str) -> Service {
     let port = free_port();
-    let app = line::app(exclusive, &[&format!("port={port}"), &format!("servers={servers}"), "client.read=1s", "backends.call=2s"]);
+    let app = line::spec(exclusive, &[&format!("port={port}"), &format!("servers={servers}"), "client.read=1s", "backends.call=2s"]);
     let (tx, rx) = mpsc::channel();
     let stop = Stop::default();
     let options = ServeOptions {
@@ -44,7 +44,7 @@ fn service(exclusive: bool, engine: EngineKind, cores: usize, servers: &str) -> 
         ready: Some(Box::new(move |r| tx.send(r.admin.unwrap()).unwrap())),
         ..ServeOptions::default()
     };
-    let thread = std::thread::spawn(move || serve_apps(vec![app], options).unwrap());
+    let thread = std::thread::spawn(move || serve(vec![app], options).unwrap());
     let admin = rx.recv_timeout(Duration::from_secs(5)).unwrap();
     Service { addr: SocketAddr::from(([127, 0, 0, 1], port)), admin, stop, thread: Some(thread) }
 }

@@ -7,11 +7,10 @@
 mod request;
 mod tables;
 
-pub use request::View;
 pub(crate) use tables::is_of_table;
 
-use crate::core::app::App;
 use crate::error::Error;
+use crate::view::View;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
@@ -74,11 +73,11 @@ impl Drop for Socket {
 }
 
 /// Opens the socket. In the usual place it is left out, with a line in the log, where it cannot be.
-pub fn open(at: &Where, view: View) -> Result<Option<Socket>, Error> {
+pub fn open(at: &Where, view: &Arc<View>) -> Result<Option<Socket>, Error> {
     match at {
         Where::Off => Ok(None),
         Where::At(path) => listen(path, view).map(Some),
-        Where::Usual => match usual(&view.apps).and_then(|path| listen(&path, view)) {
+        Where::Usual => match usual(view).and_then(|path| listen(&path, view)) {
             Ok(s) => Ok(Some(s)),
             Err(e) => {
                 log::warn!("{e}; running without (--control PATH for another place, --control off for none)");
@@ -122,14 +121,14 @@ pub fn sockets() -> Vec<(PathBuf, Option<u32>)> {
 }
 
 /// `FOLDER/APP-PID.sock`, of several apps the names with `+` between, as far as they fit.
-fn usual(apps: &[Arc<App>]) -> Result<PathBuf, Error> {
+fn usual(view: &View) -> Result<PathBuf, Error> {
     let mut error = None;
     for dir in folders() {
         match usable(&dir) {
             Ok(()) => {
                 let end = format!("-{}.sock", std::process::id());
                 let room = PATH_MAX.saturating_sub(dir.as_os_str().len() + 1 + end.len());
-                let mut name = apps.iter().map(|a| a.desc.app.as_str()).collect::<Vec<_>>().join("+");
+                let mut name = view.names().collect::<Vec<_>>().join("+");
                 name.truncate(room.min(64)); // names are ASCII
                 return Ok(dir.join(name + &end));
             }
@@ -153,7 +152,7 @@ fn usable(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn listen(path: &Path, view: View) -> Result<Socket, Error> {
+fn listen(path: &Path, view: &Arc<View>) -> Result<Socket, Error> {
     let fail = |e: std::io::Error| Error::Io(format!("cannot open the control socket {}", path.display()), e);
     if path.as_os_str().len() > PATH_MAX {
         let text = format!("a path has at most {PATH_MAX} bytes");
@@ -171,7 +170,7 @@ fn listen(path: &Path, view: View) -> Result<Socket, Error> {
     listener.set_nonblocking(true).map_err(fail)?;
     let (stop, told) = UnixStream::pair().map_err(fail)?;
     let open = Connections::default();
-    let (view, served) = (Arc::new(view), open.clone());
+    let (view, served) = (view.clone(), open.clone());
     let run = move || accept_loop(&listener, &told, &view, &served);
     let thread = std::thread::Builder::new().name("control".into()).spawn(run).map_err(fail)?;
     Ok(Socket { path: path.into(), stop: Some(stop), open, thread: Some(thread) })
@@ -240,7 +239,7 @@ fn converse(mut stream: &UnixStream, view: &View) -> std::io::Result<()> {
         while let Some(end) = held[seen..].iter().position(|b| *b == b'\n').map(|at| seen + at) {
             let line = held[begin..end].trim_ascii();
             if !line.is_empty() {
-                stream.write_all(view.answer(line).as_bytes())?;
+                stream.write_all(request::answer(view, line).as_bytes())?;
             }
             begin = end + 1;
             seen = begin;

@@ -4,10 +4,11 @@
 //! has its own part or copy. A job changes whole rows only and lasts a fraction of a millisecond; a request of many rows is many jobs, so
 //! packets flow between them. A row that stands for several entries (ranges) is one change: no packet sees a part of it.
 
-use super::request::{fields, unknown, Answer, Refused, View};
+use super::request::{self, fields, unknown, Answer, Refused};
 use crate::abi::{WL_F_CONSTRAINT, WL_F_FULL, WL_F_INDEX};
 use crate::rows::{self, Row, Shape};
 use crate::signal::{decode, Fault, Run};
+use crate::view::{Hosted, View};
 use serde_json::{json, Value};
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,8 +38,7 @@ pub(crate) fn is_of_table(desc: &Desc, s: &SignalDesc) -> bool {
 
 /// A table of an app.
 struct Table<'v> {
-    view: &'v View,
-    app: usize,
+    hosted: &'v Hosted,
     desc: &'v Desc,
     index: usize,
 }
@@ -72,7 +72,7 @@ impl<'v> Table<'v> {
 
     /// Cores that are told of changes.
     fn cores(&self) -> Range<usize> {
-        0..if self.per_core() { self.view.post.cores() } else { 1 }
+        0..if self.per_core() { self.hosted.cores() } else { 1 }
     }
 
     /// Cores that are read.
@@ -81,17 +81,17 @@ impl<'v> Table<'v> {
     }
 
     fn entries(&self) -> u64 {
-        let stats = self.view.apps[self.app].table_stats(self.index);
+        let stats = self.hosted.app.table_stats(self.index);
         let scans = self.info().is_some_and(|i| i.idle > 0 && i.capacity > COUNTED);
         let Some(len) = self.signal("len").filter(|_| !scans) else { return stats.map_or(0, |s| s[0]) };
-        let (app, handler) = (self.app, len.handler);
-        let counts = self.view.post.on(0..self.parts(), move |run| integer(run(app, handler, &[]).ok()));
+        let handler = len.handler;
+        let counts = self.hosted.on(0..self.parts(), move |run| integer(run(handler, &[]).ok()));
         counts.into_iter().flatten().sum()
     }
 
     /// What went wrong with an entry.
     fn told(&self, (kind, place): Fault) -> String {
-        let app = &self.view.apps[self.app];
+        let app = &self.hosted.app;
         match kind {
             WL_F_FULL => {
                 let of = self.info().map_or(String::new(), |i| format!(" of {} entries", i.capacity));
@@ -113,17 +113,17 @@ fn ending() -> Refused {
 }
 
 fn table<'v>(view: &'v View, request: &Row) -> Result<Table<'v>, Refused> {
-    let (name, apps) = (view.word(request, "table")?, view.apps_of(request)?);
-    let of = |app: usize| {
-        let desc = &view.apps[app].desc;
-        desc.tables.iter().position(|t| t.name == name).map(|index| Table { view, app, desc, index })
+    let (name, apps) = (request::word(request, "table")?, request::apps_of(view, request)?);
+    let of = |app: &'v Hosted| {
+        let (hosted, desc) = (app, app.desc());
+        desc.tables.iter().position(|t| t.name == name).map(|index| Table { hosted, desc, index })
     };
-    let mut found: Vec<Table> = apps.iter().filter_map(|i| of(*i)).collect();
+    let mut found: Vec<Table> = apps.iter().filter_map(|a| of(a)).collect();
     match (found.pop(), found.is_empty()) {
         (Some(t), true) => Ok(t),
-        (Some(last), false) => Err(view.several("table", name, found.iter().map(|t| t.app).chain([last.app]))),
+        (Some(last), false) => Err(request::several("table", name, found.iter().map(|t| t.hosted).chain([last.hosted]))),
         _ => {
-            let known = apps.iter().flat_map(|i| view.apps[*i].desc.tables.iter().map(|t| t.name.as_str())).collect();
+            let known = apps.iter().flat_map(|a| a.desc().tables.iter().map(|t| t.name.as_str())).collect();
             Err(unknown("table", name, "here", known))
         }
     }
@@ -131,9 +131,9 @@ fn table<'v>(view: &'v View, request: &Row) -> Result<Table<'v>, Refused> {
 
 pub(super) fn list(view: &View, request: &Row) -> Answer {
     let mut all = Vec::new();
-    for app in view.apps_of(request)? {
-        let desc = &view.apps[app].desc;
-        all.extend((0..desc.tables.len()).map(|index| describe(&Table { view, app, desc, index })));
+    for hosted in request::apps_of(view, request)? {
+        let desc = hosted.desc();
+        all.extend((0..desc.tables.len()).map(|index| describe(&Table { hosted, desc, index })));
     }
     Ok(fields(json!({ "tables": all })))
 }
@@ -164,7 +164,7 @@ fn describe(t: &Table) -> Value {
         out["idle_s"] = (i.idle as f64 / 1e9).into();
         out["when_full"] = if i.evict_lru { "evict" } else { "reject" }.into();
     }
-    if let Some(s) = t.view.apps[t.app].table_stats(t.index) {
+    if let Some(s) = t.hosted.app.table_stats(t.index) {
         out["stats"] = json!({ "hits": s[1], "misses": s[2], "inserts": s[3], "evictions": s[4], "expired": s[5], "rejected": s[6] });
     }
     out
@@ -180,8 +180,8 @@ pub(super) fn get(view: &View, request: &Row) -> Answer {
         _ => return Err(format!("`key` is missing: an object with {}", rows::fields(get).join(", ")).into()),
     };
     let args = rows::arguments(get, key, true)?.pop().unwrap_or_default();
-    let (app, handler) = (t.app, get.handler);
-    let answers = t.view.post.on(0..t.parts(), move |run| run(app, handler, &args));
+    let handler = get.handler;
+    let answers = t.hosted.on(0..t.parts(), move |run| run(handler, &args));
     let inner = match &get.result {
         ResultType::Option(inner) => inner,
         other => other,
@@ -267,7 +267,7 @@ pub(super) fn insert(view: &View, request: &Row) -> Answer {
     let adder = Adder::of(&t, insert);
     for (first, piece) in pieces(rows) {
         let (work, adder) = (piece.clone(), adder.clone());
-        let ends = t.view.post.on(t.cores(), {
+        let ends = t.hosted.on(t.cores(), {
             let adder = adder.clone();
             move |run| adder.add(run, &work)
         });
@@ -276,7 +276,7 @@ pub(super) fn insert(view: &View, request: &Row) -> Answer {
         // Cores that came further go back, so that all have the same.
         for (core, (n, _)) in done.iter().enumerate().filter(|(_, (n, _))| *n > least) {
             let (adder, piece, n) = (adder.clone(), piece.clone(), *n);
-            t.view.post.on(core..core + 1, move |run| adder.take_back(run, &piece[least..n]));
+            t.hosted.on(core..core + 1, move |run| adder.take_back(run, &piece[least..n]));
         }
         let row = first + least;
         let which = if count == 1 { "this".into() } else { format!("row {}", row + 1) };
@@ -288,7 +288,6 @@ pub(super) fn insert(view: &View, request: &Row) -> Answer {
 /// Inserts rows on a core.
 #[derive(Clone)]
 struct Adder {
-    app: usize,
     insert: u32,
     /// The handler that removes, and which of the arguments it takes.
     remove: Option<(u32, Vec<usize>)>,
@@ -301,19 +300,19 @@ impl Adder {
         let args = |s: &SignalDesc| s.args.iter().filter_map(|(n, _)| insert.args.iter().position(|(m, _)| m == n)).collect();
         let remove = t.signal("remove").map(|s| (s.handler, args(s)));
         let room = t.signal("len").filter(|_| t.info().is_some_and(|i| i.idle == 0)).and_then(|s| Some((s.handler, t.info()?.capacity)));
-        Adder { app: t.app, insert: insert.handler, remove, room }
+        Adder { insert: insert.handler, remove, room }
     }
 
     /// How many rows are in, and the fault that ended it.
     fn add(&self, run: &mut Run, rows: &[Calls]) -> (usize, Option<Fault>) {
         for (n, row) in rows.iter().enumerate() {
             if let (Some((len, capacity)), true) = (self.room, row.len() > 1) {
-                if integer(run(self.app, len, &[]).ok()) + row.len() as u64 > capacity {
+                if integer(run(len, &[]).ok()) + row.len() as u64 > capacity {
                     return (n, Some((WL_F_FULL, crate::stats::NO_PLACE)));
                 }
             }
             for (k, args) in row.iter().enumerate() {
-                if let Err(fault) = run(self.app, self.insert, args) {
+                if let Err(fault) = run(self.insert, args) {
                     self.take_back(run, &[row[..k].to_vec()]);
                     return (n, Some(fault));
                 }
@@ -327,7 +326,7 @@ impl Adder {
         for args in rows.iter().flatten() {
             let key: Vec<ParamValue> = take.iter().map(|i| args[*i].clone()).collect();
             // It was just put there.
-            let _ = run(self.app, *remove, &key);
+            let _ = run(*remove, &key);
         }
     }
 }
@@ -336,12 +335,12 @@ pub(super) fn delete(view: &View, request: &Row) -> Answer {
     let t = table(view, request)?;
     let remove = t.need("remove", "has no entries that can be deleted")?;
     let rows = calls(&t, remove, request)?;
-    let (app, handler, result) = (t.app, remove.handler, remove.result.clone());
+    let (handler, result) = (remove.handler, remove.result.clone());
     let (mut deleted, count) = (0, rows.len());
     for (_, piece) in pieces(rows) {
         let (work, result) = (piece.clone(), result.clone());
-        let there = t.view.post.on(t.cores(), move |run| {
-            let mut gone = |args: &Vec<ParamValue>| run(app, handler, args).is_ok_and(|b| decode(&result, &mut &b[..]) == Some(true.into()));
+        let there = t.hosted.on(t.cores(), move |run| {
+            let mut gone = |args: &Vec<ParamValue>| run(handler, args).is_ok_and(|b| decode(&result, &mut &b[..]) == Some(true.into()));
             // All of a row's entries, though one may be missing.
             work.iter().map(|row| row.iter().fold(false, |any, args| gone(args) | any)).collect::<Vec<bool>>()
         });
@@ -357,10 +356,10 @@ pub(super) fn delete(view: &View, request: &Row) -> Answer {
 type Read = (Vec<Row>, u64);
 
 /// A piece of a walk over a core's part.
-fn walk(run: &mut Run, app: usize, next: &SignalDesc, mut cursor: u64, most: usize) -> Result<Read, Fault> {
+fn walk(run: &mut Run, next: &SignalDesc, mut cursor: u64, most: usize) -> Result<Read, Fault> {
     let mut entries = Vec::new();
     for _ in 0..STEPS.max(most) {
-        let bytes = run(app, next.handler, &[ParamValue::UInt(cursor)])?;
+        let bytes = run(next.handler, &[ParamValue::UInt(cursor)])?;
         let Some(Value::Object(mut step)) = decode(&next.result, &mut &bytes[..]) else { return Ok((entries, END)) };
         let at = step.get("cursor").and_then(Value::as_u64).unwrap_or(END);
         if let Some(Value::Object(entry)) = step.remove("entry") {
@@ -396,8 +395,8 @@ pub(super) fn read(view: &View, request: &Row) -> Answer {
     };
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while core < t.parts() && (rows.len() as u64) < limit && bytes < BYTES {
-        let (app, signal, most) = (t.app, next.clone(), JOB.min(limit as usize - rows.len()));
-        let got = t.view.post.on(core..core + 1, move |run| walk(run, app, &signal, cursor, most)).pop().flatten();
+        let (signal, most) = (next.clone(), JOB.min(limit as usize - rows.len()));
+        let got = t.hosted.on(core..core + 1, move |run| walk(run, &signal, cursor, most)).pop().flatten();
         let (entries, at) = got.ok_or_else(ending)?.map_err(|f| t.told(f))?;
         for mut entry in entries {
             let row = shape.row(&mut entry);
@@ -431,8 +430,8 @@ pub(super) fn clear(view: &View, request: &Row) -> Answer {
         // Entries that move while others are taken out are met by the second pass.
         for _ in 0..2 {
             while cursor != END {
-                let (app, next, remove, shape) = (t.app, next.clone(), remove.clone(), shape.clone());
-                let got = t.view.post.on(core..core + 1, move |run| clear_some(run, app, &next, &remove, &shape, cursor)).pop().flatten();
+                let (next, remove, shape) = (next.clone(), remove.clone(), shape.clone());
+                let got = t.hosted.on(core..core + 1, move |run| clear_some(run, &next, &remove, &shape, cursor)).pop().flatten();
                 let (gone, at) = got.ok_or_else(ending)?.map_err(|f| t.told(f))?;
                 (deleted, cursor) = (deleted + gone, at);
             }
@@ -443,15 +442,15 @@ pub(super) fn clear(view: &View, request: &Row) -> Answer {
     Ok(fields(json!({ "deleted": most })))
 }
 
-fn clear_some(run: &mut Run, app: usize, next: &SignalDesc, remove: &SignalDesc, shape: &Shape, mut cursor: u64) -> Result<(u64, u64), Fault> {
+fn clear_some(run: &mut Run, next: &SignalDesc, remove: &SignalDesc, shape: &Shape, mut cursor: u64) -> Result<(u64, u64), Fault> {
     let mut deleted = 0;
     for _ in 0..STEPS {
-        let (entries, mut at) = walk(run, app, next, cursor, 1)?;
+        let (entries, mut at) = walk(run, next, cursor, 1)?;
         for mut entry in entries {
             let row = shape.row(&mut entry);
             let mut gone = false;
             for args in rows::arguments(remove, &row, false).unwrap_or_default() {
-                gone |= run(app, remove.handler, &args)?.starts_with(b"4:true");
+                gone |= run(remove.handler, &args)?.starts_with(b"4:true");
             }
             if gone {
                 deleted += 1;

@@ -1,10 +1,9 @@
 //! Numbers of frame ports, for `/metrics` and `/status`.
 
 use crate::admin::Family;
-use crate::core::app::App;
-use crate::stats::{Cell, CoreStats, FrameStats};
+use crate::stats::{Cell, FrameStats};
+use crate::view::{Hosted, View};
 use serde_json::{json, Value};
-use std::sync::Arc;
 use wireloom_ir::desc::PortKind;
 
 type Get = fn(&FrameStats) -> &Cell;
@@ -19,32 +18,32 @@ const FAMILIES: [(&str, &str, Get); 7] = [
     ("wireloom_frame_sent_bytes_total", "Bytes of frames sent.", |s| &s.sent_bytes),
 ];
 
-fn sum(stats: &[CoreStats], app: usize, port: usize, get: Get) -> u64 {
-    stats.iter().map(|c| get(&c.apps[app].ports[port].frames).get()).fold(0, u64::wrapping_add)
+fn sum(app: &Hosted, port: usize, get: Get) -> u64 {
+    app.sum(|a| get(&a.ports[port].frames).get())
 }
 
 /// In the Prometheus text format; nothing if no app has frame ports.
-pub fn metrics(out: &mut String, apps: &[Arc<App>], stats: &[CoreStats]) {
+pub fn metrics(out: &mut String, view: &View) {
     let frames = |k: &PortKind| matches!(k, PortKind::Frames { .. });
-    if !apps.iter().any(|a| a.desc.ports.iter().any(|p| frames(&p.kind))) {
+    if !view.apps.iter().any(|a| a.desc().ports.iter().any(|p| frames(&p.kind))) {
         return;
     }
     for (name, help, get) in FAMILIES {
         let mut f = Family::new(out, name, "counter", help);
-        for (i, a) in apps.iter().enumerate() {
-            for (p, port) in a.desc.ports.iter().enumerate().filter(|(_, p)| frames(&p.kind)) {
-                f.add(&[("app", &a.desc.app), ("port", &port.name)], sum(stats, i, p, get));
+        for a in &view.apps {
+            for (p, port) in a.desc().ports.iter().enumerate().filter(|(_, p)| frames(&p.kind)) {
+                f.add(&[("app", a.name()), ("port", &port.name)], sum(a, p, get));
             }
         }
     }
 }
 
 /// A frame port as JSON.
-pub fn status(app: usize, p: usize, a: &App, stats: &[CoreStats]) -> Value {
-    let all = |get: Get| sum(stats, app, p, get);
+pub fn status(a: &Hosted, p: usize) -> Value {
+    let all = |get: Get| sum(a, p, get);
     json!({
-        "port": a.desc.ports[p].name,
-        "instances": a.settings.ports[p].names,
+        "port": a.desc().ports[p].name,
+        "instances": a.app.settings.ports[p].names,
         "received": all(|s| &s.received),
         "sent": all(|s| &s.sent),
         "dropped": all(|s| &s.dropped),

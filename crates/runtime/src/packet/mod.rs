@@ -48,6 +48,6 @@ pub use metrics::{metrics, status};
 pub use plan::{check_bindings, Options};
 pub use pool::Pool;
 pub use port::{Batch, FramePort, BATCH};
-pub use serve::serve;
+pub(crate) use serve::{start, Running};
 pub use sim::PacketSim;
 pub use table::Inserts;

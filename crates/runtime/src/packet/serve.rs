@@ -13,34 +13,40 @@ use super::table::{self, Inserting, Loads};
 use crate::core::app::App;
 use crate::engine::Waker;
 use crate::error::Error;
-use crate::server::{pin, raise_descriptor_limit, AppSpec, Doors, Ready, ServeOptions, Signals, Stop, Summary};
+use crate::server::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
 use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::CoreStats;
+use crate::view::Group;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Serves until all inputs have ended or it is told to stop.
-pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, Error> {
-    let frames = std::mem::take(&mut options.frames);
+/// Packet apps whose ports are open and whose frames flow.
+pub struct Running {
+    pub(crate) cores: Cores<PacketCore>,
+    each: Vec<Options>,
+    plans: Vec<AppPlan>,
+    count: usize,
+}
+
+/// Opens all ports and begins.
+pub(crate) fn start(specs: Vec<AppSpec>, frames: Options, options: &ServeOptions) -> Result<Running, Error> {
     let each = options::of_each(&specs.iter().map(|s| &s.desc).collect::<Vec<_>>(), frames)?;
     let apps = specs.into_iter().zip(&each).map(|(spec, frames)| prepare(spec, frames)).collect::<Result<Vec<_>, _>>()?;
-    let cores = options.cpus.len().max(1);
-    let signals = Signals::block();
-    raise_descriptor_limit();
+    let count = options.cpus.len().max(1);
     let loads = apps.iter().zip(&each).map(|(a, f)| Loads::read(&a.desc, &f.load)).collect::<Result<Vec<_>, _>>()?;
     let loads = Arc::new(loads);
     apps.iter().zip(&each).try_for_each(|(a, f)| table::check_dumps(&a.desc, &f.dump))?;
     let mut inserting = each[0].inserts.as_ref().map(|i| Inserting::new(&apps[0].desc, i)).transpose()?;
-    let mut plan = plan::open(&apps, &each, cores)?;
-    let stats = Arc::new((0..cores).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
-    let meshes = Mesh::all(cores, plan.fans.iter().map(Fan::clusters).max().unwrap_or(1)).map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
+    let mut plan = plan::open(&apps, &each, count)?;
+    let stats = Arc::new((0..count).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
+    let meshes = Mesh::all(count, plan.fans.iter().map(Fan::clusters).max().unwrap_or(1)).map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
     let shared = meshes[0].shared.clone();
-    let wakers: Vec<Waker> = (0..cores).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
-    let boxes: Vec<Arc<Mailbox>> = (0..cores).map(|_| Arc::default()).collect();
-    let started = Instant::now();
-    let mut threads: Vec<JoinHandle<PacketCore>> = Vec::new();
+    let wakers: Vec<Waker> = (0..count).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
+    let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
+    let post = Post { boxes: boxes.clone(), wakers: wakers.clone() };
+    let group = Arc::new(Group { engine: "frames".into(), apps: apps.clone(), stats: stats.clone(), post });
+    let mut cores = Cores { group, wakers, threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
     for (index, core) in cores_of(&apps, &mut plan, meshes, &stats, each[0].pace).into_iter().enumerate() {
         let run = Run {
             cpu: options.cpus.get(index).copied(),
@@ -49,53 +55,46 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
             loads: loads.clone(),
             inserting: inserting.take(),
             endless: plan.apps.iter().any(|a| a.endless),
-            cores,
+            cores: count,
             limit: options.drain_limit,
         };
-        let thread = std::thread::Builder::new().name(format!("core-{}", threads.len())).spawn(move || run.run(core));
-        threads.push(thread.map_err(|e| {
-            options.stop.end();
-            Error::Io("cannot start a thread".into(), e)
-        })?);
+        let thread = std::thread::Builder::new().name(format!("core-{index}")).spawn(move || run.run(core));
+        cores.threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
     }
-    let post = Arc::new(Post { boxes, wakers: wakers.clone() });
-    let doors = match Doors::open(&options, &apps, &stats, "frames", post) {
-        Ok(doors) => doors,
-        Err(e) => {
-            options.stop.end();
-            shared.wake_all();
-            join(threads);
-            return Err(e);
+    Ok(Running { cores, each, plans: plan.apps, count })
+}
+
+impl Running {
+    /// (app, port, what it is bound to) of all ports.
+    pub(crate) fn ports(&self) -> Vec<(String, String, String)> {
+        let of = |(app, plan): (&Arc<App>, &AppPlan)| plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect::<Vec<_>>();
+        self.cores.group.apps.iter().zip(&self.plans).flat_map(of).collect()
+    }
+
+    /// Waits for the end, and dumps tables.
+    pub(crate) fn finish(mut self) -> Result<Summary, Error> {
+        let ended = self.cores.join();
+        let (apps, stats) = (&self.cores.group.apps, &self.cores.group.stats);
+        let clean = ended.len() == self.count && !self.cores.stop.ended();
+        let mut errors = Vec::new();
+        let mut by_app: Vec<Vec<PacketCore>> = apps.iter().map(|_| Vec::new()).collect();
+        for core in ended {
+            for (of_app, mut c) in by_app.iter_mut().zip(core.apart()) {
+                errors.append(&mut c.errors);
+                of_app.push(c);
+            }
         }
-    };
-    if let Some(ready) = options.ready.take() {
-        let (admin, control) = doors.names();
-        let shown = |(app, plan): (&Arc<App>, &AppPlan)| plan.shown.iter().map(|(port, what)| (app.desc.app.clone(), port.clone(), what.clone())).collect::<Vec<_>>();
-        let frames = apps.iter().zip(&plan.apps).flat_map(shown).collect();
-        ready(&Ready { engine: "frames".into(), cores, admin, control, ports: Vec::new(), frames, stats: stats.clone(), apps: apps.clone() });
-    }
-    wait(&signals, &options.stop, &wakers, &threads);
-    let ended = join(threads);
-    drop(doors);
-    let clean = ended.len() == cores && !options.stop.ended();
-    let mut errors = Vec::new();
-    let mut by_app: Vec<Vec<PacketCore>> = apps.iter().map(|_| Vec::new()).collect();
-    for core in ended {
-        for (of_app, mut c) in by_app.iter_mut().zip(core.apart()) {
-            errors.append(&mut c.errors);
-            of_app.push(c);
+        let early = by_app[0].len() < self.count;
+        for (number, (app, ended)) in apps.iter().zip(&mut by_app).enumerate() {
+            tell_of_deaf(app, number, &self.plans[number], stats);
+            table::dump(&app.desc, &self.each[number].dump, ended)?;
         }
+        if !errors.is_empty() || early {
+            let text = if errors.is_empty() { "a core ended early".into() } else { errors.join("; ") };
+            return Err(Error::Program(text));
+        }
+        Ok(summary(apps, stats, self.cores.started.elapsed(), clean))
     }
-    let early = by_app[0].len() < cores;
-    for (number, (app, ended)) in apps.iter().zip(&mut by_app).enumerate() {
-        tell_of_deaf(app, number, &plan.apps[number], &stats);
-        table::dump(&app.desc, &each[number].dump, ended)?;
-    }
-    if !errors.is_empty() || early {
-        let text = if errors.is_empty() { "a core ended early".into() } else { errors.join("; ") };
-        return Err(Error::Program(text));
-    }
-    Ok(summary(&apps, &stats, started.elapsed(), clean))
 }
 
 fn prepare(mut spec: AppSpec, frames: &Options) -> Result<Arc<App>, Error> {
@@ -134,30 +133,6 @@ fn tell_of_deaf(app: &App, number: usize, plan: &AppPlan, stats: &[CoreStats]) {
         if dropped > 0 {
             let name = &app.desc.ports[*port].name;
             log::warn!("port `{name}` is read from {file}, so {dropped} frames sent to it went nowhere; `--out {name}=pcap:FILE` writes them. A capture that is to be written, not read, must not be there before");
-        }
-    }
-}
-
-fn join(threads: Vec<JoinHandle<PacketCore>>) -> Vec<PacketCore> {
-    // A panic is reported by its thread.
-    threads.into_iter().filter_map(|t| t.join().ok()).collect()
-}
-
-fn wait(signals: &Signals, stop: &Stop, wakers: &[Waker], threads: &[JoinHandle<PacketCore>]) {
-    let (mut told, mut pause) = (true, Duration::from_millis(1));
-    while threads.iter().any(|t| !t.is_finished()) {
-        // Short runs, on captures, must not wait for a long look.
-        pause = (pause + pause / 16).min(Duration::from_millis(20));
-        if signals.wait(pause) {
-            if stop.running() {
-                stop.drain();
-            } else {
-                stop.end();
-            }
-        }
-        if stop.running() != told {
-            told = stop.running();
-            wakers.iter().for_each(Waker::wake);
         }
     }
 }

@@ -23,7 +23,7 @@ impl Running {
     fn apps(apps: Vec<(Program, Desc)>, frames: Options, cores: usize) -> (Running, Arc<Vec<CoreStats>>) {
         let (stop, (tx, rx)) = (Stop::default(), mpsc::channel());
         let (told, wire) = (stop.clone(), frames.bind[0].1.clone());
-        let thread = std::thread::spawn(move || run_all(apps, frames, cores, told, Some(Box::new(move |r| tx.send(r.stats.clone()).unwrap()))));
+        let thread = std::thread::spawn(move || run_all(apps, frames, cores, told, Some(Box::new(move |r| tx.send(r.view.groups[0].stats.clone()).unwrap()))));
         match rx.recv_timeout(Duration::from_secs(10)) {
             Ok(stats) => (Running { stop, thread: Some(thread) }, stats),
             Err(_) => panic!("{wire}: {}", thread.join().unwrap().unwrap_err()),

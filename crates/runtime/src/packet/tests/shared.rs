@@ -47,7 +47,7 @@ fn run(apps: &[(u64, Option<u32>, u32)], wire: &str, frames: Frames, cores: usiz
         list.push((program(&["-DSTEER", &by]), Desc { app: name, cluster: *cluster, ..desc(*mode) }));
     }
     let (tx, rx) = std::sync::mpsc::channel();
-    let summary = run_all(list, options, cores, Stop::default(), Some(Box::new(move |r| tx.send(r.stats.clone()).unwrap()))).unwrap();
+    let summary = run_all(list, options, cores, Stop::default(), Some(Box::new(move |r| tx.send(r.view.groups[0].stats.clone()).unwrap()))).unwrap();
     let sent = sinks.iter().map(|s| s.frames.lock().unwrap().iter().map(|f| (f.0, f.2.clone())).collect()).collect();
     Ran { summary, stats: rx.recv().unwrap(), sent }
 }

@@ -1,0 +1,208 @@
+//! The cores of apps with services: one thread each, with all these apps, and the threads of merge nodes.
+//!
+//! In: apps and the options of `wireloom run`. Out: running cores; when they have ended, a summary. [`crate::server`] has the rest.
+
+use crate::core::app::App;
+use crate::core::Core;
+use crate::engine::{self, EngineKind, Waker};
+use crate::error::Error;
+use crate::merge;
+use crate::server::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
+use crate::signal::{Closes, Mailbox, Post};
+use crate::stats::{CoreStats, FaultTable};
+use crate::view::Group;
+use std::net::SocketAddr;
+use std::sync::{mpsc, Arc};
+use std::time::{Duration, Instant};
+use wireloom_ir::desc::PortKind;
+
+/// Checks apps and resolves their settings.
+pub(crate) fn prepare(specs: Vec<AppSpec>) -> Result<Vec<Arc<App>>, Error> {
+    specs.into_iter().map(|s| App::new(s.program, s.desc, &s.sets)).collect()
+}
+
+/// Services whose ports are open.
+pub(crate) struct Running {
+    /// The threads answer whether all was finished in order.
+    pub cores: Cores<bool>,
+    /// How many threads there were.
+    all: usize,
+}
+
+/// What a core says when its ports are open.
+type Started = Result<(Waker, String), Error>;
+
+/// Opens all ports.
+pub(crate) fn start(apps: Vec<Arc<App>>, options: &ServeOptions) -> Result<Running, Error> {
+    let count = options.cpus.len().max(1);
+    let stats = Arc::new((0..count).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
+    crate::core::footprint::trim();
+    let setting = merge::Setting {
+        stats: stats.clone(),
+        cpus: options.cpus.clone(),
+        stop: options.stop.clone(),
+        drain_limit: options.drain_limit,
+    };
+    ports_free(&apps)?;
+    let nodes = merge::open(&apps, &setting)?;
+    let (tx, rx) = mpsc::channel();
+    let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
+    let group = Arc::new(Group { engine: String::new(), apps: apps.clone(), stats: stats.clone(), post: Post::default() });
+    let mut cores = Cores { group, wakers: Vec::new(), threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
+    for (index, mailbox) in boxes.iter().enumerate() {
+        let (apps, stats, tx) = (apps.clone(), stats.clone(), tx.clone());
+        let spec = Thread {
+            index,
+            cpu: options.cpus.get(index).copied(),
+            engine: options.engine,
+            batch_wait: options.batch_wait,
+            limit: options.drain_limit,
+            stop: options.stop.clone(),
+            mailbox: mailbox.clone(),
+        };
+        let run = move || run_core(spec, &apps, stats, &tx);
+        cores.threads.push(named(format!("core-{index}"), run)?);
+    }
+    drop(tx);
+    let mut engine = String::new();
+    for _ in 0..count {
+        let (waker, name) = rx.recv().map_err(|_| Error::Program("a core ended at its start".into()))??;
+        cores.wakers.push(waker);
+        engine = name;
+    }
+    let post = Post { boxes, wakers: cores.wakers.clone() };
+    cores.group = Arc::new(Group { engine, apps, stats, post });
+    // Merge nodes have threads of their own, which end like those of the cores.
+    for node in nodes {
+        cores.wakers.push(node.waker());
+        cores.threads.push(named("merge".into(), move || node.run())?);
+    }
+    Ok(Running { all: cores.threads.len(), cores })
+}
+
+fn named(name: String, run: impl FnOnce() -> bool + Send + 'static) -> Result<std::thread::JoinHandle<bool>, Error> {
+    std::thread::Builder::new().name(name).spawn(run).map_err(|e| Error::Io("cannot start a thread".into(), e))
+}
+
+impl Running {
+    /// (app, port, address) of those that listen.
+    pub(crate) fn ports(&self) -> Vec<(String, String, SocketAddr)> {
+        let mut out = Vec::new();
+        for a in &self.cores.group.apps {
+            for (p, s) in a.desc.ports.iter().zip(&a.settings.ports) {
+                if matches!(p.kind, PortKind::Listen(_)) {
+                    out.push((a.desc.app.clone(), p.name.clone(), s.addrs[0]));
+                }
+            }
+        }
+        out
+    }
+
+    /// Waits for the end.
+    pub(crate) fn finish(mut self) -> Summary {
+        let ends = self.cores.join();
+        // A core that panicked leaves the rest of the process to end in order.
+        let clean = ends.len() == self.all && ends.iter().all(|clean| *clean);
+        summary(&self.cores.group.stats, self.cores.started.elapsed(), clean)
+    }
+}
+
+fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
+    let mut s = Summary { elapsed, clean, ..Summary::default() };
+    for app in stats.iter().flat_map(|c| &c.apps) {
+        for p in app.ports.iter().filter(|p| p.listen) {
+            s.connections += p.opened.get();
+            s.requests += p.requests.get();
+            s.replies += p.replies.get();
+        }
+        let of_merges = app.merges.iter().map(|m| &m.faults);
+        s.faults += of_merges.chain([&app.faults]).flat_map(FaultTable::list).map(|f| f.2).sum::<u64>();
+    }
+    s
+}
+
+/// Every core listens on the same port (SO_REUSEPORT), so the kernel would let two services share it unawares: each port is
+/// first bound alone.
+fn ports_free(apps: &[Arc<App>]) -> Result<(), Error> {
+    let mut taken = Vec::new();
+    for app in apps {
+        for (port, desc) in app.settings.ports.iter().zip(&app.desc.ports).filter(|(p, _)| p.listen) {
+            for addr in port.addrs.iter().filter(|a| a.port() != 0) {
+                let what = || format!("{}.{}: cannot listen on {addr}", app.desc.app, desc.name);
+                if taken.contains(addr) {
+                    return Err(Error::Io(what(), std::io::ErrorKind::AddrInUse.into()));
+                }
+                // Closed again at once; SO_REUSEADDR is set, so nothing lingers.
+                drop(std::net::TcpListener::bind(addr).map_err(|e| Error::Io(what(), e))?);
+                taken.push(*addr);
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Thread {
+    index: usize,
+    cpu: Option<usize>,
+    engine: EngineKind,
+    batch_wait: Duration,
+    limit: Duration,
+    stop: Stop,
+    mailbox: Arc<Mailbox>,
+}
+
+/// A core's thread. Answers whether all its clients ended in order.
+fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mpsc::Sender<Started>) -> bool {
+    let _closes = Closes(spec.mailbox.clone());
+    if let Some(cpu) = spec.cpu {
+        pin(cpu);
+    }
+    let mut core = match start_core(&spec, apps, stats) {
+        Ok(core) => core,
+        Err(e) => {
+            let _ = tx.send(Err(e));
+            return false;
+        }
+    };
+    core.start();
+    let _ = tx.send(Ok((core.engine.waker(), core.engine.name().to_string())));
+    let clean = run_until_told(&spec, &mut core);
+    core.end();
+    clean
+}
+
+/// Serves, and drains when told to; whether all clients ended in order.
+fn run_until_told(spec: &Thread, core: &mut Core) -> bool {
+    let mut drain_end: Option<Instant> = None;
+    loop {
+        let wait = drain_end.map_or(Duration::from_millis(500), |_| Duration::from_millis(20));
+        if let Err(e) = core.step(Some(wait)) {
+            log::error!("core {}: {e}", spec.index);
+            return false;
+        }
+        spec.mailbox.serve(|app, handler, args| core.signal(app, handler, args));
+        if spec.stop.running() {
+            continue;
+        }
+        if spec.stop.ended() {
+            return core.clients() == 0;
+        }
+        match drain_end {
+            None => {
+                core.drain();
+                drain_end = Some(Instant::now() + spec.limit);
+            }
+            Some(_) if core.clients() == 0 => return true,
+            Some(end) if Instant::now() >= end => return false,
+            Some(_) => {}
+        }
+    }
+}
+
+fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> Result<Core, Error> {
+    let engine = engine::open(spec.engine).map_err(|e| Error::Io("cannot open the network engine".into(), e))?;
+    let mut core = Core::new(engine, apps, stats, spec.index, false);
+    core.set_batch_wait(spec.batch_wait);
+    core.listen()?;
+    Ok(core)
+}
