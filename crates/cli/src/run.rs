@@ -8,12 +8,12 @@ use clap::{CommandFactory, FromArgMatches};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::{Desc, ParamType};
+use wireloom_ir::desc::{Desc, Form, ParamType};
 use wireloom_ir::near;
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::server::Ready;
-use wireloom_runtime::{packet, params, serve, AppSpec, Program, ServeOptions};
+use wireloom_runtime::{packet, params, rows, serve, AppSpec, Program, ServeOptions};
 
 pub fn run(args: Run) -> Outcome {
     let begin = Instant::now();
@@ -48,6 +48,7 @@ pub fn parameters(desc: &Desc) -> String {
     let mut text = String::from("Parameters (--set NAME=VALUE):\n");
     for p in &desc.params {
         let form = match p.ty {
+            _ if p.form != Form::Plain => rows::expected(p.ty, &p.form),
             ParamType::Bool => "true|false".to_string(),
             ParamType::UInt(bits) => format!("a number of {bits} bits"),
             ParamType::Duration => "a duration, 10ms".to_string(),

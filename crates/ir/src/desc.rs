@@ -59,6 +59,8 @@ pub struct TableInfo {
 pub struct ParamDesc {
     pub name: String,
     pub ty: ParamType,
+    #[serde(default)]
+    pub form: Form,
     pub default: Option<ParamValue>,
     pub doc: String,
 }
@@ -242,12 +244,26 @@ pub struct HandlerDesc {
     pub on: HandlerOn,
     /// Worst-case steps of one activation.
     pub steps: u64,
+    /// Of frames: what they begin with.
+    #[serde(default)]
+    pub begins: Begins,
     /// Of frames: what it does with them.
     #[serde(default)]
     pub frames: FrameUse,
     /// It may send frames, new ones and copies too, or take them from queues.
     #[serde(default = "yes")]
     pub sends: bool,
+}
+
+/// What the frames of a handler begin with, as its packet type says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Begins {
+    /// A header of the program's own, or nothing in particular.
+    #[default]
+    Any,
+    Ethernet,
+    /// IPv4 or IPv6.
+    Ip,
 }
 
 fn yes() -> bool {
@@ -361,7 +377,7 @@ impl crate::Module {
     pub fn desc(&self) -> Desc {
         Desc {
             app: self.app.clone(),
-            params: self.params.iter().map(|p| ParamDesc { name: p.name.clone(), ty: p.ty, default: p.default.clone(), doc: p.doc.clone() }).collect(),
+            params: self.params.iter().map(|p| ParamDesc { name: p.name.clone(), ty: p.ty, form: p.form.clone(), default: p.default.clone(), doc: p.doc.clone() }).collect(),
             ports: self.ports.iter().map(port_desc).collect(),
             protocols: self.protocols.iter().map(|p| protocol_desc(self, p)).collect(),
             units: self.units.iter().map(|u| u.name.clone()).collect(),
@@ -443,7 +459,20 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
         crate::On::Signal(_) => HandlerOn::Signal,
         crate::On::Test(_) | crate::On::Check { .. } => return None,
     };
-    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps, frames: h.frame_use(), sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()) })
+    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps, begins: begins(m, h.on.frame_unit()), frames: h.frame_use(), sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()) })
+}
+
+fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {
+    let Some(frame) = packet.and_then(|u| m.units[u.index()].frame.as_ref()) else { return Begins::Any };
+    let first = frame.layers.iter().filter(|l| l.after.iter().any(|a| a.layer.is_none()));
+    let kind = |l: &crate::Layer| match m.units[l.unit.index()].name.as_str() {
+        "packet.Ethernet" => Begins::Ethernet,
+        "packet.Ipv4" | "packet.Ipv6" => Begins::Ip,
+        _ => Begins::Any,
+    };
+    let mut kinds = first.map(kind);
+    let one = kinds.next().unwrap_or_default();
+    if kinds.all(|k| k == one) { one } else { Begins::Any }
 }
 
 /// Whether a block, or a function that it calls, may send frames or take them from queues. `seen`: functions that have been looked at.

@@ -151,7 +151,7 @@ impl FaultKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Param { pub name: String, pub doc: String, pub ty: desc::ParamType, pub value_ty: TyId, pub default: Option<desc::ParamValue> }
+pub struct Param { pub name: String, pub doc: String, pub ty: desc::ParamType, pub form: desc::Form, pub value_ty: TyId, pub default: Option<desc::ParamValue> }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Port {

@@ -227,8 +227,8 @@ fn desc(exclusive: bool) -> Desc {
         ketama: false,
         maglev: false,
     };
-    let on = |on| HandlerDesc { name: format!("{on:?}"), on, steps: 1, frames: FrameUse::Edits, sends: true };
-    let param = |name: &str, ty, default| ParamDesc { name: name.into(), ty, default, doc: String::new() };
+    let on = |on| HandlerDesc { name: format!("{on:?}"), on, steps: 1, begins: Begins::Any, frames: FrameUse::Edits, sends: true };
+    let param = |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new() };
     Desc {
         app: "line".into(),
         params: vec![

@@ -5,8 +5,9 @@
 
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::error::Error;
+use crate::rows;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
-use wireloom_ir::desc::{Desc, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Value};
+use wireloom_ir::desc::{Desc, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Value};
 use wireloom_ir::near;
 
 /// Everything that was set, resolved.
@@ -56,7 +57,9 @@ pub fn resolve(desc: &Desc, sets: &[(String, String)]) -> Result<Settings, Error
         }
         let i = desc.params.iter().position(|p| &p.name == name).ok_or_else(|| no_such("parameter", name, desc))?;
         let v = parse(desc.params[i].ty, text);
-        values[i] = Some(v.map_err(|e| Error::Param(format!("parameter `{name}`: {e}{}", got(&e, text))))?);
+        let form = &desc.params[i].form;
+        let wrong = |e: String| if *form == Form::Plain { e } else { format!("expected {}, as in {}", rows::expected(desc.params[i].ty, form), example(&desc.params[i])) };
+        values[i] = Some(v.map_err(wrong).map_err(|e| Error::Param(format!("parameter `{name}`: {e}{}", got(&e, text))))?);
     }
     let values = values
         .into_iter()
@@ -183,11 +186,13 @@ fn no_such(what: &str, name: &str, desc: &Desc) -> Error {
 
 fn missing(p: &ParamDesc) -> Error {
     let doc = if p.doc.is_empty() { String::new() } else { format!(" ({})", p.doc.trim()) };
-    Error::Param(format!("parameter `{}`{doc} has no value; give `--set {}={}`", p.name, p.name, example(p.ty)))
+    Error::Param(format!("parameter `{}`{doc} has no value; give `--set {}={}`", p.name, p.name, example(p)))
 }
 
-fn example(ty: ParamType) -> &'static str {
-    match ty {
+fn example(p: &ParamDesc) -> &'static str {
+    match p.ty {
+        _ if p.form == Form::Ip4 => "192.0.2.1",
+        _ if p.form == Form::Mac => "02:00:00:00:00:01",
         ParamType::Bool => "true",
         ParamType::UInt(_) => "8080",
         ParamType::Duration => "10ms",
@@ -386,8 +391,8 @@ mod tests {
         Desc {
             app: "a".into(),
             params: vec![
-                ParamDesc { name: "port".into(), ty: ParamType::UInt(16), default: None, doc: String::new() },
-                ParamDesc { name: "servers".into(), ty: ParamType::Endpoints(4), default: None, doc: String::new() },
+                ParamDesc { name: "port".into(), ty: ParamType::UInt(16), form: Form::Plain, default: None, doc: String::new() },
+                ParamDesc { name: "servers".into(), ty: ParamType::Endpoints(4), form: Form::Plain, default: None, doc: String::new() },
             ],
             ports: vec![
                 port("client", PortKind::Listen(Value::Param(0))),

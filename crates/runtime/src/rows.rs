@@ -175,11 +175,11 @@ pub fn single(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<Param
         return params::parse_data(ty, &text).map_err(|e| format!("{e} (got `{}`)", short(&text)));
     }
     let text = text_of(v);
-    let named = match text.as_str() {
+    let named = match text.to_ascii_lowercase().as_str() {
         "icmp" => Some(1),
         "tcp" => Some(6),
         "udp" => Some(17),
-        "icmp6" => Some(58),
+        "icmp6" | "icmpv6" => Some(58),
         _ => None,
     };
     let wrong = || format!("expected {} (got `{}`)", expected(ty, form), short(&text));
@@ -194,6 +194,7 @@ pub fn single(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<Param
         (_, ParamType::UInt(8)) if name == "proto" && named.is_some() => Ok(ParamValue::UInt(named.unwrap_or(0))),
         _ => params::parse(ty, &text).map_err(|e| match e.starts_with("must") {
             true => format!("{e} (got `{}`)", short(&text)),
+            false if name == "proto" => wrong() + "; those with names are tcp, udp, icmp and icmp6",
             false => wrong(),
         }),
     }

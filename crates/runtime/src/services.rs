@@ -165,6 +165,10 @@ fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mp
         }
     };
     core.start();
+    if let Some(e) = core.start_fault() {
+        let _ = tx.send(Err(Error::Program(e)));
+        return false;
+    }
     let _ = tx.send(Ok((core.engine.waker(), core.engine.name().to_string())));
     let clean = run_until_told(&spec, &mut core);
     core.end();

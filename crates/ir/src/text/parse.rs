@@ -250,13 +250,13 @@ impl Parser {
     fn param(&mut self) -> Res<()> {
         let name = self.str()?;
         self.sign(':')?;
-        let ty = self.param_type()?;
+        let (ty, form) = (self.param_type()?, self.form()?);
         self.word("as")?;
         let value_ty = self.ty()?;
         let default = if self.eat('=') { Some(self.param_value()?) } else { None };
         self.word("doc")?;
         let doc = self.str()?;
-        self.m.params.push(Param { name, doc, ty, value_ty, default });
+        self.m.params.push(Param { name, doc, ty, form, value_ty, default });
         Ok(())
     }
 

@@ -189,7 +189,7 @@ impl Printer<'_> {
         }
         for p in &m.params {
             let default = p.default.as_ref().map_or(String::new(), |v| format!(" = {}", param_value(v)));
-            self.line(&format!("param {}: {} as {}{default} doc {}", string(&p.name), param_type(&p.ty), self.ty(p.value_ty), string(&p.doc)));
+            self.line(&format!("param {}: {}{} as {}{default} doc {}", string(&p.name), param_type(&p.ty), form(&p.form), self.ty(p.value_ty), string(&p.doc)));
         }
         for (n, u) in m.units.iter().enumerate() { self.unit(UnitId(n as u32), u) }
         for p in &m.protocols { self.protocol(p) }

@@ -38,7 +38,7 @@ impl Compiler<'_> {
         let default = match &p.default { Some(e) => Some(self.param_value(module, e, &t)?), None => None };
         let value_ty = self.lower_ty(&t);
         let doc = if doc.is_empty() { p.doc.clone() } else { doc.to_string() };
-        self.m.params.push(ir::Param { name: p.name.name.clone(), doc, ty, value_ty, default });
+        self.m.params.push(ir::Param { name: p.name.name.clone(), doc, ty, form: self.argument_form(&t), value_ty, default });
         Ok(AppName::Param(ir::ParamId(self.m.params.len() as u32 - 1), t))
     }
 

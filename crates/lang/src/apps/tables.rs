@@ -116,7 +116,7 @@ impl Compiler<'_> {
     }
 
     /// How it is written.
-    fn argument_form(&self, t: &Ty) -> Form {
+    pub(super) fn argument_form(&self, t: &Ty) -> Form {
         match t {
             Ty::Ip | Ty::Ip6 => Form::Ip,
             Ty::Ip4 => Form::Ip4,

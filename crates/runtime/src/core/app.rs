@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::hashing;
 use crate::params::{self, Settings};
 use crate::program::{Program, Unit};
+use crate::stats::AppStats;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wireloom_ir::desc::{Desc, HandlerOn, Order, PortKind, PortOptions, Sharing};
@@ -84,6 +85,13 @@ impl App {
             return name.cloned().unwrap_or_else(|| format!("fault {kind}"));
         }
         super::fault::name(kind).to_string()
+    }
+
+    /// Why the app cannot run: its start, the first thing that `stats` has seen, has ended in a fault.
+    pub fn start_fault(&self, stats: &AppStats) -> Option<String> {
+        let (kind, place, _) = stats.faults.list().into_iter().next()?;
+        let at = self.desc.places.get(place as usize).map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column)).unwrap_or_default();
+        Some(format!("app `{}` cannot start: fault {}{at}", self.desc.app, self.fault_name(kind)))
     }
 
     pub fn place_name(&self, place: u32) -> String {

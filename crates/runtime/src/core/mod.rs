@@ -217,6 +217,12 @@ impl Core {
         self.flush();
     }
 
+    /// Why an app cannot run, if its start has ended in a fault.
+    pub fn start_fault(&self) -> Option<String> {
+        let stats = &self.stats[self.index].apps;
+        self.apps.iter().zip(stats).find_map(|(a, s)| a.app.start_fault(s))
+    }
+
     /// All is done: runs the end handlers.
     pub fn end(&mut self) {
         for a in 0..self.apps.len() {

@@ -8,6 +8,11 @@ use wireloom_ir::desc::{Desc, HandlerOn};
 
 /// What each app is told of the options: `PORT=…` is for all that have the port, `APP.PORT=…` for one.
 pub fn of_each(apps: &[&Desc], all: Options) -> Result<Vec<Options>, Error> {
+    for (flag, list) in [("bind", &all.bind), ("out", &all.out)] {
+        if let Some(name) = list.iter().enumerate().find_map(|(n, (name, _))| list[..n].iter().any(|b| b.0 == *name).then_some(name)) {
+            return Err(Error::Param(format!("`--{flag} {name}=…` is given twice; the instances of one port stand in one, with commas between them")));
+        }
+    }
     if apps.len() == 1 {
         return Ok(vec![all]);
     }

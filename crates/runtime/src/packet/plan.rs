@@ -24,9 +24,10 @@ use super::udp::Udp;
 use crate::core::app::App;
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wireloom_ir::desc::{self, Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
+use wireloom_ir::desc::{self, Begins, Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
 
 /// What the command line says of a packet app.
 #[derive(Clone, Default)]
@@ -106,7 +107,8 @@ fn targets(text: &str) -> Result<Vec<Target>, String> {
         };
         let nameless = matches!(target.engine, Engine::Null | Engine::Kernel | Engine::Tun | Engine::Tap);
         if target.name.is_empty() && !nameless {
-            return Err(format!("`{item}` lacks a name, as in {word}:NAME"));
+            let engine = ENGINES.iter().find(|e| e.1 == target.engine).map_or(word, |e| e.0);
+            return Err(format!("`{item}` lacks a name, as in {engine}:NAME"));
         }
         out.push(target);
     }
@@ -201,6 +203,7 @@ pub struct AppPlan {
 /// Opens all ports. `options`: of each app.
 pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan, Error> {
     let all: Vec<Vec<PortTargets>> = apps.iter().zip(options).map(|(app, o)| all_targets(app, o)).collect::<Result<_, _>>()?;
+    files_apart(apps, options, &all)?;
     let named = || all.iter().flatten().flat_map(|p| &p.main);
     let nics: HashSet<&str> = named().filter(|t| matches!(t.engine, Engine::Nic | Engine::AfXdp)).map(|t| t.name.as_str()).collect();
     let queues: usize = nics.into_iter().map(afxdp::queues).sum();
@@ -231,7 +234,6 @@ fn all_targets(app: &App, options: &Options) -> Result<Vec<PortTargets>, Error> 
     let of = |(p, desc): (usize, &desc::PortDesc)| port_targets(app, p, options).map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)));
     let mut ports = app.desc.ports.iter().enumerate().map(of).collect::<Result<Vec<_>, _>>()?;
     write_what_is_missing(&mut ports);
-    captures_apart(app, &ports)?;
     Ok(ports)
 }
 
@@ -320,37 +322,52 @@ impl PortTargets {
     }
 }
 
-/// A capture that is written is written by one instance of a port and read by none, which would read what is written.
-fn captures_apart(app: &App, ports: &[PortTargets]) -> Result<(), Error> {
-    let name = |p: usize, i: usize| {
-        let name = &app.desc.ports[p].name;
-        if ports[p].main.len() > 1 { format!("{name}[{i}]") } else { name.clone() }
-    };
-    let mut used: HashMap<PathBuf, (String, bool)> = HashMap::new();
-    for (p, port) in ports.iter().enumerate() {
-        let main = port.main.iter().enumerate().map(|(i, t)| (i, t, port.writes(t)));
-        let out = port.out.iter().enumerate().map(|(i, t)| (i, t, true));
-        for (i, t, writes) in main.chain(out).filter(|(_, t, _)| t.engine == Engine::Pcap) {
-            let Some(file) = regular(Path::new(&t.name)) else { continue };
-            match used.get(&file) {
-                Some((other, written)) if *written || writes => {
-                    let does = if *written { "writes" } else { "reads" };
-                    return Err(Error::Param(format!("port `{}`: {} is the capture that port `{other}` {does}; name another file", name(p, i), t.name)));
+/// What is written is written by one port or table and read by no port, which would read what is written.
+fn files_apart(apps: &[Arc<App>], options: &[Options], all: &[Vec<PortTargets>]) -> Result<(), Error> {
+    let mut used: HashMap<File, (String, bool)> = HashMap::new();
+    for ((app, ports), options) in apps.iter().zip(all).zip(options) {
+        for (desc, port) in app.desc.ports.iter().zip(ports) {
+            let main = port.main.iter().enumerate().map(|(i, t)| (i, t, port.writes(t)));
+            let out = port.out.iter().enumerate().map(|(i, t)| (i, t, true));
+            for (i, t, writes) in main.chain(out).filter(|(_, t, _)| t.engine == Engine::Pcap) {
+                let Some(file) = File::of(Path::new(&t.name)) else { continue };
+                let name = if port.main.len() > 1 { format!("port `{}[{i}]`", desc.name) } else { format!("port `{}`", desc.name) };
+                match used.get(&file) {
+                    Some((other, written)) if *written || writes => {
+                        let does = if *written { "writes" } else { "reads" };
+                        return Err(Error::Param(format!("{name}: {} is the capture that {other} {does}; name another file", t.name)));
+                    }
+                    _ => drop(used.insert(file, (name, writes))),
                 }
-                _ => drop(used.insert(file, (name(p, i), writes))),
+            }
+        }
+        for (table, path) in &options.dump {
+            let Some(file) = File::of(path) else { continue };
+            if let Some((other, _)) = used.insert(file, (format!("--dump {table}"), true)) {
+                return Err(Error::Param(format!("`--dump {table}={0}`: {0} is the file of {other}; name another one", path.display())));
             }
         }
     }
     Ok(())
 }
 
-/// The file itself, there already or not; none for devices and pipes.
-fn regular(path: &Path) -> Option<PathBuf> {
-    match std::fs::metadata(path) {
-        Ok(m) => m.is_file().then(|| path.canonicalize().ok()).flatten(),
-        Err(_) => {
-            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            Some(folder.canonicalize().ok()?.join(path.file_name()?))
+/// A file by itself, whatever it is called.
+#[derive(PartialEq, Eq, Hash)]
+enum File {
+    /// Device and number.
+    There(u64, u64),
+    New(PathBuf),
+}
+
+impl File {
+    /// None for devices and pipes.
+    fn of(path: &Path) -> Option<File> {
+        match std::fs::metadata(path) {
+            Ok(m) => m.is_file().then(|| File::There(m.dev(), m.ino())),
+            Err(_) => {
+                let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                Some(File::New(folder.canonicalize().ok()?.join(path.file_name()?)))
+            }
         }
     }
 }
@@ -360,10 +377,14 @@ fn port_targets(app: &App, p: usize, options: &Options) -> Result<PortTargets, S
     let desc = &app.desc.ports[p];
     let of = |list: &[(String, String)]| list.iter().rev().find(|(port, _)| *port == desc.name).map(|(_, text)| targets(text)).transpose();
     let (bind, out) = (of(&options.bind)?, of(&options.out)?);
-    let main = match (bind, &out, &desc.kind) {
-        (Some(t), ..) => t,
-        (None, Some(out), _) if handler.is_none() => out.clone(),
-        (None, _, PortKind::Frames { engine, .. }) => {
+    let out = match (out, handler) {
+        (Some(_), None) if bind.is_some() => return Err("frames only leave through it: --bind or --out says where to, not both".into()),
+        (Some(out), None) => return Ok(PortTargets { handler, main: out, out: Vec::new() }),
+        (out, _) => out,
+    };
+    let main = match (bind, &desc.kind) {
+        (Some(t), _) => t,
+        (None, PortKind::Frames { engine, .. }) => {
             // No name, as a parameter's default: there is no such port.
             let declared = |name: &String| Target { engine: if name.is_empty() { Engine::Null } else { engine_of(*engine) }, name: name.clone() };
             app.settings.ports[p].names.iter().map(declared).collect()
@@ -473,6 +494,15 @@ impl Opening<'_> {
 
     fn read_capture(&mut self, p: usize, i: usize, port: &PortTargets, t: &Target) -> Done {
         let mut reader = Reader::open(Path::new(&t.name))?;
+        let begins = port.handler.map_or(Begins::Any, |h| self.app.desc.handlers[h as usize].begins);
+        let (found, expected) = match (reader.style().link, begins) {
+            (Link::Ip, Begins::Ethernet) => ("IP", "Ethernet (`as IpPacket` behind a port takes frames that begin with IP)"),
+            (Link::Ethernet, Begins::Ip) => ("Ethernet", "IP (`as Packet` behind a port takes frames that begin with Ethernet)"),
+            _ => ("", ""),
+        };
+        if !found.is_empty() {
+            return Err(format!("the frames of {} begin with {found}, those of this port with {expected}", t.name));
+        }
         self.begins(reader.peek().map(|n| n.time), Some(reader.style()));
         self.input(0, p, i, port, Box::new(pcap::Input(reader)), false);
         Ok(())
@@ -638,7 +668,7 @@ impl Opening<'_> {
 /// `FILE` or `FILE*ROUNDS`: a capture that is loaded as a whole and replayed, without its times.
 fn preload(name: &str) -> Result<Frames, String> {
     let (file, rounds) = match name.rsplit_once('*') {
-        Some((f, n)) => (f, n.parse().map_err(|_| format!("`{n}` is no number of rounds"))?),
+        Some((f, n)) => (f, n.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("`{n}` is no number of rounds"))?),
         None => (name, 1),
     };
     Ok(Frames { rounds, ..Frames::load(Path::new(file))? })

@@ -84,6 +84,10 @@ impl Running {
                 of_app.push(c);
             }
         }
+        // Files stay as they are if there was no run.
+        if let Some(e) = by_app.iter_mut().flatten().find_map(|c| c.unready.take()) {
+            return Err(Error::Program(e));
+        }
         let early = by_app[0].len() < self.count;
         for (number, (app, ended)) in apps.iter().zip(&mut by_app).enumerate() {
             tell_of_deaf(app, number, &self.plans[number], stats);
@@ -197,10 +201,12 @@ impl Run {
         }
         core.each(PacketCore::start);
         for (app, loads) in self.loads.iter().enumerate() {
-            if let Err(e) = core.with(app, |c| loads.apply(c)) {
-                core.errors.push(e);
-                self.stop.end();
-            }
+            core.with(app, |c| c.unready = c.unready.take().or_else(|| loads.apply(c).err()));
+        }
+        let mut ready = true;
+        core.each(|c| ready &= c.unready.is_none());
+        if !ready {
+            self.stop.end();
         }
         core.mesh.shared.ready.fetch_add(1, SeqCst);
         core.mesh.shared.wake_all();

@@ -144,9 +144,12 @@ fn write_counters(desc: &Desc, cores: &[PacketCore], csv: bool, mut out: impl Wr
 
 /// Finds out before the run what cannot be dumped after it.
 pub fn check_dumps(desc: &Desc, files: &[(String, PathBuf)]) -> Result<(), Error> {
-    for (table, file) in files.iter().filter(|f| !is_counters(desc, &f.0)) {
-        shape(desc, table, signal(desc, table, "next")?)?;
-        File::create(file).map_err(|e| Error::Io(format!("cannot write {}", file.display()), e))?;
+    for (table, file) in files {
+        if !is_counters(desc, table) {
+            shape(desc, table, signal(desc, table, "next")?)?;
+        }
+        // What stands in it stays until there is something to write.
+        File::options().append(true).create(true).open(file).map_err(|e| Error::Io(format!("cannot write {}", file.display()), e))?;
     }
     Ok(())
 }

@@ -82,7 +82,7 @@ pub fn desc(mode: u64) -> Desc {
         FORWARD | ORDER | CROSS | BRIDGE | ECHO => FrameUse::Sends,
         _ => FrameUse::Edits,
     };
-    let handler = |name: &str, on| HandlerDesc { name: name.into(), on, steps: 1, frames, sends: true };
+    let handler = |name: &str, on| HandlerDesc { name: name.into(), on, steps: 1, begins: Begins::Any, frames, sends: true };
     let record = |fields: &[(&str, ResultType)]| ResultType::Record(fields.iter().map(|(n, t)| (n.to_string(), t.clone())).collect());
     let signal = |name: &str, handler, args: &[(&str, ParamType)], result| SignalDesc {
         name: name.into(),
@@ -97,7 +97,7 @@ pub fn desc(mode: u64) -> Desc {
     let step = record(&[("cursor", ResultType::Int), ("entry", entry)]);
     Desc {
         app: "test".into(),
-        params: vec![ParamDesc { name: "mode".into(), ty: ParamType::UInt(8), default: Some(ParamValue::UInt(mode)), doc: String::new() }],
+        params: vec![ParamDesc { name: "mode".into(), ty: ParamType::UInt(8), form: Form::Plain, default: Some(ParamValue::UInt(mode)), doc: String::new() }],
         ports: vec![port("wire", FrameEngine::Memory), port("out", FrameEngine::Memory), port("mon", FrameEngine::Memory)],
         handlers: vec![
             handler("frame", HandlerOn::Frame { port: 0 }),

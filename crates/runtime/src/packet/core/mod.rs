@@ -183,6 +183,8 @@ pub struct PacketCore {
     /// A test looks at the faults.
     watched: Option<Vec<(u32, u32)>>,
     pub errors: Vec<String>,
+    /// Why there is no run.
+    pub unready: Option<String>,
 }
 
 // SAFETY: the raw pointers name the core's own boxes and buffers; it is moved only before it starts and after it has ended.
@@ -247,6 +249,7 @@ impl PacketCore {
             idle: 0,
             watched: None,
             errors: Vec::new(),
+            unready: None,
             app,
         }
     }
@@ -267,6 +270,7 @@ impl PacketCore {
             e.2 = self.now.saturating_add(e.1);
         }
         self.due = self.every.iter().map(|e| e.2).min().unwrap_or(u64::MAX);
+        self.unready = self.app.app.start_fault(self.counts_of());
         self.flush();
     }
 

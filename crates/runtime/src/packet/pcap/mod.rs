@@ -15,6 +15,17 @@ use super::port::{Batch, FramePort};
 use super::Pool;
 use std::io;
 
+/// Others that captures often have.
+const LINKS: [(u32, &str); 7] = [
+    (0, "BSD loopback"),
+    (105, "802.11"),
+    (108, "OpenBSD loopback"),
+    (113, "Linux cooked, as of tcpdump -i any"),
+    (127, "802.11 with radiotap"),
+    (195, "802.15.4"),
+    (276, "Linux cooked v2, as of tcpdump -i any"),
+];
+
 /// What the frames begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
@@ -29,7 +40,10 @@ impl Link {
         match number & 0xffff {
             1 => Ok(Link::Ethernet),
             12 | 14 | 101 | 228 | 229 => Ok(Link::Ip),
-            n => Err(format!("link type {n} is not supported: only Ethernet (1) and raw IP (101, 228, 229)")),
+            n => {
+                let name = LINKS.iter().find(|l| l.0 == n).map_or(String::new(), |l| format!(" ({})", l.1));
+                Err(format!("link type {n}{name} is not supported: only Ethernet (1) and raw IP (101, 228, 229)"))
+            }
         }
     }
     fn number(self) -> u16 {

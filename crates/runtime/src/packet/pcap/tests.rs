@@ -95,7 +95,7 @@ fn resolutions_of_pcapng() {
 fn other_link_types_are_refused() {
     let mut file = written("link.pcap", Style::default());
     file[20] = 113;
-    assert_eq!(read_all(file).unwrap_err(), "link type 113 is not supported: only Ethernet (1) and raw IP (101, 228, 229)");
+    assert_eq!(read_all(file).unwrap_err(), "link type 113 (Linux cooked, as of tcpdump -i any) is not supported: only Ethernet (1) and raw IP (101, 228, 229)");
     for (text, start) in [("too few", &b"\xd4\xc3"[..]), ("not a capture: begins with 50 4b", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaaaaaaa")] {
         assert!(read_all(start.to_vec()).unwrap_err().contains(text));
     }

@@ -1,0 +1,201 @@
+//! Slips on the command lines of packet apps, and runs that are longer than any script of `tests/packets`. In: captures of a few frames that
+//! are made here. Every slip ends in an error that names it, and no file is written that should not be.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use wireloom_tests::{finish_within, root, Output, Wireloom};
+
+const START: u64 = 1_700_000_000;
+const ETHERNET: u32 = 1;
+const RAW_IP: u32 = 101;
+
+/// A folder of files, and runs with `@` for its name.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(name: &str) -> Files {
+        let folder = std::env::temp_dir().join(format!("wireloom-mistakes-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+        Files(folder)
+    }
+
+    fn capture(&self, name: &str, link: u32, frames: impl IntoIterator<Item = (u64, Vec<u8>)>) {
+        let mut all = vec![0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0];
+        all.extend(link.to_le_bytes());
+        for (ns, frame) in frames {
+            let n = frame.len() as u32;
+            for word in [(START + ns / 1_000_000_000) as u32, (ns % 1_000_000_000) as u32, n, n] {
+                all.extend(word.to_le_bytes());
+            }
+            all.extend(frame);
+        }
+        std::fs::write(self.0.join(name), all).expect("the folder is writable");
+    }
+
+    /// Frames of a capture that we have written.
+    fn count(&self, name: &str) -> usize {
+        let all = std::fs::read(self.0.join(name)).expect("the capture was written");
+        let (mut at, mut n) = (24, 0);
+        while at < all.len() {
+            at += 16 + u32::from_le_bytes(all[at + 8..at + 12].try_into().expect("four bytes")) as usize;
+            n += 1;
+        }
+        n
+    }
+
+    fn run(&self, app: &str, args: &[&str]) -> Output {
+        let folder = self.0.display().to_string();
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]).args(args.iter().map(|a| a.replace('@', &folder)));
+        finish_within(&mut command, Duration::from_secs(60))
+    }
+
+    fn refused(&self, app: &str, args: &[&str], why: &str) {
+        let out = self.run(app, args);
+        assert!(out.code == Some(1) && out.text.contains(why), "{app} {args:?} ({:?}) does not say {why}:\n{}", out.code, out.text);
+    }
+
+    fn succeeds(&self, app: &str, args: &[&str]) {
+        let out = self.run(app, args);
+        assert_eq!(out.code, Some(0), "{app} {args:?}:\n{}", out.text);
+    }
+
+    fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).expect("the file is there")
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// A UDP packet to port 53, without a checksum.
+fn udp(src: [u8; 4], sport: u16) -> Vec<u8> {
+    let mut f = vec![0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0];
+    f.extend(src);
+    f.extend([192, 0, 2, 9]);
+    f.extend(sport.to_be_bytes());
+    f.extend([0, 53, 0, 10, 0, 0, b'h', b'i']);
+    let sum: u32 = f[..20].chunks(2).map(|p| u32::from(p[0]) << 8 | u32::from(p[1])).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    f[10..12].copy_from_slice(&sum.to_be_bytes());
+    f
+}
+
+fn framed(packet: Vec<u8>) -> Vec<u8> {
+    [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0][..], &packet].concat()
+}
+
+fn three_frames(name: &str) -> Files {
+    let files = Files::new(name);
+    files.capture("in.pcap", ETHERNET, (0..3).map(|i| (i, framed(udp([10, 0, 0, 1], 4000)))));
+    files
+}
+
+#[test]
+fn ports_are_bound_once() {
+    let f = three_frames("once");
+    f.succeeds("dns_tap", &["--bind", "lan=pcap:@/in.pcap", "--out", "mon=pcap:@/out.pcap"]);
+    assert_eq!(f.count("out.pcap"), 3);
+    let both = ["--bind", "lan=pcap:@/in.pcap", "--bind", "mon=pcap:@/a.pcap"];
+    f.refused("dns_tap", &[&both[..], &["--out", "mon=pcap:@/b.pcap"]].concat(), "port `mon`: frames only leave through it");
+    f.refused("dns_tap", &[&both[..], &["--bind", "lan=pcap:@/in.pcap"]].concat(), "`--bind lan=…` is given twice");
+    f.refused("dns_tap", &["--bind", "lan=pcap:@/in.pcap,"], "lacks a name, as in pcap:NAME");
+    f.refused("dns_tap", &["--bind", "lan=memory:@/in.pcap*0"], "`0` is no number of rounds");
+}
+
+#[test]
+fn what_is_dumped_is_written_over_nothing_that_is_read() {
+    let f = three_frames("dump");
+    let wire = ["--bind", "wire=pcap:@/in.pcap"];
+    std::fs::hard_link(f.0.join("in.pcap"), f.0.join("same.pcap")).expect("the folder has hard links");
+    for name in ["in", "same"] {
+        f.refused("flow_tracker", &[&wire[..], &["--dump", &format!("flows=@/{name}.pcap")]].concat(), "is the file of port `wire`");
+    }
+    f.refused("dns_tap", &["--bind", "lan=pcap:@/in.pcap", "--bind", "mon=pcap:@/same.pcap"], "is the capture that port `lan` reads");
+    f.refused("flow_tracker", &[&wire[..], &["--dump", "flows=@/a.json", "--dump", "records=@/a.json"]].concat(), "is the file of --dump flows");
+    assert_eq!(f.count("in.pcap"), 3);
+    // A run that does not begin leaves files as they are; one that does may load what it dumps over.
+    let flow = r#"[{"src":"192.0.2.7","dst":"192.0.2.8","sport":1,"dport":2,"proto":6,"packets":5,"bytes":6}]"#;
+    std::fs::write(f.0.join("flows.json"), flow).expect("the folder is writable");
+    let state = ["--load", "flows=@/flows.json", "--dump", "flows=@/flows.json"];
+    f.refused("flow_tracker", &[&["--bind", "wire=pcap:@/none.pcap"][..], &state].concat(), "cannot open");
+    assert_eq!(f.text("flows.json"), flow);
+    f.succeeds("flow_tracker", &[&wire[..], &state].concat());
+    let after = f.text("flows.json");
+    assert!(after.contains("192.0.2.7") && after.contains(r#""packets":3"#), "{after}");
+}
+
+#[test]
+fn a_start_that_fails_is_no_run() {
+    let f = three_frames("start");
+    let args = |set: &[&str]| -> Vec<String> {
+        let bound = ["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out.pcap", "--set", "vip=192.0.2.9"];
+        bound.iter().map(|s| s.to_string()).chain(set.iter().flat_map(|s| ["--set".to_string(), s.to_string()])).collect()
+    };
+    let many: Vec<String> = (1..=65).map(|i| format!("10.0.0.{i}")).collect();
+    for (set, why) in [
+        (["dips=10.0.0.1", "encap=IPIP"], "cannot start: fault unknown_encap at apps/l4_balancer.loom"),
+        (["dips=10.0.0.300", "encap=ipip"], "cannot start: fault bad_dips"),
+        (["dips=10.0.0.1,", "encap=ipip"], "cannot start: fault bad_dips"),
+        (["dips=0.0.0.0", "encap=ipip"], "cannot start: fault bad_dips"),
+        ([&format!("dips={}", many.join(",")), "encap=ipip"], "cannot start: fault bad_dips"),
+    ] {
+        let args = args(&set);
+        f.refused("l4_balancer", &args.iter().map(String::as_str).collect::<Vec<_>>(), why);
+    }
+    f.refused("aes_gateway", &["--bind", "plain=pcap:@/in.pcap", "--bind", "secret=pcap:@/out.pcap", "--set", "key=0011"], "cannot start: fault bad_key");
+}
+
+#[test]
+fn captures_of_another_kind_are_refused() {
+    let f = three_frames("kind");
+    for (link, why) in [
+        (RAW_IP, "begin with IP, those of this port with Ethernet"),
+        (113, "link type 113 (Linux cooked"),
+        (105, "link type 105 (802.11)"),
+    ] {
+        f.capture("other.pcap", link, [(0, udp([10, 0, 0, 1], 4000))]);
+        f.refused("dns_tap", &["--bind", "lan=pcap:@/other.pcap", "--bind", "mon=pcap:@/out.pcap"], why);
+    }
+}
+
+#[test]
+fn parameters_say_what_they_are() {
+    let f = three_frames("params");
+    let bound = ["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap"];
+    f.refused("nat44", &bound, "give `--set public=192.0.2.1`");
+    f.refused("nat44", &[&bound[..], &["--set", "public=::1"]].concat(), "expected an IPv4 address, as in 192.0.2.1 (got `::1`)");
+    let station = ["--set", "public=192.0.2.1", "--set", "station=02:00"];
+    f.refused("nat44", &[&bound[..], &station].concat(), "expected a MAC address, as in 02:00:00:00:00:01");
+    std::fs::write(f.0.join("rules.json"), r#"[{"proto": "sctp", "action": "drop"}]"#).expect("the folder is writable");
+    let rules = ["--bind", "wire=pcap:@/in.pcap", "--bind", "accepted=null", "--load", "rules=@/rules.json"];
+    f.refused("openflow_firewall", &rules, "those with names are tcp, udp, icmp and icmp6");
+}
+
+/// Ports whose mappings have ended serve new hosts, hour after hour: five times as many flows as there are ports.
+#[test]
+fn nat44_gives_ports_again() {
+    let f = Files::new("nat44");
+    let frame = |round: u8, i: u16| (u64::from(round) * 301_000_000_000 + u64::from(i) * 1000, framed(udp([10, 0, round, 1], 1024 + i)));
+    f.capture("in.pcap", ETHERNET, (0..5).flat_map(|round| (0..60_000).map(move |i| frame(round, i))));
+    f.succeeds("nat44", &["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1", "--dump", "counters=@/counters.json"]);
+    assert_eq!(f.count("out.pcap"), 300_000);
+    assert!(f.text("counters.json").contains(r#""refused":0"#));
+}
+
+/// All ports are taken: what comes then is refused at once, until one is free again.
+#[test]
+fn nat44_without_a_free_port() {
+    let f = Files::new("nat44-full");
+    let taken = (0..64_512u32).map(|i| (u64::from(i) * 1000, framed(udp([10, 0, 0, 1], 1024 + i as u16))));
+    let refused = (0..20_000u32).map(|i| (1_000_000_000 + u64::from(i), framed(udp([10, 0, 1, 1], 1024 + i as u16))));
+    let later = [(303_000_000_000, framed(udp([10, 0, 1, 1], 1024)))];
+    f.capture("in.pcap", ETHERNET, taken.chain(refused).chain(later));
+    f.succeeds("nat44", &["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1", "--dump", "counters=@/counters.json"]);
+    assert_eq!(f.count("out.pcap"), 64_513);
+    assert!(f.text("counters.json").contains(r#""refused":20000"#));
+}
