@@ -15,6 +15,7 @@ def check(folder, rate, sizes, burst, flows, size):
         need(f[66:].strip(b"\0") == b"", "the rest is not zeros")
         need(len(f) <= size, "a frame has", len(f), "bytes")
         need(f[26:30] == struct.pack("!I", 10 << 24 | flow & 0xFFFFFF), "flow", flow, "comes from", text(f[26:30]))
+        need(abs(at - t) < 2 * NS, "a frame of", t, "says that it is of", at)
         row = of.setdefault(flow, [])
         need(place == len(row), "flow", flow, "has packet", place, "behind", len(row))
         need(not row or left == row[-1] - (len(f) - 66), "flow", flow, "counts wrong")

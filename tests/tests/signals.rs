@@ -73,3 +73,33 @@ fn signals_answer() {
 fn signals_answer_interpreted() {
     signals(&["--interpret"]);
 }
+
+/// What the wall clock says is known from the start on, not only after the first round.
+#[test]
+fn the_start_knows_the_time() {
+    let folder = std::env::temp_dir().join(format!("wireloom-test-start-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+    let program = r#"
+unit Line { text: text<40> until "\n" }
+protocol lines { request Line  response Line  on fault(f) { reply Line { text: "fault" } } }
+app began {
+    param port: u16
+    port client = listen tcp(port) as lines
+    state at: u64
+    on start { at = u64(unix_time()) }
+    on client(req) { reply Line { text: text(at) } }
+}
+"#;
+    let file = folder.join("began.loom");
+    std::fs::write(&file, program).expect("the folder is writable");
+    let port = free_port();
+    let mut command = Command::new(Wireloom::binary());
+    command.arg("run").arg(&file).args(["--interpret", "--set", &format!("port={port}")]);
+    let app = Process::start_ours("began", &mut command, port);
+    let line = Client::connect(app.port).send("?\n").take_until(b"\n");
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();
+    assert!(line.trim().parse::<u64>().is_ok_and(|at| now - at < 60), "{line}, not {now}");
+    drop(app);
+    std::fs::remove_dir_all(&folder).ok();
+}

@@ -36,6 +36,7 @@ mod tests;
 
 use crate::abi::wl_fault;
 use crate::buffer::{Pool, PoolLimits, Queue};
+use crate::engine::common::wall_offset;
 use crate::engine::{Engine, Event, Token};
 use crate::stats::CoreStats;
 use crate::timer::Wheel;
@@ -146,7 +147,7 @@ impl Core {
             stats,
             index,
             now,
-            wall_offset: 0,
+            wall_offset: if virtual_time { 0 } else { wall_offset(now) },
             wheel: Wheel::new(now),
             pace: pace::Pace::new(if virtual_time { Duration::ZERO } else { pace::DEFAULT_MAX }, now),
             apps,
@@ -200,6 +201,7 @@ impl Core {
 
     /// Runs `init_core` and the start handlers, arms periodic ones.
     pub fn start(&mut self) {
+        self.read_clock();
         for a in 0..self.apps.len() {
             if let Some(init) = self.apps[a].app.program.table().init_core {
                 self.enter(a);
@@ -398,8 +400,7 @@ impl Core {
     fn housekeep(&mut self) {
         self.housekeeping = self.now + 100_000_000;
         if !self.virtual_time {
-            let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-            self.wall_offset = (wall.as_nanos() as u64).wrapping_sub(self.now);
+            self.wall_offset = wall_offset(self.now);
         }
         let (q, h, k) = (self.pool.queue_used(), self.pool.owned_used(), self.pool.kept());
         let s = self.my_stats();

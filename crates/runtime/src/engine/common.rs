@@ -23,6 +23,12 @@ pub fn monotonic() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// What the wall clock says more than `now`, a reading of [`monotonic`] a moment ago.
+pub fn wall_offset(now: u64) -> u64 {
+    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    (wall.as_nanos() as u64).wrapping_sub(now)
+}
+
 /// Sleeps for less than a millisecond. The kernel would add 50 us to that; the thread's slack is made smaller first.
 pub fn nap(time: std::time::Duration) {
     thread_local!(static PRECISE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });

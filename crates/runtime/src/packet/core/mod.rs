@@ -21,7 +21,7 @@ use super::port::{Batch, FramePort};
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
 use crate::core::signal::value;
-use crate::engine::common::{monotonic, nap};
+use crate::engine::common::{monotonic, nap, wall_offset};
 use crate::program::Packets;
 use crate::signal::Fault;
 use crate::stats::{AppStats, CoreStats, FrameStats};
@@ -229,7 +229,7 @@ impl PacketCore {
             copied: 0,
             cut: 0,
             now: p.capture.unwrap_or(now),
-            wall_offset: 0,
+            wall_offset: wall_offset(now),
             capture: p.capture,
             timeline: p.timeline,
             pace: p.pace,

@@ -1,7 +1,7 @@
 //! Time: the clock's, or that of the captures that are read; periodic handlers, and what is done once in a while.
 
 use super::PacketCore;
-use crate::engine::common::monotonic;
+use crate::engine::common::{monotonic, wall_offset};
 
 /// A gap in a capture runs a periodic handler at most this often.
 const CATCH_UP: u64 = 100_000;
@@ -58,8 +58,7 @@ impl PacketCore {
     pub(super) fn housekeep(&mut self) {
         let now = monotonic();
         self.housekeeping = if self.capture.is_some() { self.now.saturating_add(HOUSEKEEPING_NS) } else { now + HOUSEKEEPING_NS };
-        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        self.wall_offset = (wall.as_nanos() as u64).wrapping_sub(now);
+        self.wall_offset = wall_offset(now);
         self.publish();
     }
 
