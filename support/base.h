@@ -247,6 +247,14 @@ static inline wl_num wl_digits(const uint8_t *p, uint32_t n, uint32_t max, unsig
 /* Writes v at the end of b; answers the number of digits. */
 static inline uint32_t wl_digits_of(uint8_t b[64], uint64_t v, unsigned radix) {
     uint32_t n = 0;
+    if (radix == 10) {
+        /* Two at a time: the divisions wait for each other. */
+        static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+        for (; v >= 100; v /= 100, n += 2) memcpy(b + 62 - n, pairs + 2 * (v % 100), 2);
+        if (v >= 10) { memcpy(b + 62 - n, pairs + 2 * v, 2); return n + 2; }
+        b[63 - n] = (uint8_t)('0' + v);
+        return n + 1;
+    }
     do { b[63 - n++] = (uint8_t)"0123456789abcdef"[v % radix]; v /= radix; } while (v);
     return n;
 }

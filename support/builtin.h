@@ -95,10 +95,24 @@ static inline uint32_t wl_md5_u32(wl_bytes b) {
 
 /* ---- bytes ---- */
 
+/* Eight letters at a time: a byte's top bit says whether it is from 'A' to 'Z', and moved down twice is what makes it small. */
+static inline uint64_t wl_lower8(uint64_t w) {
+    const uint64_t ones = UINT64_C(0x0101010101010101), low = w & 0x7f * ones;
+    return w | ((low + (0x80 - 'A') * ones) & ~(low + (0x7f - 'Z') * ones) & ~w & 0x80 * ones) >> 2;
+}
+static inline void wl_lower_to(uint8_t *d, const uint8_t *s, uint32_t n) {
+    uint32_t i = 0;
+    for (uint64_t w; n - i >= 8; i += 8) {
+        memcpy(&w, s + i, 8);
+        w = wl_lower8(w);
+        memcpy(d + i, &w, 8);
+    }
+    for (; i < n; i++) d[i] = wl_lower1(s[i]);
+}
 static inline wl_bytes wl_lower(wl_fx *x, wl_bytes b) {
     uint8_t *d = wl_tmp(x, b.n);
     if (!d) return wl_b(NULL, 0);
-    for (uint32_t i = 0; i < b.n; i++) d[i] = wl_lower1(b.p[i]);
+    wl_lower_to(d, b.p, b.n);
     return wl_b(d, b.n);
 }
 static inline wl_bytes wl_upper(wl_fx *x, wl_bytes b) {
@@ -277,10 +291,10 @@ static inline bool wl_ip_eq(wl_ip a, wl_ip b) { return memcmp(a.b, b.b, 16) == 0
 /* Whether a comma separated list (RFC 9110 5.6.1) has the token; ASCII caseless, parameters after `;` are not looked at. */
 static inline bool wl_has_token(wl_bytes list, wl_bytes token) {
     uint32_t i = 0;
-    while (i < list.n) {
+    while (list.n - i >= token.n && i < list.n) {
         while (i < list.n && (list.p[i] == ' ' || list.p[i] == '\t' || list.p[i] == ',')) i++;
         uint32_t from = i;
-        while (i < list.n && list.p[i] != ',') i++;
+        i = wl_scan_two(list.p, i, list.n, ',', ',');
         uint32_t to = i;
         while (to > from && (list.p[to - 1] == ' ' || list.p[to - 1] == '\t')) to--;
         if (to > from && wl_eq_case(wl_b(list.p + from, to - from), token)) return true;

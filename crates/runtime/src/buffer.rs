@@ -230,6 +230,14 @@ impl Queue {
                 self.len += bytes.len();
                 return true;
             }
+        } else if (1..=SMALL_CHUNK).contains(&bytes.len()) && pool.queue_room(SMALL_CHUNK) {
+            // Or is the first, and short.
+            let chunk = pool.take_chunk(false);
+            let slot = &mut pool.slots[chunk as usize];
+            slot.data[..bytes.len()].copy_from_slice(bytes);
+            slot.end = bytes.len() as u32;
+            *self = Queue { first: chunk, last: chunk, len: bytes.len() };
+            return true;
         }
         self.append_all(pool, &[bytes])
     }
@@ -302,6 +310,12 @@ impl Queue {
 
     /// Drops the first `n` bytes (at most `len`); chunks that become empty go back to the pool.
     pub fn consume(&mut self, pool: &mut Pool, n: usize) {
+        if n >= self.len && self.first == self.last && self.first != NIL {
+            // The common case: all of it, in one chunk.
+            pool.give_chunk(self.first);
+            (self.first, self.last, self.len) = (NIL, NIL, 0);
+            return;
+        }
         let mut left = n.min(self.len);
         self.len -= left;
         while self.first != NIL {

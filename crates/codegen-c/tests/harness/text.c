@@ -58,6 +58,56 @@ static void pairs(void) {
         free(b);
     }
 }
+/* Every byte at every place, among letters and among bytes beside letters. */
+static void lowered(void) {
+    for (uint32_t n = 1; n <= 20; n++) {
+        uint8_t *a = malloc(n), *d = malloc(n);
+        for (uint32_t at = 0; at < n; at++) for (uint32_t x = 0; x < 256; x++) {
+            memset(a, "AZ@[\200\332"[x % 6], n);
+            a[at] = (uint8_t)x;
+            wl_lower_to(d, a, n);
+            for (uint32_t i = 0; i < n; i++) GOOD(d[i] == wl_lower1(a[i]));
+        }
+        free(a);
+        free(d);
+    }
+}
+/* Elements of a list, taken one by one. */
+static bool lists(wl_bytes list, wl_bytes token) {
+    for (uint32_t from = 0, i = 0; i <= list.n; i++) {
+        if (i < list.n && list.p[i] != ',') continue;
+        uint32_t a = from, b = i;
+        while (a < b && (list.p[a] == ' ' || list.p[a] == '\t')) a++;
+        while (b > a && (list.p[b - 1] == ' ' || list.p[b - 1] == '\t')) b--;
+        if (b > a && same(wl_b(list.p + a, b - a), token)) return true;
+        from = i + 1;
+    }
+    return false;
+}
+static void tokens(void) {
+    static const char *const names[] = {"", "a", "ab", "abA"};
+    for (uint32_t round = 0; round < 200000; round++) {
+        uint32_t n = below(24);
+        uint8_t *p = malloc(n ? n : 1);
+        for (uint32_t i = 0; i < n; i++) p[i] = (uint8_t)"aAbB,, \t"[below(8)];
+        wl_bytes token = wl_b(names[round % 4], round % 4);
+        GOOD(wl_has_token(wl_b(p, n), token) == lists(wl_b(p, n), token));
+        free(p);
+    }
+}
+static void number(uint64_t v, unsigned radix) {
+    uint8_t b[64];
+    char want[65];
+    int n = snprintf(want, sizeof want, radix == 10 ? "%llu" : "%llx", (unsigned long long)v);
+    GOOD(wl_digits_of(b, v, radix) == (uint32_t)n && memcmp(b + 64 - n, want, (size_t)n) == 0);
+}
+static void numbers(void) {
+    for (uint64_t v = 0; v < 20000; v++) number(v, 10);
+    for (uint64_t v = 1; v < UINT64_MAX / 10; v *= 10) for (int d = -1; d <= 1; d++) { number(v + (uint64_t)d, 10); number(v + (uint64_t)d, 16); }
+    number(UINT64_MAX, 10);
+    number(UINT64_MAX, 16);
+    for (uint32_t i = 0; i < 100000; i++) number(((uint64_t)below(UINT32_MAX) << 32 | below(UINT32_MAX)) >> below(64), i % 2 ? 10 : 16);
+}
 #define IS(text, name) GOOD(wl_eq_case(wl_b(text, sizeof text - 1), wl_b(name, sizeof name - 1)) == same(wl_b(text, sizeof text - 1), wl_b(name, sizeof name - 1)))
 int main(void) {
     static const char few[] = {0, ':', '\r', '\n', 'a', 'Z', '@', '[', (char)0x80, (char)0xff, ' ', '{'};
@@ -73,6 +123,9 @@ int main(void) {
         free(q);
     }
     pairs();
+    lowered();
+    tokens();
+    numbers();
     IS("Host", "host"); IS("HOST", "host"); IS("hos", "host"); IS("Content-Length", "content-length"); IS("Content\rLength", "content-length");
     IS("TRANSFER-ENCODING", "transfer-encoding"); IS("transfer_encoding", "transfer-encoding"); IS("a", "A"); IS("@", "`"); IS("[", "{"); IS("", "");
     puts("good");

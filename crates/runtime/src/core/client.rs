@@ -82,8 +82,9 @@ impl Core {
             return Some(rest.n);
         }
         let c = &self.conns[id];
-        let proto = self.apps[c.app as usize].protos[c.proto as usize];
-        match self.parse(id, proto.request, proto.ctx, rest, !proto.exclusive) {
+        let proto = &self.apps[c.app as usize].protos[c.proto as usize];
+        let (request, ctx, hold) = (proto.request, proto.ctx, !proto.exclusive);
+        match self.parse(id, request, ctx, rest, hold) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {
                 self.client_fault(id, kind, place);
@@ -97,24 +98,34 @@ impl Core {
     }
 
     /// Whether the next request must wait: too many under way, or the client does not take its answers.
+    #[inline]
     fn must_stall(&self, id: Id) -> bool {
         let c = &self.conns[id];
-        if c.has(flag::BEHIND) {
+        if c.has(flag::BEHIND) || c.out.len() > HIGH {
             return true;
         }
-        if c.count == 0 {
-            return c.out.len() > HIGH;
-        }
+        c.count > 0 && self.too_many(c)
+    }
+
+    /// Whether as many of a client's requests are under way as may be.
+    fn too_many(&self, c: &Conn) -> bool {
         let app = &self.apps[c.app as usize];
         let exclusive = c.proto != NO_PROTO && app.protos[c.proto as usize].exclusive;
         let limit = if exclusive { 1 } else { app.ports[c.port as usize].options.max_outstanding };
         let by_size = (REPLY_BUDGET / u64::from(c.reply_max).max(1)).max(1);
-        u64::from(c.count) >= u64::from(limit).min(by_size) || c.out.len() > HIGH
+        u64::from(c.count) >= u64::from(limit).min(by_size)
     }
 
     /// Looks at requests again that were stalled.
+    #[inline]
     pub(super) fn unstall(&mut self, id: Id) {
-        if self.conns[id].has(flag::STALLED) && !self.must_stall(id) {
+        if self.conns[id].has(flag::STALLED) {
+            self.unstall_if_due(id);
+        }
+    }
+
+    fn unstall_if_due(&mut self, id: Id) {
+        if !self.must_stall(id) {
             self.conns[id].clear(flag::STALLED);
             self.mark_again(id);
         }
@@ -145,12 +156,14 @@ impl Core {
         if flags & WL_M_CLOSE != 0 {
             c.set(flag::LAST);
         }
-        let handler = self.apps[a].ports[p].handlers[c.alt as usize];
+        let app = &self.apps[a];
+        let handler = app.ports[p].handlers[c.alt as usize];
+        let one_way = app.protos[c.proto as usize].response.is_none();
         self.my_stats().apps[a].ports[p].requests.add(1);
         let slot = self.push_slot(id);
-        self.slots[slot].close = flags & WL_M_CLOSE != 0;
-        let one_way = self.apps[a].protos[self.conns[id].proto as usize].response.is_none();
-        self.slots[slot].silent = one_way || flags & WL_M_NO_REPLY != 0;
+        let s = &mut self.slots[slot];
+        s.close = flags & WL_M_CLOSE != 0;
+        s.silent = one_way || flags & WL_M_NO_REPLY != 0;
         if !m.whole {
             let c = &mut self.conns[id];
             c.mode = Mode::Tail;
@@ -267,10 +280,11 @@ impl Core {
                 break;
             }
             self.give_turn(conn, slot);
-            if !self.slots[slot].done {
+            let s = &self.slots[slot];
+            if !s.done {
                 break;
             }
-            let close = self.slots[slot].close;
+            let close = s.close;
             self.pop_slot(conn, slot);
             if close {
                 self.conns[conn].set(flag::CLOSING | flag::LAST);

@@ -134,11 +134,16 @@ impl Core {
             s.close = true;
             self.conns[conn].set(flag::LAST);
         }
-        if self.slots[slot].silent || flags & WL_R_NOTHING != 0 {
-            if !self.slots[slot].silent {
+        if s.silent || flags & WL_R_NOTHING != 0 {
+            if !s.silent {
                 self.slot_done(slot);
             }
             return;
+        }
+        if tail == WL_TAIL_NONE {
+            // SAFETY: the program's bytes are valid during the call.
+            self.append_reply(slot, Raw::of(unsafe { head.as_slice() }));
+            return self.slot_done(slot);
         }
         let (here, more) = self.tail_here(id, tail);
         // SAFETY: the program's bytes are valid during the call.

@@ -266,15 +266,15 @@ impl Core {
     }
 
     /// The message under way is over: its parser state goes back.
+    #[inline]
     pub(super) fn end_message(&mut self, id: Id) {
         let c = &mut self.conns[id];
+        c.clear(flag::HEAD_DONE);
+        c.tail_used = 0;
         if c.view.is_some() {
             let (a, view) = (c.app as usize, c.view.take());
             self.apps[a].give_view(view);
         }
-        let c = &mut self.conns[id];
-        c.clear(flag::HEAD_DONE);
-        c.tail_used = 0;
     }
 
     /// The peer has ended its direction.

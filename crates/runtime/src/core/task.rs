@@ -198,8 +198,11 @@ impl Core {
 
     /// Gives everything back; calls still under way are answered to nobody.
     pub(super) fn end_task(&mut self, id: Id) {
-        let conn = self.tasks[id].conn;
-        self.detach_calls(id);
+        let t = &self.tasks[id];
+        let conn = t.conn;
+        if !t.calls.is_empty() {
+            self.detach_calls(id);
+        }
         self.discard_tail(id, conn);
         let Some(t) = self.tasks.get_mut(id) else { return };
         let a = t.app as usize;

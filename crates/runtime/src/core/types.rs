@@ -95,29 +95,23 @@ pub enum Sink {
     Slot(Id),
 }
 
+/// In this order: what every message touches lies in the first three cache lines.
+#[repr(C)]
 pub struct Conn {
-    /// What the program sees.
-    pub c: wl_conn,
     pub token: Token,
     pub flags: u32,
     pub side: Side,
+    pub mode: Mode,
     pub app: u16,
     pub port: u16,
     /// Protocol index, `NO_PROTO` while a client has sent nothing; `alt`: which alternative of the port.
     pub proto: u16,
     pub alt: u16,
-    // Input.
-    pub mode: Mode,
     pub sink: Sink,
-    pub input: OwnedBuf,
-    /// The parser's state of a message under way.
-    pub view: Option<Box<[u64]>>,
-    /// Whole mode: tail bytes already parsed.
-    pub tail_used: u32,
-    /// The task that reads the streaming tail.
-    pub owner: Id,
-    /// A source that was paused because this connection's output is full.
-    pub paused_src: Id,
+    /// The window of observation in which it was last active (`pace`).
+    pub window: u32,
+    pub last_rx: u64,
+    pub last_tx: u64,
     // Output.
     pub out: Queue,
     // Reply slots of a client, calls of a backend connection, first to last.
@@ -126,18 +120,25 @@ pub struct Conn {
     pub count: u32,
     /// Size of the largest recent reply to this client.
     pub reply_max: u32,
+    /// The parser's state of a message under way.
+    pub view: Option<Box<[u64]>>,
+    pub input: OwnedBuf,
+    /// Whole mode: tail bytes already parsed.
+    pub tail_used: u32,
+    /// Backend: complete answers so far.
+    pub answered: u32,
+    /// The task that reads the streaming tail.
+    pub owner: Id,
+    /// A source that was paused because this connection's output is full.
+    pub paused_src: Id,
     // Time.
     pub timer: TimerKey,
     pub timer_at: u64,
-    pub last_rx: u64,
-    pub last_tx: u64,
-    /// The window of observation in which it was last active (`pace`).
-    pub window: u32,
     /// When the message under way began, the connection attempt started, or lingering began.
     pub since: u64,
-    /// Backend: complete answers so far.
-    pub answered: u32,
     pub session: Option<Box<[u64]>>,
+    /// What the program sees.
+    pub c: wl_conn,
 }
 
 pub const NO_PROTO: u16 = u16::MAX;
