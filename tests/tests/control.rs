@@ -240,6 +240,58 @@ fn packets_and_services_of_one_process() {
     admin::eventually("the process ends", gone);
 }
 
+/// An app of frames and connections: the page tells what packets have counted.
+fn census(name: &str, extra: &[&str]) {
+    let (at, port, page) = (format!("127.0.0.1:{}", free_port()), free_port(), free_port());
+    let (wire, set, page_arg) = (format!("wire=udp:{at}"), format!("port={port}"), page.to_string());
+    let app = Controlled::run(name, &[&["examples/port_census.loom", "--bind", &wire, "--set", &set, "--admin", &page_arg], extra].concat());
+    let cores = if extra.contains(&"all") { std::thread::available_parallelism().map_or(1, |n| n.get()) } else { 1 };
+    assert_eq!(app.connect().ask(r#"{"do":"hello"}"#)["cores"], 2 * cores);
+    let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for host in 1..=40u8 {
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, host, 10, 0, 0, 2];
+        let sum = frame[14..34].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum::<u32>();
+        frame[24..26].copy_from_slice(&(!(sum + (sum >> 16)) as u16).to_be_bytes());
+        frame.extend([0x10, host, 0, if host % 2 == 0 { 53 } else { 80 }, 0, 8, 0, 0]);
+        sender.send_to(&frame, &at).expect("sent");
+    }
+    let get = |path: &str| {
+        let mut c = Client::connect(port);
+        c.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        c.take_until(b"\r\n\r\n");
+        String::from_utf8_lossy(&c.rest()).into_owned()
+    };
+    admin::eventually("all are counted", || get("/53") == "20 of 40 packets\n");
+    assert_eq!(get("/443"), "0 of 40 packets\n");
+    // One table, seen from all sides; what is put into it from outside, too.
+    assert_eq!(app.json(&["table", "to", "get", "key=80"])["value"]["value"], 20);
+    app.told(&["table", "to", "insert", "key=7", "value=3"]);
+    assert_eq!(get("/7"), "3 of 40 packets\n");
+    assert_eq!(app.json(&["table"])[0]["entries"], 3);
+    admin::eventually("the counter is shown once", || app.json(&["counter", "packets"])[0]["value"] == 40);
+    let (metrics, status) = (admin::metrics(page), admin::status(page));
+    assert_eq!(admin::sample(&metrics, "wireloom_counter_total{app=\"port_census\",name=\"packets\"}"), 40);
+    assert_eq!(admin::sample(&metrics, "wireloom_frames_received_total"), 40);
+    assert_eq!(status["apps"].as_array().map(Vec::len), Some(1));
+    app.app.signal(libc::SIGTERM);
+    admin::eventually("the process ends", || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0);
+}
+
+#[test]
+fn frames_and_connections_in_one_app() {
+    census("census", &[]);
+}
+
+#[test]
+fn frames_and_connections_on_several_cores() {
+    census("census2", &["--cores", "all"]);
+}
+
+#[test]
+fn frames_and_connections_interpreted() {
+    census("census3", &["--interpret"]);
+}
+
 #[test]
 fn the_socket_is_where_it_is_asked_for() {
     let folder = std::env::temp_dir().join(format!("wireloom-control-{}-at", std::process::id()));

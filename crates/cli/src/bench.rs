@@ -69,6 +69,9 @@ impl Spread {
 
 pub fn bench(args: Bench) -> Outcome {
     let module = Arc::new(load::load(&args.file)?);
+    if module.desc().is_mixed() {
+        return Err(Failure::Said(format!("app `{}` has service ports, too, which do not end: measure one with its frame ports alone", module.app)));
+    }
     let made = engine::make(&module, &args.compile)?;
     let in_place = !changes_frames(&module) && args.many <= 1;
     let mut frames = Vec::new();

@@ -14,6 +14,7 @@ use wireloom_ir::desc::PortKind;
 use wireloom_ir::{FaultKind, HandlerId, Module, SimPort, SimStep, Span, TestKind};
 use wireloom_runtime::abi::WL_T_DONE;
 use wireloom_runtime::engine::memory::{Behaviour, Ending, Peer};
+use wireloom_runtime::packet::PacketSim;
 use wireloom_runtime::{App, Program, Sim};
 
 pub fn test(args: Test) -> Outcome {
@@ -143,18 +144,49 @@ fn simulate(module: &Module, params: &[(String, String)], steps: &[(Span, SimSte
             sets.push((p.name.clone(), value));
         }
     }
-    let app = App::new(program.clone(), module.desc(), &sets).map_err(|e| e.to_string())?;
-    if module.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. })) {
-        return frames::play(module, app, steps);
+    let desc = module.desc();
+    if desc.is_mixed() {
+        let (packets, services) = App::halves(program.clone(), &desc, &sets).map_err(|e| e.to_string())?;
+        return both(module, packets, services, steps);
     }
-    let mut play = Play { module, sim: Sim::new(vec![app]).map_err(|e| e.to_string())?, peers: Vec::new() };
+    let frames = desc.has_frames();
+    let app = App::new(program.clone(), desc, &sets).map_err(|e| e.to_string())?;
+    if frames {
+        return frames::Play::new(module, app)?.all(steps);
+    }
+    let mut play = Play::new(module, app)?;
+    steps.iter().try_for_each(|(span, step)| play.step(step).map_err(|e| format!("{}: {e}", place(module, span))))
+}
+
+/// A test of an app of two halves: each step is for one of them, by its port; time is both's.
+fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, SimStep)]) -> Result<(), String> {
+    let mut services = Play::new(module, services)?;
+    let sim = PacketSim::from(packets.clone(), services.sim.now()).map_err(|e| e.to_string())?;
+    let mut packets = frames::Play::of(module, packets, sim);
+    services.sim.beside(&packets.sim);
+    let of_frames = |at: &SimPort| matches!(module.ports[at.port.index()].kind, PortKind::Frames { .. });
     for (span, step) in steps {
-        play.step(step).map_err(|e| format!("{}: {e}", place(module, span)))?;
+        let told = |e: String| format!("{}: {e}", place(module, span));
+        match step {
+            SimStep::Wait(_) => {
+                packets.step(step).map_err(told)?;
+                services.step(step).map_err(told)?;
+            }
+            SimStep::SeeNothing(at) if !of_frames(at) => services.step(step).map_err(told)?,
+            SimStep::Send(..) | SimStep::See(..) | SimStep::SeeClosed(_) | SimStep::Close(_) | SimStep::Reset(_) | SimStep::Refuse(_) | SimStep::Accept(_) => {
+                services.step(step).map_err(told)?
+            }
+            _ => packets.all(std::slice::from_ref(&(*span, step.clone())))?,
+        }
     }
     Ok(())
 }
 
-impl Play<'_> {
+impl<'m> Play<'m> {
+    fn new(module: &'m Module, app: Arc<App>) -> Result<Self, String> {
+        Ok(Play { module, sim: Sim::new(vec![app]).map_err(|e| e.to_string())?, peers: Vec::new() })
+    }
+
     fn step(&mut self, step: &SimStep) -> Result<(), String> {
         match step {
             SimStep::Send(at, bytes) => {

@@ -53,6 +53,18 @@ pub struct TableInfo {
     pub evict_lru: bool,
     /// The program itself adds entries; else all come from outside.
     pub written: bool,
+    /// Whose handlers use it.
+    #[serde(default)]
+    pub half: Half,
+}
+
+/// Which cores of an app with frame ports and service ports ([`crate::halves`]); all apps else are one whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Half {
+    #[default]
+    Both,
+    Packets,
+    Services,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -253,6 +265,8 @@ pub struct HandlerDesc {
     /// It may send frames, new ones and copies too, or take them from queues.
     #[serde(default = "yes")]
     pub sends: bool,
+    #[serde(default)]
+    pub half: Half,
 }
 
 /// What the frames of a handler begin with, as its packet type says.
@@ -299,6 +313,8 @@ pub enum HandlerOn {
     End,
     /// `task->req.base` names the arguments, a `wl_param` each. The handler hands its result to `reply`.
     Signal,
+    /// Run by the other half's cores ([`Desc::half`]).
+    Elsewhere,
 }
 
 /// How people write a value, where its type leaves it open.
@@ -349,6 +365,9 @@ pub struct CounterDesc {
     pub name: String,
     pub offset: u64,
     pub doc: String,
+    /// Of counters: whose handlers count.
+    #[serde(default)]
+    pub half: Half,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -375,27 +394,52 @@ impl crate::Module {
     /// What the runtime must know of this program. Its grammars have been analysed and its passes run. Handlers of `test`
     /// blocks come last in a module and are left out: the runtime never starts them.
     pub fn desc(&self) -> Desc {
+        let halves = crate::halves::of(self).unwrap_or_default();
+        let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
         Desc {
             app: self.app.clone(),
             params: self.params.iter().map(|p| ParamDesc { name: p.name.clone(), ty: p.ty, form: p.form.clone(), default: p.default.clone(), doc: p.doc.clone() }).collect(),
             ports: self.ports.iter().map(port_desc).collect(),
             protocols: self.protocols.iter().map(|p| protocol_desc(self, p)).collect(),
             units: self.units.iter().map(|u| u.name.clone()).collect(),
-            handlers: self.handlers.iter().map_while(|h| handler_desc(self, h)).collect(),
+            handlers: self.handlers.iter().enumerate().map_while(|(n, h)| handler_desc(self, h, half(&halves.handlers, n))).collect(),
             counters: self.counters.iter().enumerate()
-                .map(|(n, c)| CounterDesc { name: c.name.clone(), offset: crate::layout::counter_offset(crate::CounterId(n as u32)), doc: c.doc.clone() }).collect(),
+                .map(|(n, c)| CounterDesc { name: c.name.clone(), offset: crate::layout::counter_offset(crate::CounterId(n as u32)), doc: c.doc.clone(), half: half(&halves.counters, n) }).collect(),
             tables: self.tables.iter().enumerate()
-                .map(|(n, t)| CounterDesc { name: t.name.clone(), offset: crate::layout::table_stats_offset(crate::TableId(n as u32)), doc: String::new() }).collect(),
+                .map(|(n, t)| CounterDesc { name: t.name.clone(), offset: crate::layout::table_stats_offset(crate::TableId(n as u32)), doc: String::new(), half: Half::Both }).collect(),
             places: self.places.iter().map(|p| place_desc(self, p)).collect(),
             faults: self.faults.clone(),
             merges: self.merges.iter()
                 .map(|g| MergeDesc { name: g.name.clone(), from: g.from.0, to: g.to.0, inputs: g.inputs, unit: g.unit.0 }).collect(),
             copied_tables: self.tables.iter().filter(|t| self.sharing(t) == crate::Sharing::Copies).map(|t| t.name.clone()).collect(),
             local_tables: self.tables.iter().filter(|t| self.sharing(t) != crate::Sharing::One).map(|t| t.name.clone()).collect(),
-            table_info: (0..self.tables.len()).map(|n| table_info(self, n)).collect(),
+            table_info: (0..self.tables.len()).map(|n| table_info(self, n, half(&halves.tables, n))).collect(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
             cluster: None,
         }
+    }
+}
+
+impl Desc {
+    pub fn has_frames(&self) -> bool {
+        self.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. }))
+    }
+
+    /// Frame ports and service ports: the two halves run on cores of their own.
+    pub fn is_mixed(&self) -> bool {
+        self.has_frames() && !self.ports.iter().all(|p| matches!(p.kind, PortKind::Frames { .. }))
+    }
+
+    /// What one half runs; numbers stay what they are.
+    pub fn half(&self, half: Half) -> Desc {
+        let mut d = self.clone();
+        for h in d.handlers.iter_mut().filter(|h| h.half != Half::Both && h.half != half) {
+            h.on = HandlerOn::Elsewhere;
+        }
+        if half == Half::Packets {
+            d.merges.clear();
+        }
+        d
     }
 }
 
@@ -429,7 +473,7 @@ fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<Signal
     Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), forms: s.forms.clone(), result: s.result.clone() })
 }
 
-fn table_info(m: &crate::Module, n: usize) -> TableInfo {
+fn table_info(m: &crate::Module, n: usize, half: Half) -> TableInfo {
     use crate::StmtKind::{TableInsert, TablePush, TablePut, TableUpdate};
     // Copies are alike on all cores, whoever writes them.
     let (t, mut written) = (&m.tables[n], false);
@@ -438,12 +482,13 @@ fn table_info(m: &crate::Module, n: usize) -> TableInfo {
             if let TablePut { table, .. } | TableUpdate { table, .. } | TableInsert { table, .. } | TablePush { table, .. } = &s.kind { written |= table.index() == n }
         });
     }
+    let half = if t.local { Half::Packets } else { half };
     TableInfo {
-        written: written && m.sharing(t) != crate::Sharing::Copies, kind: crate::text::table_kind(t.kind).into(), capacity: t.capacity, idle: t.idle, evict_lru: t.evict_lru,
+        written: written && m.sharing(t) != crate::Sharing::Copies, kind: crate::text::table_kind(t.kind).into(), capacity: t.capacity, idle: t.idle, evict_lru: t.evict_lru, half,
     }
 }
 
-fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
+fn handler_desc(m: &crate::Module, h: &crate::Handler, half: Half) -> Option<HandlerDesc> {
     let on = match h.on {
         crate::On::Message { port, protocol } => {
             let alternatives = m.ports.get(port.index()).map_or(&[][..], |p| &p.protocols);
@@ -459,7 +504,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler) -> Option<HandlerDesc> {
         crate::On::Signal(_) => HandlerOn::Signal,
         crate::On::Test(_) | crate::On::Check { .. } => return None,
     };
-    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps, begins: begins(m, h.on.frame_unit()), frames: h.frame_use(), sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()) })
+    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps, begins: begins(m, h.on.frame_unit()), frames: h.frame_use(), sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()), half })
 }
 
 fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {

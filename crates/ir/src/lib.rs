@@ -17,6 +17,7 @@ pub mod explain;
 pub mod frame;
 pub mod grammar;
 pub mod graph;
+pub mod halves;
 pub mod layout;
 pub mod near;
 pub mod passes;

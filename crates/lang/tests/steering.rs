@@ -4,11 +4,16 @@ use std::path::Path;
 use wireloom_ir::{passes, verify, walk, FrameAct, Module, StmtKind};
 use wireloom_syntax::{diagnostic, MemoryWorld};
 
-fn module(app: &str) -> Module {
-    let mut world = MemoryWorld::new().with("/app/main.loom", format!("app a {{\n    port wire = memory(\"w\"), other = memory(\"o\")\n{app}\n}}\n"));
+fn world(text: String) -> MemoryWorld {
+    let mut world = MemoryWorld::new().with("/app/main.loom", text);
     for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../std")).expect("std is there").flatten().filter(|f| f.path().is_file()) {
         world.add(Path::new("/std").join(file.file_name()), std::fs::read(file.path()).expect("a module of std"));
     }
+    world
+}
+
+fn module(app: &str) -> Module {
+    let world = world(format!("app a {{\n    port wire = memory(\"w\"), other = memory(\"o\")\n{app}\n}}\n"));
     let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), None);
     let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
     let mut m = checked.module.unwrap_or_else(|| panic!("{said}"));
@@ -140,4 +145,37 @@ fn what_a_handler_does_with_frames() {
     use wireloom_ir::desc::FrameUse::{Edits, Reads, Sends};
     let all = apps(SEVERAL, &["flows", "sources", "pairs"]);
     assert_eq!(all.iter().map(|m| m.handlers[0].frame_use()).collect::<Vec<_>>(), [Reads, Sends, Edits]);
+}
+
+/// Frames and connections in one app: what each core has for itself is one half's, and what both use is shared.
+#[test]
+fn apps_of_two_halves() {
+    use wireloom_ir::desc::Half;
+    const TOP: &str = "unit M { n: u8  m: u8 }\nprotocol p { request M  response M }\n";
+    const PORTS: &str = "port w = memory(\"w\")\nport c = listen tcp(80) as p\nport b = connect tcp(127.0.0.1:81) as p\n";
+    let compiled = |members: &str| wireloom_lang::compile(&world(format!("{TOP}app a {{\n{PORTS}{members}\n}}\n")), Path::new("/app/main.loom"), None);
+    let refused = |members: &str| {
+        let errors = compiled(members).diagnostics;
+        errors.iter().filter(|d| d.code == "E0624").map(|d| d.message.clone()).next().unwrap_or_else(|| panic!("{members}: {errors:?}"))
+    };
+    let reply = "on c(r) { reply nothing }";
+    assert!(refused("state s: u32\non w(x) { s = x.len }\non c(r) { s = 1\n reply nothing }").starts_with("state `s` is used for packets and for connections"));
+    assert!(refused("on w(x) { x -> w }\non c(r) { [\"a\"] -> w\n reply nothing }").starts_with("one handler uses frame ports and connections"));
+    assert!(refused("counter k\non w(x) { k += 1 }\non c(r) { k += 1\n if k > 5 { k += 1 }\n reply nothing }").starts_with("counter `k`"));
+    assert!(refused("table t: lpm ip4 -> u8 { capacity 5 }\non w(x) where x.ip4 { if t[x.ip4.src] is none { return }\n x -> w }\non c(r) { t.insert(10.0.0.0/8, 1)\n reply nothing }").starts_with("table `t`"));
+    // A counter of packets is read; a timer follows what it uses; a table that both use is no core's own.
+    let members = "counter k\nstate s: u32\nstate q: u32\ntable t: u16 -> u64 { capacity 5 }\ntable u: u16 -> u64 { capacity 5 }\n\
+        on w(x) where x.udp { k += 1\n s = x.len\n t[x.udp.dst] += 1\n u[x.udp.dst] += 1 }\nevery 1s { s = 0 }\nevery 2s { q += 1 }\n\
+        on c(r) { q = 5\n if k > 5 or t[1] is some(_) { q = 6 }\n reply nothing }\nsignal read() -> u64 { k }\nsignal all() -> u32 { 7 }";
+    let made = compiled(members);
+    assert!(made.diagnostics.iter().all(|d| !d.code.starts_with('E')), "{:?}", made.diagnostics);
+    let mut m = made.module.expect("compiled");
+    passes::run_all(&mut m);
+    let d = m.desc();
+    let of = |name: &str| d.handlers.iter().find(|h| h.name == name).map(|h| h.half).unwrap_or_else(|| panic!("{name} is not in {:?}", d.handlers));
+    let timers: Vec<Half> = d.handlers.iter().filter(|h| matches!(h.on, wireloom_ir::desc::HandlerOn::Every { .. })).map(|h| h.half).collect();
+    assert_eq!((of("w"), of("c"), &timers[..]), (Half::Packets, Half::Services, &[Half::Packets, Half::Services][..]));
+    assert_eq!((of("signal read"), of("signal all"), d.counters[0].half), (Half::Packets, Half::Both, Half::Packets));
+    assert_eq!(d.local_tables, ["u"]);
+    assert!(d.is_mixed() && !compiled(&format!("on w(x) {{ x -> w }}\n{reply}")).diagnostics.iter().any(|d| d.code == "E0624"));
 }

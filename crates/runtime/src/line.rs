@@ -227,7 +227,7 @@ fn desc(exclusive: bool) -> Desc {
         ketama: false,
         maglev: false,
     };
-    let on = |on| HandlerDesc { name: format!("{on:?}"), on, steps: 1, begins: Begins::Any, frames: FrameUse::Edits, sends: true };
+    let on = |on| HandlerDesc { name: format!("{on:?}"), on, steps: 1, begins: Begins::Any, frames: FrameUse::Edits, sends: true, half: Half::Both };
     let param = |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new() };
     Desc {
         app: "line".into(),

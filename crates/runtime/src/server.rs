@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::{Desc, PortKind};
+use wireloom_ir::desc::Desc;
 
 /// A program to serve, with its settings as `name=value` pairs.
 pub struct AppSpec {
@@ -158,21 +158,25 @@ impl<T> Drop for Cores<T> {
 /// Serves until told to stop; a packet app also ends when all its inputs have.
 pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, Error> {
     let names: Vec<String> = specs.iter().map(|s| s.desc.app.clone()).collect();
-    let of_frames = |s: &AppSpec| s.desc.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. }));
-    let (frames, services): (Vec<_>, Vec<_>) = specs.into_iter().partition(of_frames);
+    let (frames, services): (Vec<_>, Vec<_>) = specs.into_iter().partition(|s| s.desc.has_frames());
     let f = std::mem::take(&mut options.frames);
     if frames.is_empty() && !(f.bind.is_empty() && f.out.is_empty() && f.load.is_empty() && f.dump.is_empty()) {
         return Err(Error::Param("`--bind`, `--out`, `--load` and `--dump` are for apps with frame ports; there is none here".into()));
     }
     let signals = Signals::block();
     raise_descriptor_limit();
-    let services = services::prepare(services)?;
+    let mut services: Vec<_> = services::prepare(services)?.into_iter().map(|app| (app, packet::Loads::default())).collect();
     let mut running = Running { packets: None, services: None, sum: Summary { clean: true, ..Summary::default() }, failed: None };
+    let mut counts = None;
     if !frames.is_empty() {
-        running.packets = Some(packet::start(frames, f, &options)?);
+        let (packets, halves) = packet::prepare(frames, f)?;
+        let packets = packets.start(&options)?;
+        counts = Some(packets.cores.group.clone());
+        services.extend(halves);
+        running.packets = Some(packets);
     }
     if !services.is_empty() {
-        running.services = Some(services::start(services, &options)?);
+        running.services = Some(services::start(services, counts, &options)?);
     }
     running.until_ended(&names, &signals, options)
 }

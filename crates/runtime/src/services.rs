@@ -7,6 +7,7 @@ use crate::core::Core;
 use crate::engine::{self, EngineKind, Waker};
 use crate::error::Error;
 use crate::merge;
+use crate::packet::{Loads, Service};
 use crate::server::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
 use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::{CoreStats, FaultTable};
@@ -32,8 +33,10 @@ pub(crate) struct Running {
 /// What a core says when its ports are open.
 type Started = Result<(Waker, String), Error>;
 
-/// Opens all ports.
-pub(crate) fn start(apps: Vec<Arc<App>>, options: &ServeOptions) -> Result<Running, Error> {
+/// Opens all ports. `packets`: where the other halves of apps that have two are counted.
+pub(crate) fn start(apps: Vec<Service>, packets: Option<Arc<Group>>, options: &ServeOptions) -> Result<Running, Error> {
+    let (apps, loads): (Vec<_>, Vec<_>) = apps.into_iter().unzip();
+    let loads = Arc::new(loads);
     let count = options.cpus.len().max(1);
     let stats = Arc::new((0..count).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
     crate::core::footprint::trim();
@@ -59,6 +62,8 @@ pub(crate) fn start(apps: Vec<Arc<App>>, options: &ServeOptions) -> Result<Runni
             limit: options.drain_limit,
             stop: options.stop.clone(),
             mailbox: mailbox.clone(),
+            packets: packets.clone(),
+            loads: loads.clone(),
         };
         let run = move || run_core(spec, &apps, stats, &tx);
         cores.threads.push(named(format!("core-{index}"), run)?);
@@ -149,6 +154,9 @@ struct Thread {
     limit: Duration,
     stop: Stop,
     mailbox: Arc<Mailbox>,
+    packets: Option<Arc<Group>>,
+    /// What each app has of tables of which every core has a copy.
+    loads: Arc<Vec<Loads>>,
 }
 
 /// A core's thread. Answers whether all its clients ended in order.
@@ -168,6 +176,10 @@ fn run_core(spec: Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, tx: &mp
     if let Some(e) = core.start_fault() {
         let _ = tx.send(Err(Error::Program(e)));
         return false;
+    }
+    for (app, loads) in spec.loads.iter().enumerate() {
+        // What does not fit the cores of packets report, which load the same.
+        let _ = loads.apply(false, &mut |handler, args| core.signal(app, handler, args));
     }
     let _ = tx.send(Ok((core.engine.waker(), core.engine.name().to_string())));
     let clean = run_until_told(&spec, &mut core);
@@ -207,6 +219,9 @@ fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> R
     let engine = engine::open(spec.engine).map_err(|e| Error::Io("cannot open the network engine".into(), e))?;
     let mut core = Core::new(engine, apps, stats, spec.index, false);
     core.set_batch_wait(spec.batch_wait);
+    if let Some(packets) = &spec.packets {
+        core.beside(&packets.apps, &packets.stats);
+    }
     core.listen()?;
     Ok(core)
 }

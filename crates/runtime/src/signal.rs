@@ -108,35 +108,37 @@ pub fn ask(view: &View, target: &str) -> Answer {
     }
 }
 
-impl Post {
-    /// Has cores do something with an app between two batches, all at the same time. None: one did not answer.
-    pub fn on<T: Send + 'static>(&self, app: usize, cores: std::ops::Range<usize>, work: impl Fn(&mut Run) -> T + Send + Sync + 'static) -> Vec<Option<T>> {
-        let work = Arc::new(work);
-        let ask = |i: usize| {
-            let (answer, got) = mpsc::channel();
-            let work = work.clone();
-            // Whoever asked may have gone.
-            self.boxes[i].put(Box::new(move |run| drop(answer.send(work(&mut |handler, args| run(app, handler, args))))));
-            self.wakers[i].wake();
-            got
-        };
-        let asked: Vec<_> = cores.map(ask).collect();
-        asked.into_iter().map(|got| got.recv_timeout(WAIT).ok()).collect()
-    }
+/// What a core was asked.
+pub struct Asked<T>(mpsc::Receiver<T>);
 
-    /// Calls a signal on every core. The answer, and whether all cores gave one.
-    pub fn call(&self, app: usize, app_name: &str, signal: &SignalDesc, args: Vec<ParamValue>) -> (Value, bool) {
-        let handler = signal.handler;
-        let answers = self.on(app, 0..self.boxes.len(), move |run| run(handler, &args).ok());
-        let cores: Vec<Option<Value>> = answers.into_iter().map(|b| b.flatten().and_then(|b| decode(&signal.result, &mut &b[..]))).collect();
-        let sum = (signal.result == ResultType::Int).then(|| cores.iter().flatten().filter_map(integer).fold(0i128, i128::saturating_add));
-        let all = cores.iter().all(Option::is_some);
-        let mut out = json!({ "app": app_name, "signal": signal.name, "cores": cores });
-        if let Some(sum) = sum {
-            out["sum"] = number(sum);
-        }
-        (out, all)
+impl<T> Asked<T> {
+    /// None: it did not answer.
+    pub fn answer(self) -> Option<T> {
+        self.0.recv_timeout(WAIT).ok()
     }
+}
+
+impl Post {
+    /// Has a core do something with an app between two batches.
+    pub fn ask<T: Send + 'static>(&self, app: usize, core: usize, work: impl FnOnce(&mut Run) -> T + Send + 'static) -> Asked<T> {
+        let (answer, got) = mpsc::channel();
+        // Whoever asked may have gone.
+        self.boxes[core].put(Box::new(move |run| drop(answer.send(work(&mut |handler, args| run(app, handler, args))))));
+        self.wakers[core].wake();
+        Asked(got)
+    }
+}
+
+/// A signal's results by core, and their sum if they are integers; whether all cores gave one.
+pub fn summed(app: &str, signal: &SignalDesc, answers: Vec<Option<Option<Vec<u8>>>>) -> (Value, bool) {
+    let cores: Vec<Option<Value>> = answers.into_iter().map(|b| b.flatten().and_then(|b| decode(&signal.result, &mut &b[..]))).collect();
+    let sum = (signal.result == ResultType::Int).then(|| cores.iter().flatten().filter_map(integer).fold(0i128, i128::saturating_add));
+    let all = cores.iter().all(Option::is_some);
+    let mut out = json!({ "app": app, "signal": signal.name, "cores": cores });
+    if let Some(sum) = sum {
+        out["sum"] = number(sum);
+    }
+    (out, all)
 }
 
 fn integer(v: &Value) -> Option<i128> {

@@ -7,6 +7,7 @@ use crate::core::app::App;
 use crate::core::Core;
 use crate::engine::memory::{Behaviour, Memory, Network, Peer};
 use crate::error::Error;
+use crate::packet::PacketSim;
 use crate::stats::{AppStats, CoreStats};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,6 +33,17 @@ impl Sim {
         core.listen()?;
         core.start();
         Ok(Sim { core, net, apps })
+    }
+
+    /// The time.
+    pub fn now(&self) -> u64 {
+        self.net.now()
+    }
+
+    /// Some apps have a half whose packets are simulated there.
+    pub fn beside(&mut self, packets: &PacketSim) {
+        let (apps, stats) = packets.apps();
+        self.core.beside(&apps, &stats);
     }
 
     /// The app's statistics.

@@ -1,16 +1,16 @@
 //! What runs in this process, for those who look at it from outside: the admin page and the control socket.
 //!
 //! In: groups of cores, each with its apps (services have cores of their own beside those of packets). Out: all apps by name, each with
-//! its numbers, summed over the cores it runs on, and the way to those cores.
+//! its numbers, summed over the cores it runs on, and the way to those cores. An app with frame ports and service ports is in two groups.
 
 use crate::core::app::App;
-use crate::signal::{Post, Run};
+use crate::signal::{self, Asked, Post, Run};
 use crate::stats::{AppStats, Cell, CoreStats};
 use serde_json::Value;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::{Desc, ParamValue, SignalDesc};
+use wireloom_ir::desc::{Desc, Half, ParamValue, SignalDesc};
 
 /// Cores and the apps that run on all of them.
 pub struct Group {
@@ -21,10 +21,16 @@ pub struct Group {
     pub post: Post,
 }
 
-/// An app in its group.
+/// An app, or its half of services where it has two.
 pub struct Hosted {
     pub app: Arc<App>,
-    pub group: Arc<Group>,
+    /// One, or the services' and the packets'.
+    parts: Vec<Part>,
+}
+
+/// An app in a group: which one it is there.
+struct Part {
+    group: Arc<Group>,
     number: usize,
 }
 
@@ -46,7 +52,7 @@ impl Hosted {
 
     /// Its numbers on each core.
     pub fn parts(&self) -> impl Iterator<Item = &AppStats> {
-        self.group.stats.iter().map(|c| &c.apps[self.number])
+        self.parts.iter().flat_map(|p| p.group.stats.iter().map(|c| &c.apps[p.number]))
     }
 
     pub fn sum(&self, f: impl Fn(&AppStats) -> u64) -> u64 {
@@ -58,29 +64,56 @@ impl Hosted {
         self.sum(|a| a.counters.get(i).map_or(0, Cell::get))
     }
 
-    pub fn cores(&self) -> usize {
-        self.group.stats.len()
+    /// Its cores that run a half; they are numbered, those of services first.
+    pub fn cores(&self, half: Half) -> Range<usize> {
+        let each: Vec<(Half, usize)> = self.parts.iter().map(|p| (p.group.apps[p.number].half, p.group.stats.len())).collect();
+        let before: usize = each.iter().take_while(|(h, _)| !runs(*h, half)).map(|p| p.1).sum();
+        let those: usize = each.iter().filter(|(h, _)| runs(*h, half)).map(|p| p.1).sum();
+        before..before + those
     }
 
-    /// Has cores do something with this app between two batches, see [`Post::on`].
+    /// Has cores do something with this app between two batches, all at the same time. None: one did not answer.
     pub fn on<T: Send + 'static>(&self, cores: Range<usize>, work: impl Fn(&mut Run) -> T + Send + Sync + 'static) -> Vec<Option<T>> {
-        self.group.post.on(self.number, cores, work)
+        let work = Arc::new(work);
+        let (mut first, mut asked) = (0, Vec::new());
+        for p in &self.parts {
+            let here = cores.start.max(first)..cores.end.min(first + p.group.stats.len());
+            for core in here {
+                let work = work.clone();
+                asked.push(p.group.post.ask(p.number, core - first, move |run| work(run)));
+            }
+            first += p.group.stats.len();
+        }
+        asked.into_iter().map(Asked::answer).collect()
     }
 
-    /// Calls a signal on every core, see [`Post::call`].
+    /// Calls a signal on every core that runs it. The answer, and whether all cores gave one.
     pub fn call(&self, signal: &SignalDesc, args: Vec<ParamValue>) -> (Value, bool) {
-        self.group.post.call(self.number, self.name(), signal, args)
+        let handler = signal.handler;
+        let half = self.desc().handlers.get(handler as usize).map_or(Half::Both, |h| h.half);
+        let answers = self.on(self.cores(half), move |run| run(handler, &args).ok());
+        signal::summed(self.name(), signal, answers)
     }
 }
 
+/// Whether cores of one half do what is for another.
+fn runs(cores: Half, what: Half) -> bool {
+    cores == Half::Both || what == Half::Both || cores == what
+}
+
 impl View {
-    /// `names`: the order in which the apps were given.
+    /// `groups`: services first. `names`: the order in which the apps were given.
     pub fn new(groups: Vec<Arc<Group>>, names: &[String]) -> View {
-        let of = |group: &Arc<Group>| {
-            let hosted = |(number, app): (usize, &Arc<App>)| Hosted { app: app.clone(), group: group.clone(), number };
-            group.apps.iter().enumerate().map(hosted).collect::<Vec<_>>()
-        };
-        let mut apps: Vec<Hosted> = groups.iter().flat_map(of).collect();
+        let mut apps: Vec<Hosted> = Vec::new();
+        for group in &groups {
+            for (number, app) in group.apps.iter().enumerate() {
+                let part = Part { group: group.clone(), number };
+                match apps.iter_mut().find(|a| a.name() == app.desc.app) {
+                    Some(a) => a.parts.push(part),
+                    None => apps.push(Hosted { app: app.clone(), parts: vec![part] }),
+                }
+            }
+        }
         apps.sort_by_key(|a| names.iter().position(|n| n == a.name()));
         View { apps, groups, started: Instant::now() }
     }

@@ -8,21 +8,29 @@ use wireloom_ir::{FaultKind, HandlerId, Module, PortId, SimPort, SimStep, Span};
 use wireloom_runtime::packet::PacketSim;
 use wireloom_runtime::App;
 
-struct Play<'m> {
+pub struct Play<'m> {
     module: &'m Module,
     app: Arc<App>,
-    sim: PacketSim,
+    pub sim: PacketSim,
     /// How many frames of each instance of a port have been seen.
     seen: HashMap<(usize, usize), usize>,
 }
 
-pub fn play(module: &Module, app: Arc<App>, steps: &[(Span, SimStep)]) -> Result<(), String> {
-    let sim = PacketSim::new(app.clone()).map_err(|e| e.to_string())?;
-    let mut play = Play { module, app, sim, seen: HashMap::new() };
-    play.steps(steps).map_err(|e| format!("{e}{}", play.faults()))
-}
+impl<'m> Play<'m> {
+    pub fn new(module: &'m Module, app: Arc<App>) -> Result<Self, String> {
+        let sim = PacketSim::new(app.clone()).map_err(|e| e.to_string())?;
+        Ok(Play::of(module, app, sim))
+    }
 
-impl Play<'_> {
+    pub fn of(module: &'m Module, app: Arc<App>, sim: PacketSim) -> Self {
+        Play { module, app, sim, seen: HashMap::new() }
+    }
+
+    /// Plays steps; an error also tells the faults before it.
+    pub fn all(&mut self, steps: &[(Span, SimStep)]) -> Result<(), String> {
+        self.steps(steps).map_err(|e| format!("{e}{}", self.faults()))
+    }
+
     fn steps(&mut self, steps: &[(Span, SimStep)]) -> Result<(), String> {
         for (span, step) in steps {
             match step {
@@ -39,7 +47,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    fn step(&mut self, step: &SimStep) -> Result<(), String> {
+    pub fn step(&mut self, step: &SimStep) -> Result<(), String> {
         match step {
             SimStep::Wait(ns) => self.sim.advance(Duration::from_nanos(*ns)),
             SimStep::Run(h) => self.run(*h)?,

@@ -192,7 +192,10 @@ impl Uses<'_> {
         // What comes back into the program was steered as another frame may be.
         let unit = match h.on { On::Frame { unit, port } if !is_loop(self.m, port) => Some((unit, port)), _ => None };
         let Some((unit, port)) = unit else {
-            if !matches!(h.on, On::Signal(_) | On::Test(_) | On::Check { .. }) { all(self, "it is also used by handlers that have no packet") }
+            // Connections are on cores of their own: what they walk or count must be all of it.
+            if matches!(h.on, On::Message { .. } | On::Opened(_) | On::Closed(_)) {
+                walk::stmts(&h.body.block, &mut |s| if let Some(t) = table_of(&s.kind) { self.outside[t.index()] = Some("connections use it, too, on cores of their own") });
+            } else if !matches!(h.on, On::Signal(_) | On::Test(_) | On::Check { .. }) { all(self, "it is also used by handlers that have no packet") }
             return;
         };
         // What comes out of a queue is on the core of what went in; changed on the way, it has another key.

@@ -146,7 +146,7 @@ impl Compiler<'_> {
 
     /// A step of a test of packets; None: it is one of services.
     pub fn frame_step(&mut self, module: ModId, k: &T, span: Span) -> Option<R<Option<SimStep>>> {
-        if self.app.frames.is_empty() { return None; }
+        if self.app.frames.is_empty() || self.is_of_connections(k) { return None; }
         Some(match k {
             T::Wait(_) => return None,
             T::SeeEnd { port, closed: false } => self.at_place(module, port, span, |_, at| Ok(SimStep::SeeNothing(at))).map(Some),
@@ -164,6 +164,17 @@ impl Compiler<'_> {
                 _ => self.code_step(module, stmt, span).map(Some),
             },
         })
+    }
+
+    /// A step at a service port, of an app that has both.
+    fn is_of_connections(&self, k: &T) -> bool {
+        let (T::Send { port, .. } | T::See { port, .. } | T::SeeEnd { port, .. } | T::Act { port, .. }) = k else { return false };
+        let name = match &*port.kind {
+            ExprKind::Field(Some(base), _) | ExprKind::Index(base, _) => &base.kind,
+            _ => &port.kind,
+        };
+        let ExprKind::Name(n) = &**name else { return false };
+        self.app.port(&n.name).is_some_and(|p| !matches!(self.m.ports[p.index()].kind, PortKind::Frames { .. }))
     }
 
     fn add_step(&mut self, span: Span, body: ir::Body) -> ir::HandlerId {

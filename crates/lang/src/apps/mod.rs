@@ -4,6 +4,7 @@ pub mod elements;
 pub mod frame_tests;
 pub mod frames;
 pub mod gauges;
+pub mod halves;
 pub mod handlers;
 pub mod instances;
 pub mod ports;
@@ -100,6 +101,7 @@ impl Compiler<'_> {
         self.signals(module, app);
         self.table_signals();
         self.unhandled();
+        self.halves();
     }
 
     pub fn add(&mut self, name: &Ident, what: AppName) {

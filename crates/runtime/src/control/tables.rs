@@ -12,7 +12,7 @@ use crate::view::{Hosted, View};
 use serde_json::{json, Value};
 use std::ops::Range;
 use std::sync::Arc;
-use wireloom_ir::desc::{Desc, ParamType, ParamValue, ResultType, SignalDesc, TableInfo};
+use wireloom_ir::desc::{Desc, Half, ParamType, ParamValue, ResultType, SignalDesc, TableInfo};
 
 /// Entries that one job inserts or removes, about.
 const JOB: usize = 256;
@@ -72,12 +72,14 @@ impl<'v> Table<'v> {
 
     /// Cores that are told of changes.
     fn cores(&self) -> Range<usize> {
-        0..if self.per_core() { self.hosted.cores() } else { 1 }
+        // One that all share is asked for where services are, if there are any: they last as long as the process.
+        if self.per_core() { self.hosted.cores(self.info().map_or(Half::Both, |i| i.half)) } else { 0..1 }
     }
 
     /// Cores that are read.
-    fn parts(&self) -> usize {
-        if self.copied() { 1 } else { self.cores().end }
+    fn parts(&self) -> Range<usize> {
+        let all = self.cores();
+        if self.copied() { all.start..all.start + 1 } else { all }
     }
 
     fn entries(&self) -> u64 {
@@ -85,7 +87,7 @@ impl<'v> Table<'v> {
         let scans = self.info().is_some_and(|i| i.idle > 0 && i.capacity > COUNTED);
         let Some(len) = self.signal("len").filter(|_| !scans) else { return stats.map_or(0, |s| s[0]) };
         let handler = len.handler;
-        let counts = self.hosted.on(0..self.parts(), move |run| integer(run(handler, &[]).ok()));
+        let counts = self.hosted.on(self.parts(), move |run| integer(run(handler, &[]).ok()));
         counts.into_iter().flatten().sum()
     }
 
@@ -181,7 +183,7 @@ pub(super) fn get(view: &View, request: &Row) -> Answer {
     };
     let args = rows::arguments(get, key, true)?.pop().unwrap_or_default();
     let handler = get.handler;
-    let answers = t.hosted.on(0..t.parts(), move |run| run(handler, &args));
+    let answers = t.hosted.on(t.parts(), move |run| run(handler, &args));
     let inner = match &get.result {
         ResultType::Option(inner) => inner,
         other => other,
@@ -274,7 +276,7 @@ pub(super) fn insert(view: &View, request: &Row) -> Answer {
         let done: Vec<(usize, Option<Fault>)> = ends.into_iter().collect::<Option<_>>().ok_or_else(ending)?;
         let Some((least, fault)) = done.iter().filter_map(|(n, f)| f.map(|f| (*n, f))).min_by_key(|(n, _)| *n) else { continue };
         // Cores that came further go back, so that all have the same.
-        for (core, (n, _)) in done.iter().enumerate().filter(|(_, (n, _))| *n > least) {
+        for (core, (n, _)) in t.cores().zip(&done).filter(|(_, (n, _))| *n > least) {
             let (adder, piece, n) = (adder.clone(), piece.clone(), *n);
             t.hosted.on(core..core + 1, move |run| adder.take_back(run, &piece[least..n]));
         }
@@ -387,14 +389,14 @@ pub(super) fn read(view: &View, request: &Row) -> Answer {
         Some(n) => n.as_u64().ok_or_else(|| Refused::from("`limit` is no number".to_string()))?.clamp(1, ROWS_MAX),
     };
     let (mut core, mut cursor) = match request.get("cursor") {
-        None | Some(Value::Null) => (0, 0),
+        None | Some(Value::Null) => (t.parts().start, 0),
         Some(c) => match serde_json::from_value::<[u64; 2]>(c.clone()) {
-            Ok([core, at]) if core < t.parts() as u64 => (core as usize, at),
+            Ok([core, at]) if t.parts().contains(&usize::try_from(core).unwrap_or(usize::MAX)) => (core as usize, at),
             _ => return Err("`cursor` is none that was given".to_string().into()),
         },
     };
     let (mut rows, mut bytes) = (Vec::new(), 0);
-    while core < t.parts() && (rows.len() as u64) < limit && bytes < BYTES {
+    while core < t.parts().end && (rows.len() as u64) < limit && bytes < BYTES {
         let (signal, most) = (next.clone(), JOB.min(limit as usize - rows.len()));
         let got = t.hosted.on(core..core + 1, move |run| walk(run, &signal, cursor, most)).pop().flatten();
         let (entries, at) = got.ok_or_else(ending)?.map_err(|f| t.told(f))?;
@@ -405,7 +407,7 @@ pub(super) fn read(view: &View, request: &Row) -> Answer {
         }
         (core, cursor) = if at == END { (core + 1, 0) } else { (core, at) };
     }
-    let more = if core < t.parts() { json!([core, cursor]) } else { Value::Null };
+    let more = if core < t.parts().end { json!([core, cursor]) } else { Value::Null };
     Ok(fields(json!({ "columns": shape.columns, "rows": rows, "cursor": more })))
 }
 

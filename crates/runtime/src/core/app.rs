@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::hashing;
 use crate::params::{self, Settings};
 use crate::program::{Program, Unit};
-use crate::stats::AppStats;
+use crate::stats::{AppStats, Cell, CoreStats};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use wireloom_ir::desc::{Desc, HandlerOn, Order, PortKind, PortOptions, Sharing};
+use wireloom_ir::desc::{CounterDesc, Desc, Half, HandlerOn, Order, PortKind, PortOptions, Sharing};
 
 /// A program ready to serve; shared by all cores.
 pub struct App {
@@ -19,19 +19,43 @@ pub struct App {
     pub settings: Settings,
     /// Per port: ketama ring and Maglev table where asked for.
     tables: Vec<(Vec<u32>, Vec<u32>)>,
-    /// Memory of all cores, 8-byte words; programs synchronise on it themselves.
-    shared: SharedMemory,
+    /// Memory of all cores, of both halves of an app that has two, 8-byte words; programs synchronise on it themselves.
+    shared: Arc<SharedMemory>,
+    /// The part that these cores run, of an app with frame ports and service ports.
+    pub half: Half,
 }
 
-struct SharedMemory(std::cell::UnsafeCell<Box<[u64]>>);
+pub struct SharedMemory(std::cell::UnsafeCell<Box<[u64]>>);
 // SAFETY: the runtime only hands out the address; the program's own code synchronises access (its tables lock).
 unsafe impl Sync for SharedMemory {}
 // SAFETY: plain memory.
 unsafe impl Send for SharedMemory {}
 
+impl SharedMemory {
+    fn of(program: &Program, settings: &Settings) -> SharedMemory {
+        let mut shared = words(program.table().shared_size as usize + LINE);
+        if let Some(init) = program.table().init_shared {
+            // SAFETY: from its first line on `shared` has the size asked for.
+            unsafe { init(program.table().self_, first_line(&mut shared).cast(), settings.params.as_ptr()) };
+        }
+        SharedMemory(std::cell::UnsafeCell::new(shared))
+    }
+}
+
 impl App {
     /// Checks the description against the program, resolves the settings, builds hash tables and shared memory.
     pub fn new(program: Program, desc: Desc, sets: &[(String, String)]) -> Result<Arc<App>, Error> {
+        App::with(program, desc, sets, Half::Both, None)
+    }
+
+    /// The halves of an app with frame ports and service ports, packets first: they share the memory of all cores.
+    pub fn halves(program: Program, desc: &Desc, sets: &[(String, String)]) -> Result<(Arc<App>, Arc<App>), Error> {
+        let packets = App::with(program.clone(), desc.half(Half::Packets), sets, Half::Packets, None)?;
+        let services = App::with(program, desc.half(Half::Services), sets, Half::Services, Some(packets.shared.clone()))?;
+        Ok((packets, services))
+    }
+
+    fn with(program: Program, desc: Desc, sets: &[(String, String)], half: Half, shared: Option<Arc<SharedMemory>>) -> Result<Arc<App>, Error> {
         check(&program, &desc)?;
         let settings = params::resolve(&desc, sets)?;
         let tables = desc
@@ -44,13 +68,15 @@ impl App {
                 (ring, maglev)
             })
             .collect();
-        let mut shared = words(program.table().shared_size as usize + LINE);
-        if let Some(init) = program.table().init_shared {
-            // SAFETY: from its first line on `shared` has the size asked for.
-            unsafe { init(program.table().self_, first_line(&mut shared).cast(), settings.params.as_ptr()) };
-        }
-        let shared = SharedMemory(std::cell::UnsafeCell::new(shared));
-        Ok(Arc::new(App { program, desc, settings, tables, shared }))
+        let shared = shared.unwrap_or_else(|| Arc::new(SharedMemory::of(&program, &settings)));
+        Ok(Arc::new(App { program, desc, settings, tables, shared, half }))
+    }
+
+    /// Counters that the other half counts, and that handlers of this one read.
+    pub fn foreign_counters(&self) -> impl Iterator<Item = (usize, &CounterDesc)> {
+        let other = if self.half == Half::Services { Half::Packets } else { Half::Services };
+        let foreign = move |c: &CounterDesc| self.half != Half::Both && c.half == other;
+        self.desc.counters.iter().enumerate().filter(move |(_, c)| foreign(c))
     }
 
     fn shared_ptr(&self) -> *mut u64 {
@@ -161,7 +187,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     for (i, h) in desc.handlers.iter().enumerate() {
         let port = match h.on {
             HandlerOn::Message { port, .. } | HandlerOn::Frame { port } | HandlerOn::Opened { port } | HandlerOn::Closed { port } => port,
-            HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start | HandlerOn::End | HandlerOn::Signal => 0,
+            HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start | HandlerOn::End | HandlerOn::Signal | HandlerOn::Elsewhere => 0,
         };
         if i as u32 >= t.handlers || (port as usize >= desc.ports.len() && port != 0) {
             return bad(format!("handler `{}` does not match the program", h.name));
@@ -278,6 +304,25 @@ impl AppCore {
             host,
             _wl_ports: wl_ports,
             app,
+        }
+    }
+
+    /// Publishes the program's own counters; what the other half counts is published there.
+    pub fn show_counters(&self, cells: &[Cell]) {
+        for (c, cell) in self.app.desc.counters.iter().zip(cells) {
+            cell.set(self.counter(c.offset as usize / 8));
+        }
+        self.app.foreign_counters().filter_map(|(n, _)| cells.get(n)).for_each(|cell| cell.set(0));
+    }
+
+    /// Shows the program what the other half has counted.
+    pub fn take_counters(&mut self, others: &[CoreStats], number: usize) {
+        let skip = (self.wl.state as usize - self.state.as_ptr() as usize) / 8;
+        for (n, c) in self.app.foreign_counters() {
+            let sum = others.iter().filter_map(|core| core.apps.get(number)?.counters.get(n)).map(Cell::get).fold(0, u64::wrapping_add);
+            if let Some(word) = self.state.get_mut(skip + c.offset as usize / 8) {
+                *word = sum;
+            }
         }
     }
 

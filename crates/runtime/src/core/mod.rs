@@ -45,6 +45,7 @@ use slab::{Id, Slab};
 use std::sync::Arc;
 use std::time::Duration;
 use types::{Call, Conn, Slot, Task};
+use wireloom_ir::desc::Half;
 
 /// Output of one connection beyond which its sources are paused, and below which they go on.
 pub const HIGH: usize = 64 << 10;
@@ -125,6 +126,8 @@ pub struct Core {
     draining: bool,
     virtual_time: bool,
     housekeeping: u64,
+    /// Apps here whose packets are handled by another group of cores: the numbers of that one, and the app's place among them.
+    halves: Vec<(usize, Arc<Vec<CoreStats>>, usize)>,
 }
 
 impl Core {
@@ -171,6 +174,7 @@ impl Core {
             draining: false,
             virtual_time,
             housekeeping: 0,
+            halves: Vec::new(),
         };
         core.read_clock();
         core
@@ -247,6 +251,7 @@ impl Core {
         }
         let polled = self.engine.poll(wait, &mut events);
         self.read_clock();
+        self.take_counters();
         self.pace.polled(self.now.saturating_sub(before), self.now);
         let stats = self.my_stats();
         stats.batches.add(1);
@@ -396,6 +401,20 @@ impl Core {
         }
     }
 
+    /// Some apps have a half that handles packets in this group.
+    pub fn beside(&mut self, packets: &[Arc<App>], stats: &Arc<Vec<CoreStats>>) {
+        let other = |a: &AppCore| (a.app.half == Half::Services).then(|| packets.iter().position(|p| p.desc.app == a.app.desc.app)).flatten();
+        let halves = self.apps.iter().enumerate().filter_map(|(n, a)| Some((n, other(a)?)));
+        self.halves = halves.map(|(here, there)| (here, stats.clone(), there)).collect();
+    }
+
+    /// What packets have counted, for the messages of this batch.
+    fn take_counters(&mut self) {
+        for (here, stats, there) in &self.halves {
+            self.apps[*here].take_counters(stats, *there);
+        }
+    }
+
     /// Once in a while: the wall clock's distance, gauges.
     fn housekeep(&mut self) {
         self.housekeeping = self.now + 100_000_000;
@@ -422,9 +441,7 @@ impl Core {
     /// Publishes the program's own counters.
     fn show_counters(&self) {
         for (a, st) in self.apps.iter().zip(&self.my_stats().apps) {
-            for (c, cell) in a.app.desc.counters.iter().zip(&st.counters) {
-                cell.set(a.counter(c.offset as usize / 8));
-            }
+            a.show_counters(&st.counters);
         }
     }
 

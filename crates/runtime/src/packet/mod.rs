@@ -48,6 +48,7 @@ pub use metrics::{metrics, status};
 pub use plan::{check_bindings, Options};
 pub use pool::Pool;
 pub use port::{Batch, FramePort, BATCH};
-pub(crate) use serve::{start, Running};
+pub(crate) use serve::{prepare, Running, Service};
 pub use sim::PacketSim;
 pub use table::Inserts;
+pub(crate) use table::Loads;

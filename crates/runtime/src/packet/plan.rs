@@ -131,15 +131,11 @@ fn engine_of(e: FrameEngine) -> Engine {
 
 /// Puts what ports are bound to into the description, so that the program sees the right number of instances.
 pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
-    if let Some(p) = desc.ports.iter().find(|p| !matches!(p.kind, PortKind::Frames { .. })) {
-        let text = format!("app `{}` has frame ports and the service port `{}`; apps with both are not supported yet", desc.app, p.name);
-        return Err(Error::Unsupported(text));
-    }
     for (flag, list) in [("bind", &options.bind), ("out", &options.out)] {
         for (port, text) in list {
             let bad = |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}"));
-            let Some(i) = desc.ports.iter().position(|p| &p.name == port && !is_inside(&p.kind)) else {
-                let names: Vec<&str> = desc.ports.iter().filter(|p| !is_inside(&p.kind)).map(|p| p.name.as_str()).collect();
+            let Some(i) = desc.ports.iter().position(|p| &p.name == port && is_outside(&p.kind)) else {
+                let names: Vec<&str> = desc.ports.iter().filter(|p| is_outside(&p.kind)).map(|p| p.name.as_str()).collect();
                 return Err(bad(format!("app `{}` has no port `{port}`; it has: {}", desc.app, names.join(", "))));
             };
             let names: Vec<String> = targets(text).map_err(bad)?.iter().map(Target::to_string).collect();
@@ -155,9 +151,9 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a port is inside of the program.
-pub fn is_inside(kind: &PortKind) -> bool {
-    is_loop(kind) || is_queue(kind)
+/// Whether a port carries frames from or to the world.
+pub fn is_outside(kind: &PortKind) -> bool {
+    matches!(kind, PortKind::Frames { .. }) && !is_loop(kind) && !is_queue(kind)
 }
 
 /// Whether a port is a queue of the program's.
@@ -267,7 +263,7 @@ fn open_app(app: &App, number: usize, options: &Options, ports: &[PortTargets], 
     }
     let deaf = |p: &PortTargets| p.handler.is_some() && p.out.is_empty() && p.main.iter().all(|t| t.engine == Engine::Pcap);
     let deaf = ports.iter().enumerate().filter(|(_, p)| deaf(p)).map(|(i, p)| (i, p.main.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", "))).collect();
-    let shown = app.desc.ports.iter().zip(ports).filter(|(d, _)| !is_inside(&d.kind)).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
+    let shown = app.desc.ports.iter().zip(ports).filter(|(d, _)| is_outside(&d.kind)).map(|(d, p)| (d.name.clone(), list(&p.main))).collect();
     Ok((AppPlan { cores: o.plans, capture: o.capture, endless: false, writes: o.writes, shown, deaf }, o.shared))
 }
 

@@ -6,7 +6,7 @@
 
 use super::core::{Fan, PacketCore, Parts};
 use super::mesh::Mesh;
-use super::plan::{self, check_bindings, is_inside, AppPlan, CorePlan, Options, Plan};
+use super::plan::{self, check_bindings, is_outside, AppPlan, CorePlan, Options, Plan};
 use super::pool::Pool;
 use super::options;
 use super::table::{self, Inserting, Loads};
@@ -20,6 +20,7 @@ use crate::view::Group;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wireloom_ir::desc::Half;
 
 /// Packet apps whose ports are open and whose frames flow.
 pub struct Running {
@@ -29,39 +30,75 @@ pub struct Running {
     count: usize,
 }
 
-/// Opens all ports and begins.
-pub(crate) fn start(specs: Vec<AppSpec>, frames: Options, options: &ServeOptions) -> Result<Running, Error> {
+/// Packet apps that have been checked.
+pub(crate) struct Prepared {
+    apps: Vec<Arc<App>>,
+    /// Options of each app.
+    each: Vec<Options>,
+    loads: Arc<Vec<Loads>>,
+}
+
+/// An app, or its half, of services, and what is loaded there: tables of which each core has a copy.
+pub(crate) type Service = (Arc<App>, Loads);
+
+/// Checks apps; also answers the other halves of those that have service ports, too.
+pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared, Vec<Service>), Error> {
     let each = options::of_each(&specs.iter().map(|s| &s.desc).collect::<Vec<_>>(), frames)?;
-    let apps = specs.into_iter().zip(&each).map(|(spec, frames)| prepare(spec, frames)).collect::<Result<Vec<_>, _>>()?;
-    let count = options.cpus.len().max(1);
-    let loads = apps.iter().zip(&each).map(|(a, f)| Loads::read(&a.desc, &f.load)).collect::<Result<Vec<_>, _>>()?;
-    let loads = Arc::new(loads);
-    apps.iter().zip(&each).try_for_each(|(a, f)| table::check_dumps(&a.desc, &f.dump))?;
-    let mut inserting = each[0].inserts.as_ref().map(|i| Inserting::new(&apps[0].desc, i)).transpose()?;
-    let mut plan = plan::open(&apps, &each, count)?;
-    let stats = Arc::new((0..count).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
-    let meshes = Mesh::all(count, plan.fans.iter().map(Fan::clusters).max().unwrap_or(1)).map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
-    let shared = meshes[0].shared.clone();
-    let wakers: Vec<Waker> = (0..count).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
-    let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
-    let post = Post { boxes: boxes.clone(), wakers: wakers.clone() };
-    let group = Arc::new(Group { engine: "frames".into(), apps: apps.clone(), stats: stats.clone(), post });
-    let mut cores = Cores { group, wakers, threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
-    for (index, core) in cores_of(&apps, &mut plan, meshes, &stats, each[0].pace).into_iter().enumerate() {
-        let run = Run {
-            cpu: options.cpus.get(index).copied(),
-            stop: options.stop.clone(),
-            mailbox: boxes[index].clone(),
-            loads: loads.clone(),
-            inserting: inserting.take(),
-            endless: plan.apps.iter().any(|a| a.endless),
-            cores: count,
-            limit: options.drain_limit,
-        };
-        let thread = std::thread::Builder::new().name(format!("core-{index}")).spawn(move || run.run(core));
-        cores.threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
+    let (mut apps, mut services) = (Vec::new(), Vec::new());
+    for (spec, frames) in specs.into_iter().zip(&each) {
+        let (packets, other) = halves(spec, frames)?;
+        let load = if other.is_some() { Loads::read(&packets.desc, &frames.load)? } else { Loads::default() };
+        services.extend(other.map(|app| (app, load)));
+        apps.push(packets);
     }
-    Ok(Running { cores, each, plans: plan.apps, count })
+    let loads = apps.iter().zip(&each).map(|(a, f)| Loads::read(&a.desc, &f.load)).collect::<Result<Vec<_>, _>>()?;
+    apps.iter().zip(&each).try_for_each(|(a, f)| table::check_dumps(&a.desc, &f.dump))?;
+    Ok((Prepared { apps, each, loads: Arc::new(loads) }, services))
+}
+
+fn halves(mut spec: AppSpec, frames: &Options) -> Result<(Arc<App>, Option<Arc<App>>), Error> {
+    check_bindings(&mut spec.desc, frames)?;
+    let (app, services) = match spec.desc.is_mixed() {
+        true => App::halves(spec.program, &spec.desc, &spec.sets).map(|(p, s)| (p, Some(s)))?,
+        false => (App::new(spec.program, spec.desc, &spec.sets)?, None),
+    };
+    match app.program.packets() {
+        Some(_) => Ok((app, services)),
+        None => Err(Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app))),
+    }
+}
+
+impl Prepared {
+    /// Opens all ports and begins.
+    pub(crate) fn start(self, options: &ServeOptions) -> Result<Running, Error> {
+        let Prepared { apps, each, loads } = self;
+        let count = options.cpus.len().max(1);
+        let mut inserting = each[0].inserts.as_ref().map(|i| Inserting::new(&apps[0].desc, i)).transpose()?;
+        let mut plan = plan::open(&apps, &each, count)?;
+        let stats = Arc::new((0..count).map(|_| CoreStats::for_apps(&apps)).collect::<Vec<_>>());
+        let meshes = Mesh::all(count, plan.fans.iter().map(Fan::clusters).max().unwrap_or(1)).map_err(|e| Error::Io("cannot make an event descriptor".into(), e))?;
+        let shared = meshes[0].shared.clone();
+        let wakers: Vec<Waker> = (0..count).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
+        let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
+        let post = Post { boxes: boxes.clone(), wakers: wakers.clone() };
+        let group = Arc::new(Group { engine: "frames".into(), apps: apps.clone(), stats: stats.clone(), post });
+        let mut cores = Cores { group, wakers, threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
+        for (index, core) in cores_of(&apps, &mut plan, meshes, &stats, each[0].pace).into_iter().enumerate() {
+            let run = Run {
+                cpu: options.cpus.get(index).copied(),
+                stop: options.stop.clone(),
+                mailbox: boxes[index].clone(),
+                loads: loads.clone(),
+                inserting: inserting.take(),
+                endless: plan.apps.iter().any(|a| a.endless),
+                cores: count,
+                limit: options.drain_limit,
+            };
+            let thread = std::thread::Builder::new().name(format!("core-{index}")).spawn(move || run.run(core));
+            cores.threads.push(thread.map_err(|e| Error::Io("cannot start a thread".into(), e))?);
+        }
+        Ok(Running { cores, each, plans: plan.apps, count })
+    }
 }
 
 impl Running {
@@ -101,15 +138,6 @@ impl Running {
     }
 }
 
-fn prepare(mut spec: AppSpec, frames: &Options) -> Result<Arc<App>, Error> {
-    check_bindings(&mut spec.desc, frames)?;
-    let app = App::new(spec.program, spec.desc, &spec.sets)?;
-    match app.program.packets() {
-        Some(_) => Ok(app),
-        None => Err(Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app))),
-    }
-}
-
 /// Each core with all apps: the first one, and the others within it.
 fn cores_of(apps: &[Arc<App>], plan: &mut Plan, meshes: Vec<Mesh>, stats: &Arc<Vec<CoreStats>>, pace: bool) -> Vec<PacketCore> {
     let timeline = plan.apps.iter().filter_map(|a| a.capture).min();
@@ -120,7 +148,9 @@ fn cores_of(apps: &[Arc<App>], plan: &mut Plan, meshes: Vec<Mesh>, stats: &Arc<V
         let mut core = |number: usize, pool, mesh, others| {
             let (app, a) = (&apps[number], &mut plan.apps[number]);
             let CorePlan { ends, inputs, routes } = std::mem::take(&mut a.cores[index]);
-            let (capture, writes, fans, stats) = (a.capture, a.writes, plan.fans.clone(), stats.clone());
+            // An app with services, too, has one clock: theirs.
+            let capture = a.capture.filter(|_| app.half == Half::Both);
+            let (writes, fans, stats) = (a.writes, plan.fans.clone(), stats.clone());
             let packets = app.program.packets()?;
             Some(PacketCore::new(Parts { app: app.clone(), number, others, fans, packets, index, pool, mesh, ends, inputs, routes, stats, capture, timeline, pace, writes }))
         };
@@ -146,7 +176,7 @@ fn summary(apps: &[Arc<App>], stats: &[CoreStats], elapsed: Duration, clean: boo
     for (app, of) in stats.iter().flat_map(|c| c.apps.iter().zip(apps)) {
         for (p, desc) in app.ports.iter().zip(&of.desc.ports) {
             // What waits in a queue or comes back has come and goes elsewhere.
-            let outside = !is_inside(&desc.kind);
+            let outside = is_outside(&desc.kind);
             s.frames += if outside { p.frames.received.get() } else { 0 };
             s.frames_sent += if outside { p.frames.sent.get() } else { 0 };
             s.frames_dropped += p.frames.dropped.get();
@@ -201,7 +231,12 @@ impl Run {
         }
         core.each(PacketCore::start);
         for (app, loads) in self.loads.iter().enumerate() {
-            core.with(app, |c| c.unready = c.unready.take().or_else(|| loads.apply(c).err()));
+            core.with(app, |c| {
+                let first = c.index() == 0;
+                let told = loads.apply(first, &mut |handler, args| c.signal(handler, args));
+                let told = told.map_err(|(text, fault)| format!("{text}: {}", c.fault_text(fault)));
+                c.unready = c.unready.take().or(told.err());
+            });
         }
         let mut ready = true;
         core.each(|c| ready &= c.unready.is_none());

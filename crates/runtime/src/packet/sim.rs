@@ -79,6 +79,11 @@ const FAULTS_MAX: usize = 100;
 
 impl PacketSim {
     pub fn new(app: Arc<App>) -> Result<PacketSim, Error> {
+        PacketSim::from(app, BEGIN)
+    }
+
+    /// Time begins there.
+    pub fn from(app: Arc<App>, begin: u64) -> Result<PacketSim, Error> {
         let packets = app.program.packets().ok_or_else(|| Error::Program(format!("app `{}`: the program has no `wireloom_packets`", app.desc.app)))?;
         let broken = |e| Error::Io("cannot prepare a simulated run".into(), e);
         let queues = app.desc.ports.iter().zip(&app.settings.ports).filter(|(p, _)| is_queue(&p.kind));
@@ -108,10 +113,15 @@ impl PacketSim {
             lines.push(of);
         }
         let stats = Arc::new(vec![CoreStats::for_apps(&[app.clone()])]);
-        let mut core = PacketCore::new(Parts { app, number: 0, others: Vec::new(), fans: Fans::default(), timeline: Some(BEGIN), packets, index: 0, pool, mesh, ends, inputs, routes, stats, capture: Some(BEGIN), pace: false, writes: false });
+        let mut core = PacketCore::new(Parts { app, number: 0, others: Vec::new(), fans: Fans::default(), timeline: Some(begin), packets, index: 0, pool, mesh, ends, inputs, routes, stats, capture: Some(begin), pace: false, writes: false });
         core.watch();
         core.start();
-        Ok(PacketSim { core, lines, now: BEGIN, faults: Vec::new() })
+        Ok(PacketSim { core, lines, now: begin, faults: Vec::new() })
+    }
+
+    /// What runs here, and what it counts.
+    pub(crate) fn apps(&self) -> (Vec<Arc<App>>, Arc<Vec<CoreStats>>) {
+        self.core.apps_and_stats()
     }
 
     /// A frame comes in through an instance of a port.

@@ -8,7 +8,7 @@
 use super::core::PacketCore;
 use crate::error::Error;
 use crate::rows::{self, Shape};
-use crate::signal::decode;
+use crate::signal::{decode, Fault, Run};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fs::File;
@@ -45,6 +45,7 @@ struct Load {
 }
 
 /// What is loaded at the start.
+#[derive(Default)]
 pub struct Loads(Vec<Load>);
 
 impl Loads {
@@ -52,14 +53,11 @@ impl Loads {
         files.iter().map(|(table, file)| load(desc, table, file)).collect::<Result<_, _>>().map(Loads)
     }
 
-    /// Inserts the rows that are for this core.
-    pub fn apply(&self, core: &mut PacketCore) -> Result<(), String> {
-        let first = core.index() == 0;
+    /// Inserts the rows that are for this core, the `first` of those that share tables or not.
+    pub fn apply(&self, first: bool, run: &mut Run) -> Result<(), (String, Fault)> {
         for load in self.0.iter().filter(|l| l.local || first) {
             for (row, args) in &load.calls {
-                if let Err(fault) = core.signal(load.handler, args) {
-                    return Err(format!("{}: row {row} cannot be inserted: {}", load.file.display(), core.fault_text(fault)));
-                }
+                run(load.handler, args).map_err(|fault| (format!("{}: row {row} cannot be inserted", load.file.display()), fault))?;
             }
         }
         Ok(())

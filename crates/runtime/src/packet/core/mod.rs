@@ -364,6 +364,11 @@ impl PacketCore {
         self.index
     }
 
+    /// The app of this core, and what is counted of it.
+    pub fn apps_and_stats(&self) -> (Vec<Arc<App>>, Arc<Vec<CoreStats>>) {
+        (vec![self.app.app.clone()], self.stats.clone())
+    }
+
     /// A fault, for messages.
     pub fn fault_text(&self, (kind, place): Fault) -> String {
         format!("{} {}", self.app.app.fault_name(kind), self.app.app.place_name(place))

@@ -64,10 +64,7 @@ impl PacketCore {
 
     /// The program's own counters, for the admin page.
     pub(super) fn publish(&self) {
-        let cells = &self.counts_of().counters;
-        for (c, cell) in self.app.app.desc.counters.iter().zip(cells) {
-            cell.set(self.app.counter(c.offset as usize / 8));
-        }
+        self.app.show_counters(&self.counts_of().counters);
     }
 
     /// This core's parts of the program's counters, in their order.
