@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, ItemKind, Span};
-use wireloom_syntax::{Diagnostic, SourceMap};
+use wireloom_syntax::{Diagnostic, SourceMap, World};
 
 /// The walk is recursive, and a definition or function leads to the next: all levels together stay within the stack.
 const MAX_NESTING: u32 = 400;
@@ -84,6 +84,7 @@ pub struct ProtocolInfo {
 }
 
 pub struct Compiler<'a> {
+    pub world: &'a dyn World,
     pub map: &'a SourceMap,
     pub names: Names,
     pub diags: Vec<Diagnostic>,
@@ -123,14 +124,14 @@ pub struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    pub fn new(map: &'a SourceMap, names: Names) -> Self {
+    pub fn new(world: &'a dyn World, map: &'a SourceMap, names: Names) -> Self {
         let mut m = ir::Module::default();
         for t in [ir::Ty::Unit, ir::Ty::Bool, ir::Ty::UInt(8), ir::Ty::UInt(16), ir::Ty::UInt(32), ir::Ty::UInt(64)] {
             m.intern(t);
         }
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
-            map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
+            world, map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
             records: Vec::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
             app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
         }
@@ -179,8 +180,28 @@ impl<'a> Compiler<'a> {
         let d = Diagnostic::error("E0201", span, format!("unknown {what} `{name}`")).label("not known here");
         let mut has: Vec<&str> = extra.iter().map(String::as_str).collect();
         has.sort_unstable();
+        if let Some(hint) = self.foreign(module, name) { return self.report(d.hint(hint)); }
         let d = if what == "port" && !has.is_empty() { d.note(format!("the app has: {}", has.join(", "))) } else { d };
         self.report(names::with_hint(d, hint))
+    }
+
+    /// What a word of other languages, or a module that is not used, is called here.
+    fn foreign(&self, module: ModId, name: &str) -> Option<String> {
+        let first = name.split('.').next().unwrap_or(name);
+        let from = self.names.modules.get(module)?.path.parent()?;
+        let std = ["std", first];
+        if self.world.resolve(from, &std).is_some_and(|(_, taken)| taken == std.len()) { return Some(format!("`use std.{first}` at the top of the file brings it in")); }
+        let word = match name {
+            "null" | "nil" | "None" | "NULL" | "undefined" => "an option without a value is `none`",
+            "int" | "uint" | "integer" | "usize" | "isize" | "size_t" | "long" => "integers are `u8` to `u64`, `u128` and `i8` to `i64`",
+            "string" | "String" | "str" | "char" => "text is `bytes<N>`, where N is its largest size",
+            "float" | "double" | "f32" | "f64" => "there are no fractions: count in a smaller unit",
+            "map" | "dict" | "HashMap" => "keyed state is a table: `table t: K -> V { capacity 10K }`",
+            "record" => "a record without a name is built as `{ field: value }`, where its type is known",
+            "while" | "boolean" => return Some(format!("write `{}`", if name == "while" { "loop max N" } else { "bool" })),
+            _ => return None,
+        };
+        Some(word.to_string())
     }
 
     /// The item that a path names as a whole.

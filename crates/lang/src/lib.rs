@@ -56,7 +56,7 @@ fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Com
     let mut map = SourceMap::new();
     let mut diagnostics = Vec::new();
     let names = names::load(world, main, &mut map, &mut diagnostics);
-    let mut cx = compiler::Compiler::new(&map, names);
+    let mut cx = compiler::Compiler::new(world, &map, names);
     if !cx.names.modules.is_empty() { lower(&mut cx); }
     diagnostics.append(&mut cx.diags);
     let module = std::mem::take(&mut cx.m);

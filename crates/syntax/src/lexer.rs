@@ -44,6 +44,10 @@ fn is_word(b: u8) -> bool {
 
 impl Lexer<'_> {
     fn run(&mut self) {
+        // Some editors begin files with a byte order mark.
+        if self.text.starts_with('\u{feff}') {
+            self.at = '\u{feff}'.len_utf8();
+        }
         while let Some(b) = self.peek(0) {
             match b {
                 b'\n' => {
@@ -145,7 +149,11 @@ impl Lexer<'_> {
         self.at += len.max(1);
         let shown: String = self.text[start..self.at].chars().take(12).collect();
         let d = Diagnostic::error("E0001", self.span(start), format!("`{}` means nothing here", shown.escape_debug()))
-            .hint("names are ASCII letters, digits and `_`; other characters may stand in strings and comments");
+            .hint(if shown.starts_with(['“', '”', '„', '‘', '’', '«', '»']) {
+                "strings stand in plain quotes: \"text\""
+            } else {
+                "names are ASCII letters, digits and `_`; other characters may stand in strings and comments"
+            });
         self.error(d);
         self.push(Tok::Bad, start);
     }

@@ -138,6 +138,23 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// Arrays among an element's ways out, and how many each has.
+    pub fn out_counts(&mut self, i: &Rc<Instance>) -> R<Vec<(String, u64)>> {
+        let outer = std::mem::replace(&mut self.app, i.scope.clone());
+        let mut counts = Vec::new();
+        let mut made = Ok(());
+        for m in &i.element.members {
+            let MemberKind::Out { name, count: Some(e), .. } = &m.kind else { continue };
+            match self.const_in_app(i.module, e) {
+                Ok(n) if n <= 256 => counts.push((name.name.clone(), n)),
+                Ok(_) => made = Err(self.error("E0304", e.span, "an element has at most 256 ways out")),
+                Err(r) => made = Err(r),
+            }
+        }
+        self.app = outer;
+        made.map(|()| counts)
+    }
+
     /// An instance may have the name of an inline node: `tee = Tee()`, `tee.a -> …`.
     pub fn named_nodes(&self, nodes: &[Node]) -> Vec<Node> {
         nodes.iter().map(|n| {
@@ -258,6 +275,17 @@ impl Lower<'_, '_> {
     /// Puts an element's handler here. `port` names its `in`, where there are several.
     fn flow_element(&mut self, name: &str, port: Option<&Ident>, i: &Rc<Instance>, rest: &[Node], v: Val, span: Span) -> R<()> {
         if self.outlets.len() >= 16 { return Err(self.cx.recursion(name, span)); }
+        if self.under_way.iter().any(|w| Rc::ptr_eq(w, i)) {
+            let d = Diagnostic::error("E0609", span, format!("this wiring leads back to `{name}`, which it comes from"));
+            return Err(self.cx.report(d.note("messages would go round for ever").hint("end it elsewhere; packets that come again go through a `queue` and a timer")));
+        }
+        self.under_way.push(i.clone());
+        let made = self.flow_into(name, port, i, rest, v, span);
+        self.under_way.pop();
+        made
+    }
+
+    fn flow_into(&mut self, name: &str, port: Option<&Ident>, i: &Rc<Instance>, rest: &[Node], v: Val, span: Span) -> R<()> {
         let (input, ty) = self.input(port, i, span)?;
         let outlet = self.outlet_of(name, i, rest, span)?;
         let want = self.cx.ty(i.module, &ty)?;
@@ -294,7 +322,7 @@ impl Lower<'_, '_> {
             let whole = if outs.len() == 1 { chains.get(&format!("{name}{at}")) } else { None };
             chains.get(&format!("{name}.{}{at}", o.name)).or(whole).cloned().unwrap_or_default()
         };
-        let counts = self.out_counts(i)?;
+        let counts = self.cx.out_counts(i)?;
         let mut ways = Vec::new();
         for o in &outs {
             match counts.iter().find(|(n, _)| *n == o.name) {
@@ -343,23 +371,6 @@ impl Lower<'_, '_> {
         block.push(crate::x::stmt(sp, StmtKind::Break));
         self.push(span, StmtKind::Loop { max: 1, body: block });
         Ok(Val::unit())
-    }
-
-    /// Arrays among an element's ways out, and how many each has.
-    fn out_counts(&mut self, i: &Rc<Instance>) -> R<Vec<(String, u64)>> {
-        let outer = std::mem::replace(&mut self.cx.app, i.scope.clone());
-        let mut counts = Vec::new();
-        let mut made = Ok(());
-        for m in &i.element.members {
-            let MemberKind::Out { name, count: Some(e), .. } = &m.kind else { continue };
-            match self.cx.const_in_app(i.module, e) {
-                Ok(n) if n <= 256 => counts.push((name.name.clone(), n)),
-                Ok(_) => made = Err(self.err("E0304", e.span, "an element has at most 256 ways out")),
-                Err(r) => made = Err(r),
-            }
-        }
-        self.cx.app = outer;
-        made.map(|()| counts)
     }
 
     /// A value under a name that no source has.

@@ -175,14 +175,40 @@ impl Compiler<'_> {
             None => String::new(),
             Some(i) => match &*i.kind { ast::ExprKind::Int(i) => format!("[{i}]"), _ => { self.error("E0306", i.span, "which way out is wired must be a constant"); return; } },
         };
-        if let Some(o) = out {
-            let known = i.element.members.iter().any(|m| matches!(&m.kind, MemberKind::Out { name, .. } if name.name == o.name));
-            if !known { self.error("E0201", o.span, format!("`{}` has no `out` of the name `{}`", i.element.name.name, o.name)); }
-        }
+        if self.way_out(&i, n, out, index, e.span).is_err() { return; }
         let key = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name)) + &at;
         if self.app.chains.insert(key, rest.to_vec()).is_some() {
             self.report(Diagnostic::error("E0203", e.span, "this way out is wired already").hint("send to both in an element's handler"));
         }
+    }
+
+    /// A wiring begins at a way out that the instance has: `t.y[1]`; of a single one the name may be left out.
+    fn way_out(&mut self, i: &std::rc::Rc<elements::Instance>, n: &Ident, out: Option<&Ident>, index: Option<&ast::Expr>, span: Span) -> R<()> {
+        let outs: Vec<&str> = i.element.members.iter().filter_map(|m| match &m.kind { MemberKind::Out { name, .. } => Some(name.name.as_str()), _ => None }).collect();
+        let element = &i.element.name.name;
+        let name = match (out, outs.as_slice()) {
+            (Some(o), _) if outs.contains(&o.name.as_str()) => o.name.as_str(),
+            (Some(o), _) => {
+                let d = Diagnostic::error("E0201", o.span, format!("`{element}` has no `out` of the name `{}`", o.name));
+                let d = if outs.is_empty() { d } else { d.note(format!("it has: {}", outs.join(", "))) };
+                return Err(self.report(crate::names::with_hint(d, crate::names::suggest(&o.name, outs.iter().copied()))));
+            }
+            (None, [one]) => one,
+            (None, []) => return Err(self.report(Diagnostic::error("E0609", span, format!("`{}` has no way out", n.name)).hint("it is the end of a wiring"))),
+            (None, all) => {
+                let each = all.iter().map(|o| format!("`{}.{o} -> …`", n.name)).collect::<Vec<_>>().join(", ");
+                return Err(self.report(Diagnostic::error("E0609", span, format!("`{}` has {} ways out", n.name, all.len())).hint(format!("wire each: {each}"))));
+            }
+        };
+        let count = self.out_counts(i)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
+        let whole = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
+        let d = match (index.map(|i| &*i.kind), count) {
+            (None, Some(c)) => Diagnostic::error("E0609", span, format!("`{whole}` has {c} ways out")).hint(format!("wire each: `{whole}[0] -> …`")),
+            (Some(_), None) => Diagnostic::error("E0609", span, format!("`{whole}` is one way out, no array")),
+            (Some(ast::ExprKind::Int(at)), Some(c)) if *at >= u128::from(c) => Diagnostic::error("E0304", span, format!("`{whole}` has {c} ways out, counted from 0")),
+            _ => return Ok(()),
+        };
+        Err(self.report(d))
     }
 
     /// Notes what follows instances in the middle of a wiring; `after`: what follows the nodes.
@@ -249,7 +275,8 @@ impl Compiler<'_> {
             if let Some((n, _)) = t.options.first() { return Err(self.error("E0614", n.span, "a HyperLogLog has one size and no options")); }
             table.capacity = ir::HLL_REGISTERS;
         }
-        if table.capacity == 0 {
+        // One that was given and refused has been told of.
+        if table.capacity == 0 && !t.options.iter().any(|(n, _)| n.name == "capacity") {
             let d = Diagnostic::error("E0704", t.name.span, format!("table `{}` has no capacity", t.name.name)).label("how many entries?").hint("write `{ capacity 100K }`");
             return Err(self.report(d));
         }

@@ -113,6 +113,7 @@ impl Lower<'_, '_> {
             ExprKind::Name(n) => self.name_place(n).map(|r| (r, vec![])),
             ExprKind::Index(t, key) => match self.table_name(t) {
                 Some(t) => Ok((Root::Table(t, key.clone()), vec![])),
+                None if matches!(&*t.kind, ExprKind::Name(n) if matches!(self.cx.app.get(&n.name), Some(crate::apps::AppName::Failed))) => Err(Reported),
                 None => Err(self.cx.report(Diagnostic::error("E0313", e.span, "an item cannot be assigned to").hint("only entries of tables can"))),
             },
             ExprKind::Field(Some(base), name) => {

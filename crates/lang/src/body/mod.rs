@@ -135,6 +135,8 @@ pub struct Lower<'c, 'a> {
     pub run: Option<(ir::ByteSet, Option<u8>)>,
     /// Where the `out`s of the elements around lead.
     pub outlets: Vec<crate::apps::elements::Outlet>,
+    /// Instances that the message at hand has come through.
+    pub under_way: Vec<std::rc::Rc<crate::apps::elements::Instance>>,
     /// Items being gathered as slices: what `raw` may be of.
     pub raw_of: Option<crate::ty::Elem>,
     /// The packet whose members are visible by name: in its computed members.
@@ -160,7 +162,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false,
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], signal_forms: vec![], walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, outlets: vec![], mark: None, span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], signal_forms: vec![], walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, outlets: vec![], under_way: vec![], mark: None, span: Span::default(),
         }
     }
 
@@ -256,7 +258,8 @@ impl<'c, 'a> Lower<'c, 'a> {
 
     pub fn leave(&mut self) {
         for b in self.scopes.pop().unwrap_or_default() {
-            if !b.used && self.inlined.is_empty() {
+            // Where something is wrong it may stand in what was not understood.
+            if !b.used && self.inlined.is_empty() && !self.failed {
                 let d = Diagnostic::warning("W0902", b.span, format!("`{}` is never used", b.name))
                     .label("not used").hint(format!("remove it, or name it `_{}`", b.name));
                 self.cx.report(d);

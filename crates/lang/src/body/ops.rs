@@ -31,6 +31,10 @@ impl Lower<'_, '_> {
                     let s = self.show(&ty);
                     return Err(self.err("E0301", span, format!("{s} has no negative values")));
                 }
+                if let (UnOp::Neg, ast::ExprKind::Int(n), Some(bits)) = (op, &*a.kind, ty.int_bits()) {
+                    // The least value has no positive counterpart.
+                    if *n == 1u128 << (bits - 1) { let t = self.cx.lower_ty(&ty); return Ok(Val::pure(ty, x::int(t, *n))); }
+                }
                 let e = self.coerce(v, &ty, a.span)?;
                 let op = if op == UnOp::Neg { ir::UnOp::Neg } else { ir::UnOp::BitNot };
                 let t = e.ty;

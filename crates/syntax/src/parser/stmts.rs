@@ -25,6 +25,7 @@ impl Parser<'_> {
         }
         let d = Diagnostic::error("E0101", name.span, format!("`{}` starts no statement", name.name));
         let d = match nearest(&name.name, STMT_WORDS) {
+            _ if matches!(name.name.as_str(), "elif" | "elsif" | "elseif") => d.hint("write `else if`"),
             Some(word) => d.hint(format!("did you mean `{word}`?")),
             None => d.label("this name stands alone, and the line goes on after it"),
         };
