@@ -26,7 +26,7 @@ impl Controlled {
     /// One more app in the same folder.
     pub fn start(folder: &std::path::Path, name: &str, args: &[&str]) -> Process {
         let mut command = Command::new(Wireloom::binary());
-        command.current_dir(root()).env("XDG_RUNTIME_DIR", folder).arg("run").args(args);
+        command.current_dir(root()).env("WIRELOOM_SOCKETS", folder.join("wireloom")).arg("run").args(args);
         Process::start_ours(name, &mut command, free_port())
     }
 
@@ -40,7 +40,7 @@ impl Controlled {
         std::fs::write(self.folder.join("input"), input).expect("the folder is writable");
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$0\" \"$@\" < input"]).arg(Wireloom::binary());
-        command.current_dir(&self.folder).env("XDG_RUNTIME_DIR", &self.folder).args(args);
+        command.current_dir(&self.folder).env("WIRELOOM_SOCKETS", self.folder.join("wireloom")).args(args);
         finish(&mut command)
     }
 

@@ -80,10 +80,10 @@ fn what_is_wrong_is_told() {
     assert!(out.code == Some(1) && out.text.contains("standard input: row 2: `sport`: expected") && out.text.contains("0 rows before it"), "{}", out.text);
     assert_eq!(app.json(&["table", "rules"]), json!([]));
     // More than there is room for: a row is in as a whole or not at all.
-    let rows: Vec<String> = (0..128_003).map(|i| format!("10.{}.{}.{},10.0.0.1,1,2,tcp,drop", i >> 16, i >> 8 & 255, i & 255)).collect();
+    let rows: Vec<String> = (0..131_075).map(|i| format!("10.{}.{}.{},10.0.0.1,1,2,tcp,drop", i >> 16, i >> 8 & 255, i & 255)).collect();
     let out = app.ask_with(&["table", "exact", "load", "-"], &format!("src,dst,sport,dport,proto,action\n{}\n", rows.join("\n")));
-    assert!(out.code == Some(1) && out.text.contains("table `exact` of 128000 entries is full; delete some first"), "{}", out.text);
-    assert!(out.text.contains("row 128001 cannot be inserted") && out.text.contains("128000 rows before it are loaded"), "{}", out.text);
+    assert!(out.code == Some(1) && out.text.contains("table `exact` of 131072 entries is full; delete some first"), "{}", out.text);
+    assert!(out.text.contains("row 131073 cannot be inserted") && out.text.contains("131072 rows before it are loaded"), "{}", out.text);
     let rows: Vec<String> = (0..32).map(|i| format!("{{\"priority\":{i},\"sport\":[1,65534],\"dport\":[1,65534],\"proto\":[1,254],\"action\":\"drop\"}}")).collect();
     let out = app.ask_with(&["table", "rules", "load", "-"], &format!("[{}]", rows.join(",")));
     let entries = app.json(&["table"])[1]["entries"].as_u64().unwrap_or(0);

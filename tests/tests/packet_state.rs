@@ -530,6 +530,36 @@ fn three_apps_share_a_capture() {
     }
 }
 
+/// One capture under two names: the apps that read it are a cluster, by what the ports are bound to.
+#[test]
+fn ports_bound_to_one_thing_are_one() {
+    let folder = Folder::new("names");
+    let app = |name: &str, port: &str| format!("app {name} {{ port {port} = nic(\"{name}\")\n table seen: ip -> u64 {{ capacity 16 }}\n on {port}(p) where p.ip {{ seen[p.ip.src] += 1 }} }}\n");
+    std::fs::write(folder.file("two.loom"), app("one", "lan") + &app("two", "wire")).unwrap();
+    let input = traffic(9, 600, &[1000, MS]);
+    write(&folder.file("in.pcap"), &input);
+    let path = folder.file("two.loom").display().to_string();
+    let explain = |binds: &[&str]| {
+        let args: Vec<&str> = ["explain", path.as_str()].into_iter().chain(binds.iter().flat_map(|b| ["--bind", b])).collect();
+        let out = wireloom_tests::Wireloom::command(&args);
+        assert_eq!(out.code, Some(0), "{}", out.text);
+        out.text
+    };
+    assert!(!explain(&[]).contains("Clusters") && !explain(&["lan=nic:a", "wire=nic:b"]).contains("Clusters"));
+    let together = explain(&["lan=nic:a", "wire=nic:a"]);
+    assert!(together.contains("Clusters of port nic:a ") && together.contains("cluster 1: steered by ip4.src or ip6.src\n") && !together.contains("cluster 2"), "{together}");
+    let binds = ["--bind", "lan=pcap:@/in.pcap", "--bind", "wire=pcap:@/in.pcap", "--dump", "one.seen=@/one.json", "--dump", "two.seen=@/two.json"];
+    for extra in [&["--cores", "0"][..], &["--cores", "0-1"]] {
+        folder.run("two.loom", &[&binds[..], extra].concat());
+        let rows = |name: &str| -> Vec<serde_json::Value> { serde_json::from_str(&std::fs::read_to_string(folder.file(name)).unwrap()).unwrap() };
+        for name in ["one.json", "two.json"] {
+            // An entry per source: each is on one core.
+            let sum: u64 = rows(name).iter().map(|r| r["value"].as_u64().unwrap()).sum();
+            assert_eq!((rows(name).len(), sum), (4, 600), "{name} {extra:?}");
+        }
+    }
+}
+
 const CACHED: &str = r#"
 record Kept { n: u64, sport: u16 }
 

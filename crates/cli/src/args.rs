@@ -401,6 +401,12 @@ pub struct Explain {
     /// Files that are run together, or an error code such as E0401; `codes` lists all codes.
     #[arg(value_name = "FILE|CODE", required = true)]
     pub what: Vec<String>,
+    /// As for `run`: apps whose ports are bound to one thing share it; without, ports of one name are one.
+    #[arg(long, value_name = "PORT=ENGINE:NAME")]
+    pub bind: Vec<String>,
+    /// As for `run`: parameters that name what ports are bound to.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
 }
 
 #[derive(Args)]

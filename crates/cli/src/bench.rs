@@ -115,11 +115,7 @@ fn changes_frames(m: &Module) -> bool {
 }
 
 fn pairs(flag: &str, list: &[String]) -> Result<Vec<(String, String)>, Failure> {
-    let pair = |text: &String| match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_string(), value.to_string())),
-        _ => Err(Failure::Said(format!("`--{flag} {text}`: expected NAME=FILE"))),
-    };
-    list.iter().map(pair).collect()
+    run::pairs(flag, "NAME=FILE", list)
 }
 
 impl Job {

@@ -1,8 +1,10 @@
 //! `wireloom explain`: the bounds of apps, what they have in common, or a diagnostic's code.
 
 use crate::args::Explain;
-use crate::{load, Failure, Outcome};
+use crate::{load, run, Failure, Outcome};
 use std::path::Path;
+use wireloom_ir::passes::cluster;
+use wireloom_runtime::packet;
 use wireloom_syntax::codes;
 
 pub fn explain(args: Explain) -> Outcome {
@@ -28,8 +30,16 @@ pub fn explain(args: Explain) -> Outcome {
     for file in &args.what {
         apps.extend(load::load_all(Path::new(file))?);
     }
+    let bound = match args.bind.is_empty() && args.set.is_empty() {
+        true => cluster::by_name(&apps),
+        false => {
+            let descs: Vec<_> = apps.iter().map(wireloom_ir::Module::desc).collect();
+            let bind = run::pairs("bind", "PORT=ENGINE:NAME, as in wire=pcap:in.pcap", &args.bind)?;
+            run::bound(&descs, &args.set, packet::Options { bind, ..packet::Options::default() })?
+        }
+    };
     let reports: Vec<String> = apps.iter().map(wireloom_ir::explain::report).collect();
-    print!("{}{}", reports.join("\n"), wireloom_ir::explain::clusters(&apps));
+    print!("{}{}", reports.join("\n"), wireloom_ir::explain::clusters(&apps, &bound));
     Ok(())
 }
 

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_ir::desc::{Desc, Form, ParamType};
 use wireloom_ir::near;
+use wireloom_ir::passes::cluster;
+use wireloom_ir::Module;
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
 use wireloom_runtime::server::Ready;
@@ -21,7 +23,9 @@ pub fn run(args: Run) -> Outcome {
     for path in &args.files {
         modules.extend(load::apps(path)?);
     }
-    let clusters = wireloom_ir::passes::cluster::apply(&mut modules);
+    let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
+    let bound = bound(&descs, &args.serve.set, frames(&args.serve)?)?;
+    let clusters = cluster::apply(&mut modules, &bound);
     let mut programs = Vec::new();
     for (module, cluster) in modules.into_iter().map(Arc::new).zip(clusters) {
         let made = engine::make(&module, &args.compile)?;
@@ -64,16 +68,7 @@ pub fn parameters(desc: &Desc) -> String {
 }
 
 fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, interpreted: bool) -> Outcome {
-    let names: Vec<String> = programs.iter().map(|(_, d)| d.app.clone()).collect();
-    if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
-        return Err(Failure::Said(format!("two apps have the name `{}`; each must have its own in one process", twice.1)));
-    }
-    let mut sets = vec![Vec::new(); names.len()];
-    for text in &args.set {
-        let (name, value) = params::pair(text)?;
-        let (app, name) = addressee(&names, &programs, &name)?;
-        sets[app].push((name, value));
-    }
+    let sets = sets(&programs.iter().map(|p| &p.1).collect::<Vec<_>>(), &args.set)?;
     let specs = programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
     let options = ServeOptions {
         cpus: cpus(args.cores.as_deref())?,
@@ -106,15 +101,38 @@ fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, inter
     Ok(())
 }
 
+/// What each app's ports that are read are bound to.
+pub fn bound(descs: &[Desc], set: &[String], frames: packet::Options) -> Result<cluster::Bound, Failure> {
+    let descs: Vec<&Desc> = descs.iter().collect();
+    let sets = sets(&descs, set)?;
+    let (mut all, packets) = (vec![Vec::new(); descs.len()], (0..descs.len()).filter(|n| descs[*n].has_frames()).collect::<Vec<_>>());
+    // One alone shares nothing.
+    if packets.len() > 1 {
+        let apps: Vec<_> = packets.iter().map(|n| (descs[*n], sets[*n].as_slice())).collect();
+        for (n, of) in packets.into_iter().zip(packet::bound(&apps, &frames)?) {
+            all[n] = of;
+        }
+    }
+    Ok(all)
+}
+
+/// The settings of each app.
+fn sets(descs: &[&Desc], set: &[String]) -> Result<Vec<Vec<(String, String)>>, Failure> {
+    let names: Vec<String> = descs.iter().map(|d| d.app.clone()).collect();
+    if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
+        return Err(Failure::Said(format!("two apps have the name `{}`; each must have its own in one process", twice.1)));
+    }
+    let mut sets = vec![Vec::new(); names.len()];
+    for text in set {
+        let (name, value) = params::pair(text)?;
+        let (app, name) = addressee(&names, descs, &name)?;
+        sets[app].push((name, value));
+    }
+    Ok(sets)
+}
+
 /// What is said of frame ports.
 fn frames(args: &Serve) -> Result<packet::Options, Failure> {
-    let pairs = |flag: &str, form: &str, list: &[String]| -> Result<Vec<(String, String)>, Failure> {
-        let pair = |text: &String| match text.split_once('=') {
-            Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_string(), value.to_string())),
-            _ => Err(Failure::Said(format!("`--{flag} {text}`: expected {form}"))),
-        };
-        list.iter().map(pair).collect()
-    };
     let files = |list: Vec<(String, String)>| list.into_iter().map(|(t, f)| (t, f.into())).collect();
     Ok(packet::Options {
         bind: pairs("bind", "PORT=ENGINE:NAME, as in wire=pcap:in.pcap", &args.bind)?,
@@ -126,8 +144,17 @@ fn frames(args: &Serve) -> Result<packet::Options, Failure> {
     })
 }
 
+/// `NAME=VALUE` of a flag.
+pub fn pairs(flag: &str, form: &str, list: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let pair = |text: &String| match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_string(), value.to_string())),
+        _ => Err(Failure::Said(format!("`--{flag} {text}`: expected {form}"))),
+    };
+    list.iter().map(pair).collect()
+}
+
 /// Which app a setting is for: `app.name`, or the only app, or all that have the name.
-fn addressee(names: &[String], programs: &[(Program, Desc)], name: &str) -> Result<(usize, String), Failure> {
+fn addressee(names: &[String], descs: &[&Desc], name: &str) -> Result<(usize, String), Failure> {
     if let Some((app, rest)) = name.split_once('.') {
         if let Some(i) = names.iter().position(|n| n == app) {
             return Ok((i, rest.to_string()));
@@ -137,22 +164,21 @@ fn addressee(names: &[String], programs: &[(Program, Desc)], name: &str) -> Resu
         return Ok((0, name.to_string()));
     }
     let plain = name.split('.').next().unwrap_or(name);
-    let having: Vec<usize> = programs
+    let having: Vec<usize> = descs
         .iter()
         .enumerate()
-        .filter(|(_, (_, d))| d.params.iter().any(|p| p.name == plain) || d.ports.iter().any(|p| p.name == plain))
+        .filter(|(_, d)| d.params.iter().any(|p| p.name == plain) || d.ports.iter().any(|p| p.name == plain))
         .map(|(i, _)| i)
         .collect();
     match having[..] {
         [one] => Ok((one, name.to_string())),
-        [] => Err(Failure::Said(nobody_has(names, programs, plain))),
+        [] => Err(Failure::Said(nobody_has(names, descs, plain))),
         _ => Err(Failure::Said(format!("several apps have `{plain}`; say which: --set {}.{name}=…", names[having[0]]))),
     }
 }
 
-fn nobody_has(names: &[String], programs: &[(Program, Desc)], plain: &str) -> String {
-    let descs = || programs.iter().map(|(_, d)| d);
-    let members = descs().flat_map(|d| d.params.iter().map(|p| p.name.as_str()).chain(d.ports.iter().map(|p| p.name.as_str())));
+fn nobody_has(names: &[String], descs: &[&Desc], plain: &str) -> String {
+    let members = descs.iter().flat_map(|d| d.params.iter().map(|p| p.name.as_str()).chain(d.ports.iter().map(|p| p.name.as_str())));
     let hint = near::hint(plain, names.iter().map(String::as_str).chain(members));
     let end = if hint.is_empty() { ";" } else { "" };
     format!("no app has a parameter or port `{plain}`, and none has this name{hint}{end} the apps are: {}", names.join(", "))

@@ -110,21 +110,21 @@ fn params(m: &Module, out: &mut String) {
 }
 
 /// Which apps that read a frame port in common are steered together, by what key and why; nothing if there are no such ports.
-pub fn clusters(apps: &[Module]) -> String {
+pub fn clusters(apps: &[Module], bound: &passes::cluster::Bound) -> String {
     use passes::cluster;
     let mut out = String::new();
     let mut seen: Vec<&str> = Vec::new();
-    let all = cluster::clusters(apps);
+    let all = cluster::clusters(apps, bound);
     let pairs = || (0..apps.len()).flat_map(|a| (a + 1..apps.len()).map(move |b| (a, b)));
-    for port in pairs().filter_map(|(a, b)| cluster::shared_port(&apps[a], &apps[b])) {
-        if seen.contains(&port) { continue }
-        seen.push(port);
-        let _ = writeln!(out, "\nClusters of port {port} (each gets every frame once; no frame is copied for one that only reads it)");
+    for thing in pairs().flat_map(|(a, b)| cluster::shared(bound, a, b)) {
+        if seen.contains(&thing) { continue }
+        seen.push(thing);
+        let _ = writeln!(out, "\nClusters of port {thing} (each gets every frame once; no frame is copied for one that only reads it)");
         for (n, c) in all.iter().enumerate() {
-            let members: Vec<_> = c.apps.iter().zip(&c.why).filter(|(a, _)| cluster::reads(&apps[**a], port)).collect();
+            let members: Vec<_> = c.apps.iter().zip(&c.why).filter_map(|(a, why)| Some((a, cluster::port_of(bound, *a, thing)?, why))).collect();
             if members.is_empty() { continue }
             let _ = writeln!(out, "  cluster {}: {}", n + 1, c.key);
-            let rows: Vec<_> = members.iter().map(|(a, why)| {
+            let rows: Vec<_> = members.iter().map(|(a, port, why)| {
                 let m = &apps[**a];
                 let does = match cluster::frame_use(m, port) { desc::FrameUse::Reads => "reads frames", desc::FrameUse::Sends => "passes frames on", desc::FrameUse::Edits => "changes frames" };
                 (m.app.clone(), if why.is_empty() { does.to_string() } else { format!("{does}; {why}") })
@@ -363,20 +363,25 @@ fn memory(m: &Module, out: &mut String) {
     row("state and counters".into(), per_core, "per core, at start".into());
     let mut clients = 0u64;
     for p in &m.ports { clients = clients.saturating_add(port_memory(m, p, &mut row)) }
-    let mut pools = 0;
+    let (mut pools, mut squared) = (0, 0u64);
     if is(&|p| matches!(p.kind, PortKind::Frames { .. })) {
         let (usual, large) = (desc::FRAME_BUFFER * desc::FRAME_BUFFERS, desc::LARGE_FRAME_BUFFER * desc::LARGE_FRAME_BUFFERS);
-        row("frames".into(), usual, format!("per core: {} buffers; more for queues of AF_XDP and rings of AF_PACKET", count(desc::FRAME_BUFFERS)));
+        row("frames".into(), usual, format!("on one core: {} buffers; with n cores each has n times as many; more for queues of AF_XDP and rings of AF_PACKET", count(desc::FRAME_BUFFERS)));
         row("large frames".into(), large, format!("per core, where they occur: {} buffers", desc::LARGE_FRAME_BUFFERS));
-        pools += usual + large;
+        pools += large;
+        squared = usual;
     }
     if is(&|p| !matches!(p.kind, PortKind::Frames { .. })) {
         row("pool: messages held".into(), desc::POOL_HELD, "per core, at most: heads being received, what calls keep".into());
         row("pool: output waiting".into(), desc::POOL_QUEUES, "per core, at most: for peers that do not take it yet".into());
         pools += desc::POOL_HELD + desc::POOL_QUEUES;
     }
-    let whole = tables.saturating_add(clients).saturating_add(per_core).saturating_add(pools);
-    row("in all, on one core".into(), whole, format!("at most, all limits reached; each further core {}", bytes(per_core.saturating_add(pools))));
+    let on = |cores: u64| tables.saturating_add(clients).saturating_add(per_core.saturating_add(pools).saturating_mul(cores)).saturating_add(squared * cores * cores);
+    let further = match squared {
+        0 => format!("each further core {}", bytes(per_core.saturating_add(pools))),
+        _ => format!("on two {}, on four {}", bytes(on(2)), bytes(on(4))),
+    };
+    row("in all, on one core".into(), on(1), format!("at most, all limits reached; {further}"));
     columns(out, &rows);
     let _ = writeln!(out, "  What a pool has no room for is refused as `overload`. Pools, connections and requests take memory when they");
     let _ = writeln!(out, "  need it. Not in it: the process itself, the sockets' buffers in the kernel.");

@@ -120,13 +120,14 @@ app elsewhere { port other = memory("w")
 #[test]
 fn apps_of_one_port_with_a_common_key_are_a_cluster() {
     let mut all = apps(SEVERAL, &["flows", "sources", "pairs", "stations", "counts", "elsewhere"]);
-    let found = passes::cluster::clusters(&all);
+    let found = passes::cluster::clusters(&all, &passes::cluster::by_name(&all));
     let members: Vec<(Vec<usize>, &str)> = found.iter().map(|c| (c.apps.clone(), c.key.as_str())).collect();
     assert_eq!(members.iter().map(|m| m.0.clone()).collect::<Vec<_>>(), [vec![0, 1, 4], vec![2], vec![3], vec![5]], "{members:?}");
     assert!(members[0].1.starts_with("steered by ip4.src or ip6.src") && !members[0].1.contains("tcp"), "{members:?}");
     assert!(members[1].1.ends_with("ip4.src or ip6.src with ip4.dst or ip6.dst"), "{members:?}");
     let before = all.clone();
-    assert_eq!(passes::cluster::apply(&mut all), [Some(0), Some(0), Some(1), Some(2), Some(0), Some(3)]);
+    let names = passes::cluster::by_name(&all);
+    assert_eq!(passes::cluster::apply(&mut all, &names), [Some(0), Some(0), Some(1), Some(2), Some(0), Some(3)]);
     // The two are steered by the same expressions; the others by their own.
     assert_eq!((before[0].steer[0].keys.len(), all[0].steer[0].keys.len(), all[1].steer[0].keys.len()), (5, 2, 2));
     assert!(all[2..] == before[2..] && all[4].steer.is_empty());
@@ -134,9 +135,16 @@ fn apps_of_one_port_with_a_common_key_are_a_cluster() {
         assert_eq!(verify::verify(m), vec![]);
     }
     assert_eq!(local(&all[0]), [true], "the table stays divided");
+    // One interface under two names is one.
+    let mut bound = names.clone();
+    bound[0][0].1 = vec!["nic:a".into(), "nic:b".into()];
+    bound[5][0].1 = vec!["nic:b".into()];
+    let found = passes::cluster::clusters(&before, &bound);
+    assert_eq!(found.iter().map(|c| c.apps.clone()).collect::<Vec<_>>(), [vec![0, 5], vec![1, 4], vec![2], vec![3]]);
+    assert!(wireloom_ir::explain::clusters(&before, &bound).contains("Clusters of port nic:b "));
     // Twice is once.
     let once = all.clone();
-    passes::cluster::apply(&mut all);
+    passes::cluster::apply(&mut all, &names);
     assert_eq!(once, all);
 }
 

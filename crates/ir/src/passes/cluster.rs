@@ -1,12 +1,21 @@
 //! Clusters: apps of one process that read one port and can be steered by one key, so that a frame is handled by all of them on one
 //! core.
 //!
-//! In: the modules of a process, their passes run. Out: the clusters, and by [`apply`] the members' [`Module::steer`], which becomes the
+//! In: the modules of a process, their passes run, and what their ports are bound to ([`Bound`]). Out: the clusters, and by [`apply`] the members' [`Module::steer`], which becomes the
 //! cluster's: the parts that the keys of all members have in common. A part of a key serves as a key, so each member's tables stay
 //! divided by core. The parts are compared in the terms of the first member; apps whose packets have other headers do not meet.
 
 use super::steer::{self, Part, Plan};
 use crate::*;
+
+/// Of each app the frame ports that are read, and what each is bound to: apps that read the same thing share it.
+pub type Bound = Vec<Vec<(String, Vec<String>)>>;
+
+/// As long as nothing else is known, ports of one name are one: `--bind` binds them together.
+pub fn by_name(apps: &[Module]) -> Bound {
+    let read = |m: &Module| m.ports.iter().filter(|p| reads(m, &p.name)).map(|p| (p.name.clone(), vec![p.name.clone()])).collect();
+    apps.iter().map(read).collect()
+}
 
 /// Apps that are steered together.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,13 +33,13 @@ pub struct Cluster {
 }
 
 /// The clusters of all apps that read frames, in the order of their first apps.
-pub fn clusters(apps: &[Module]) -> Vec<Cluster> {
+pub fn clusters(apps: &[Module], bound: &Bound) -> Vec<Cluster> {
     let mut all: Vec<Cluster> = Vec::new();
     for (n, m) in apps.iter().enumerate() {
         if !m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. })) { continue }
         let plan = steer::plan(m);
         let mut refusals = Vec::new();
-        let joined = all.iter_mut().filter(|c| c.apps.iter().any(|a| shared_port(&apps[*a], m).is_some())).any(|c| match c.join(apps, n, &plan) {
+        let joined = all.iter_mut().filter(|c| c.apps.iter().any(|a| !shared(bound, *a, n).is_empty())).any(|c| match c.join(apps, n, &plan) {
             Ok(()) => true,
             Err(reason) => { refusals.push((reason, c.names(apps))); false }
         });
@@ -53,9 +62,9 @@ fn alone(refusals: Vec<(&'static str, String)>) -> String {
 }
 
 /// Has the members of each cluster steer by its key. Answers each app's cluster.
-pub fn apply(apps: &mut [Module]) -> Vec<Option<u32>> {
+pub fn apply(apps: &mut [Module], bound: &Bound) -> Vec<Option<u32>> {
     let mut of = vec![None; apps.len()];
-    for (number, c) in clusters(apps).into_iter().enumerate() {
+    for (number, c) in clusters(apps, bound).into_iter().enumerate() {
         for n in &c.apps { of[*n] = Some(number as u32) }
         let Some(first) = c.keyed.filter(|_| c.apps.len() > 1) else { continue };
         for n in c.apps {
@@ -152,13 +161,19 @@ fn words(m: &Module, plan: &Plan) -> String {
     }
 }
 
-/// A port that both read.
-pub fn shared_port<'m>(a: &'m Module, b: &Module) -> Option<&'m str> {
-    a.ports.iter().map(|p| p.name.as_str()).find(|name| reads(a, name) && reads(b, name))
+/// What two apps both read.
+pub fn shared(bound: &Bound, a: usize, b: usize) -> Vec<&str> {
+    let things = |n: usize| bound.get(n).into_iter().flatten().flat_map(|(_, to)| to);
+    things(a).filter(|t| things(b).any(|u| u == *t)).map(String::as_str).collect()
+}
+
+/// The port by which an app reads a thing.
+pub fn port_of<'b>(bound: &'b Bound, app: usize, thing: &str) -> Option<&'b str> {
+    bound.get(app)?.iter().find(|(_, to)| to.iter().any(|t| t == thing)).map(|(port, _)| port.as_str())
 }
 
 /// Whether an app has frames of a port come in.
-pub fn reads(m: &Module, port: &str) -> bool { handlers(m, port).next().is_some() }
+fn reads(m: &Module, port: &str) -> bool { handlers(m, port).next().is_some() }
 
 /// The most that it does with them.
 pub fn frame_use(m: &Module, port: &str) -> desc::FrameUse { handlers(m, port).map(Handler::frame_use).max().unwrap_or(desc::FrameUse::Reads) }

@@ -87,8 +87,11 @@ pub fn open(at: &Where, view: &Arc<View>) -> Result<Option<Socket>, Error> {
     }
 }
 
-/// Where the sockets of this user's apps may be; a new one goes to the first that there can be.
+/// Where the sockets of this user's apps may be; a new one goes to the first that there can be. `WIRELOOM_SOCKETS` names the only one.
 pub fn folders() -> Vec<PathBuf> {
+    if let Some(only) = std::env::var_os("WIRELOOM_SOCKETS") {
+        return vec![PathBuf::from(only)];
+    }
     // SAFETY: a plain system call.
     let uid = unsafe { libc::geteuid() };
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);

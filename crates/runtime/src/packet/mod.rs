@@ -45,7 +45,7 @@ mod tests;
 pub use self::core::{queue as ask_queue, serve as serve_popped, transmit};
 pub use memory::{Frames, Sink, Spent, Timing};
 pub use metrics::{metrics, status};
-pub use plan::{check_bindings, Options};
+pub use plan::{bound, check_bindings, Options};
 pub use pool::Pool;
 pub use port::{Batch, FramePort, BATCH};
 pub(crate) use serve::{prepare, Running, Service};

@@ -14,6 +14,7 @@ use super::end::{Loop, Null};
 use super::memory::{Frames, Memory, Sink};
 use super::mesh::{core_of, flow_hash};
 use super::pcap::{self, Link, Reader, Style, Writer};
+use super::options::of_each;
 use super::pool::{Pool, Region};
 use super::port::FramePort;
 use super::queue::Queue;
@@ -23,11 +24,13 @@ use super::tun::{Kind, Tun};
 use super::udp::Udp;
 use crate::core::app::App;
 use crate::error::Error;
+use crate::params::{self, Settings};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wireloom_ir::desc::{self, Begins, Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
+use wireloom_ir::passes::cluster::Bound;
 
 /// What the command line says of a packet app.
 #[derive(Clone, Default)]
@@ -225,9 +228,25 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
     Ok(Plan { apps: plans, pools, fans })
 }
 
+/// Of each app the ports that are read, with what they are bound to: what is the same there is shared.
+pub fn bound(apps: &[(&Desc, &[(String, String)])], options: &Options) -> Result<Bound, Error> {
+    let each = of_each(&apps.iter().map(|a| a.0).collect::<Vec<_>>(), options.clone())?;
+    let of = |((desc, sets), options): (&(&Desc, &[(String, String)]), &Options)| {
+        let settings = params::resolve(desc, sets)?;
+        let read = (0..desc.ports.len()).filter(|p| is_outside(&desc.ports[*p].kind) && frame_handler(desc, *p).is_some());
+        let bound = read.map(|p| {
+            let name = &desc.ports[p].name;
+            let targets = port_targets(desc, &settings, p, options).map_err(|e| Error::Param(format!("port `{name}`: {e}")))?;
+            Ok((name.clone(), targets.main.iter().filter(|t| t.engine != Engine::Null).map(Target::to_string).collect()))
+        });
+        bound.collect()
+    };
+    apps.iter().zip(&each).map(of).collect()
+}
+
 /// What all ports of an app are bound to.
 fn all_targets(app: &App, options: &Options) -> Result<Vec<PortTargets>, Error> {
-    let of = |(p, desc): (usize, &desc::PortDesc)| port_targets(app, p, options).map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)));
+    let of = |(p, desc): (usize, &desc::PortDesc)| port_targets(&app.desc, &app.settings, p, options).map_err(|e| Error::Param(format!("port `{}`: {e}", desc.name)));
     let mut ports = app.desc.ports.iter().enumerate().map(of).collect::<Result<Vec<_>, _>>()?;
     write_what_is_missing(&mut ports);
     Ok(ports)
@@ -368,9 +387,9 @@ impl File {
     }
 }
 
-fn port_targets(app: &App, p: usize, options: &Options) -> Result<PortTargets, String> {
-    let handler = frame_handler(app, p);
-    let desc = &app.desc.ports[p];
+fn port_targets(desc: &Desc, settings: &Settings, p: usize, options: &Options) -> Result<PortTargets, String> {
+    let handler = frame_handler(desc, p);
+    let desc = &desc.ports[p];
     let of = |list: &[(String, String)]| list.iter().rev().find(|(port, _)| *port == desc.name).map(|(_, text)| targets(text)).transpose();
     let (bind, out) = (of(&options.bind)?, of(&options.out)?);
     let out = match (out, handler) {
@@ -383,7 +402,7 @@ fn port_targets(app: &App, p: usize, options: &Options) -> Result<PortTargets, S
         (None, PortKind::Frames { engine, .. }) => {
             // No name, as a parameter's default: there is no such port.
             let declared = |name: &String| Target { engine: if name.is_empty() { Engine::Null } else { engine_of(*engine) }, name: name.clone() };
-            app.settings.ports[p].names.iter().map(declared).collect()
+            settings.ports[p].names.iter().map(declared).collect()
         }
         _ => Vec::new(),
     };

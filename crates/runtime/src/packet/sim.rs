@@ -101,7 +101,7 @@ impl PacketSim {
                     _ => Box::new(Line(line.clone())),
                 };
                 here.push(Route::Here(ends.len()));
-                if let Some(handler) = frame_handler(&app, p).filter(|_| !is_queue(&port.kind)) {
+                if let Some(handler) = frame_handler(&app.desc, p).filter(|_| !is_queue(&port.kind)) {
                     let mut input = Input::new(ends.len(), p as u16, i as u16, handler, true);
                     input.looped = is_loop(&port.kind);
                     inputs.push(input);

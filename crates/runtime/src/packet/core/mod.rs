@@ -198,7 +198,7 @@ impl PacketCore {
         let seed = crate::core::mix(now ^ (p.index as u64) << 32 ^ u64::from(std::process::id()));
         let app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
         let queues: Vec<bool> = app.app.desc.ports.iter().map(|p| is_queue(&p.kind)).collect();
-        let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app, i).unwrap_or(NO_HANDLER)).collect();
+        let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app.desc, i).unwrap_or(NO_HANDLER)).collect();
         let quiet = app.app.desc.handlers.iter().map(|h| !h.sends).collect();
         let every = app.every.iter().map(|(h, period)| (*h, *period, u64::MAX)).collect();
         PacketCore {
@@ -576,7 +576,7 @@ impl PacketCore {
 }
 
 /// The handler of a port's frames.
-pub fn frame_handler(app: &App, port: usize) -> Option<u32> {
+pub fn frame_handler(desc: &wireloom_ir::desc::Desc, port: usize) -> Option<u32> {
     let on = wireloom_ir::desc::HandlerOn::Frame { port: port as u32 };
-    app.desc.handlers.iter().position(|h| h.on == on).map(|i| i as u32)
+    desc.handlers.iter().position(|h| h.on == on).map(|i| i as u32)
 }
