@@ -437,3 +437,14 @@ fn all_apps_of_a_file_are_tested() {
     assert_eq!(out.out.matches(" code ...").count(), 1, "{}", out.text);
     std::fs::remove_dir_all(folder).ok();
 }
+
+/// Types and values as programs write them, not as the compiler keeps them.
+#[test]
+fn explain_speaks_the_language() {
+    let told = Wireloom::command(&["explain", "apps/nat44.loom"]);
+    assert_eq!(told.code, Some(0), "{}", told.text);
+    for what in ["public  ip4, required", "station mac, default 02:57:4c:00:00:44", "Inside -> Mapping", "u32 -> record { until: u64 }"] {
+        assert!(told.out.contains(what), "it does not say {what}:\n{}", told.out);
+    }
+    assert!(!told.out.contains('#'), "{}", told.out);
+}

@@ -81,6 +81,28 @@ fn value(m: &Module, v: &Value) -> String {
     }
 }
 
+/// A type as programs write it.
+fn shown(m: &Module, ty: TyId) -> String {
+    let all = |list: &[TyId]| list.iter().map(|t| shown(m, *t)).collect::<Vec<_>>().join(", ");
+    match m.ty(ty) {
+        Ty::Option(t) => format!("{}?", shown(m, *t)),
+        Ty::List(t, n) => format!("list<{}, {n}>", shown(m, *t)),
+        Ty::Tuple(list) => format!("({})", all(list)),
+        Ty::Record(r) => m.records[r.index()].name.clone(),
+        Ty::Msg(u) => m.units[u.index()].name.clone(),
+        Ty::Unit | Ty::Bool | Ty::UInt(_) | Ty::Int(_) | Ty::Bytes(_) | Ty::Endpoint | Ty::Ip => text::print_type(m, ty),
+    }
+}
+
+/// The value of a parameter, in its form.
+fn default_of(p: &crate::Param, v: &ParamValue) -> String {
+    match (&p.form, v) {
+        (desc::Form::Ip4, ParamValue::UInt(n)) => std::net::Ipv4Addr::from(*n as u32).to_string(),
+        (desc::Form::Mac, ParamValue::UInt(n)) => n.to_be_bytes()[2..].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":"),
+        _ => constant(v),
+    }
+}
+
 pub fn constant(v: &ParamValue) -> String {
     match v {
         ParamValue::Bool(b) => b.to_string(),
@@ -96,6 +118,8 @@ fn params(m: &Module, out: &mut String) {
     heading(out, "Parameters (--set NAME=VALUE)");
     let rows: Vec<_> = m.params.iter().map(|p| {
         let form = match p.ty {
+            _ if p.form == desc::Form::Ip4 => "ip4".to_string(),
+            _ if p.form == desc::Form::Mac => "mac".to_string(),
             ParamType::Bool => "bool".to_string(),
             ParamType::UInt(bits) => format!("u{bits}"),
             ParamType::Duration => "duration".into(),
@@ -103,7 +127,7 @@ fn params(m: &Module, out: &mut String) {
             ParamType::Endpoint => "endpoint".into(),
             ParamType::Endpoints(max) => format!("list<endpoint, {max}>"),
         };
-        let given = p.default.as_ref().map_or("required".to_string(), |d| format!("default {}", constant(d)));
+        let given = p.default.as_ref().map_or("required".to_string(), |d| format!("default {}", default_of(p, d)));
         (p.name.clone(), format!("{form}, {given}"), p.doc.lines().map(|l| l.trim().to_string()).filter(|l| !l.is_empty()).collect())
     }).collect();
     entries(out, &rows);
@@ -218,7 +242,7 @@ fn handlers(m: &Module, out: &mut String) {
             if *hold_req { carries.push("the request's head".to_string()) }
             if *hold { carries.push("whole replies".to_string()) }
             for l in live.iter().filter_map(|l| h.body.locals.get(l.index())) {
-                carries.push(format!("{}: {} ({})", l.name, text::print_type(m, l.ty), bytes(layout::size(m, l.ty))));
+                carries.push(format!("{}: {} ({})", l.name, shown(m, l.ty), bytes(layout::size(m, l.ty))));
             }
             let carries = if carries.is_empty() { "nothing".into() } else { carries.join(", ") };
             let line = if s.span.line > 0 { format!(" (line {})", s.span.line) } else { String::new() };
@@ -316,9 +340,9 @@ fn state(m: &Module, out: &mut String) {
             (_, false) => "; no cache: the cores share the table, or its entries vary in size".into(),
         };
         rows.push((format!("table {}", t.name), format!("{whose}; {} entries, {}; full: {full}{idle}{cache}", count(t.capacity), bytes(table_bytes(m, t))),
-            vec![format!("{} -> {}", text::print_type(m, t.key), text::print_type(m, t.value))]));
+            vec![format!("{} -> {}", shown(m, t.key), shown(m, t.value))]));
     }
-    let sized = |ty: TyId| format!("{}, {}", text::print_type(m, ty), bytes(layout::size(m, ty)));
+    let sized = |ty: TyId| format!("{}, {}", shown(m, ty), bytes(layout::size(m, ty)));
     // Variables of tests have names that programs cannot give.
     for s in m.states.iter().filter(|s| !s.name.contains(' ')) { rows.push((format!("state {}", s.name), format!("per core; {}", sized(s.ty)), Vec::new())) }
     for c in &m.counters { rows.push((format!("counter {}", c.name), "per core, summed when shown; 8 B".into(), Vec::new())) }
