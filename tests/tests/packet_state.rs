@@ -530,6 +530,33 @@ fn three_apps_share_a_capture() {
     }
 }
 
+/// A bare `log` says which headers a packet has, and their main fields.
+#[test]
+fn a_bare_log_tells_the_headers() {
+    let folder = Folder::new("line");
+    std::fs::write(folder.file("line.loom"), "app line { port wire = nic(\"a\"), out = nic(\"b\")\n wire -> log -> out }\n").unwrap();
+    let eth = |kind: u16| [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &kind.to_be_bytes()].concat();
+    let ip = |proto: u8, rest: &[u8]| [&[0x45, 0, 0, 20 + rest.len() as u8, 0, 0, 0, 0, 64, proto, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2][..], rest].concat();
+    let tcp = [&[4, 210, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0][..]].concat();
+    let arp = [0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2];
+    let from_to = "eth 02:00:00:00:00:01>02:00:00:00:00:02";
+    let cases = [
+        ([eth(0x0800), ip(6, &tcp)].concat(), format!("{from_to} ip4 10.0.0.1>10.0.0.2 ttl=64 tcp 1234>80 syn len=54")),
+        ([eth(0x8100), vec![0, 7, 8, 0], ip(1, &[8, 0, 0, 0, 0, 0, 0, 0])].concat(), format!("{from_to} vlan vid=7 ip4 10.0.0.1>10.0.0.2 ttl=64 icmp type=8 code=0 len=46")),
+        ([eth(0x0806), arp.to_vec()].concat(), format!("{from_to} arp 10.0.0.1>10.0.0.2 op=1 len=42")),
+        ([eth(0x0800), ip(4, &ip(17, &[0, 9, 0, 53, 0, 8, 0, 0]))].concat(), format!("{from_to} ip4 10.0.0.1>10.0.0.2 ttl=64 inner_ip4 10.0.0.1>10.0.0.2 ttl=64 inner_udp 9>53 len=62")),
+        (eth(0x1234), format!("{from_to} len=14")),
+        (vec![1, 2, 3], "len=3".into()),
+    ];
+    let frames: Frames = cases.iter().enumerate().map(|(n, (f, _))| (n as u64 * MS, f.clone())).collect();
+    write(&folder.file("in.pcap"), &frames);
+    for extra in [&[][..], &["--interpret"]] {
+        let said = folder.run("line.loom", &[&["--bind", "wire=pcap:@/in.pcap", "--bind", "out=pcap:@/out.pcap"], extra].concat());
+        let lines: Vec<&str> = said.lines().filter_map(|l| l.split_once("line: ").map(|l| l.1)).filter(|l| l.contains("len=")).collect();
+        assert_eq!(lines, cases.iter().map(|c| c.1.as_str()).collect::<Vec<_>>(), "{extra:?}");
+    }
+}
+
 /// One capture under two names: the apps that read it are a cluster, by what the ports are bound to.
 #[test]
 fn ports_bound_to_one_thing_are_one() {

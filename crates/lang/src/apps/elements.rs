@@ -240,10 +240,14 @@ impl Lower<'_, '_> {
         match (word.name.as_str(), args) {
             ("drop", []) => dropped(self).map(|_| ()),
             ("log", args) => {
-                let name = self.show(&v.ty);
-                let ty = Ty::Bytes(name.len() as u64);
-                let t = self.cx.lower_ty(&ty);
-                let mut all = vec![ir::Expr::new(t, ir::ExprKind::Bytes(name.into_bytes()))];
+                let mut all = match v.ty {
+                    Ty::Msg(u) if args.is_empty() && self.cx.m.units[u.index()].frame.is_some() => self.packet_line(&v, u, span)?,
+                    _ => {
+                        let name = self.show(&v.ty);
+                        let t = self.cx.lower_ty(&Ty::Bytes(name.len() as u64));
+                        vec![ir::Expr::new(t, ir::ExprKind::Bytes(name.into_bytes()))]
+                    }
+                };
                 let outer = self.dot.replace(v.clone());
                 for a in args {
                     let x = self.expr(a, None)?;

@@ -215,6 +215,7 @@ impl Lower<'_, '_> {
                 let t = self.cx.lower_ty(&ty);
                 Ok(Val::pure(ty, x::builtin(t, B::Concat, vec![either(b"", b"["), ip, either(b":", b"]:"), port])))
             }
+            (Ty::Mac, Vk::Pure(e)) => Ok(Val::pure(Ty::Bytes(17), self.mac_text(e))),
             (Ty::Error, _) => Err(Reported),
             (t, _) => { let s = self.show(t); Err(self.err("E0301", span, format!("{s} has no text form"))) }
         }

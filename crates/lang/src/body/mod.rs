@@ -18,6 +18,7 @@ pub mod facts;
 pub mod lists;
 pub mod message;
 pub mod ops;
+pub mod packet_line;
 pub mod packets;
 pub mod patterns;
 pub mod requires;
