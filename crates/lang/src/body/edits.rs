@@ -1,6 +1,7 @@
 //! Edits of parsed messages on their way: fields set by `with`, and a protocol's `forward` blocks. Lengths that depend on an
 //! edited field follow it.
 
+use super::changed::Changed;
 use super::Lower;
 use crate::compiler::{Reported, R, T_U64};
 use crate::ty::{Ty, U32};
@@ -17,8 +18,8 @@ use wireloom_syntax::Diagnostic;
 struct Target { unit: ir::UnitId, msg: ir::LocalId, known: Vec<(String, Val)> }
 
 impl Lower<'_, '_> {
-    /// Sets a field by an edit; gives its new value.
-    pub fn edit_field(&mut self, unit: ir::UnitId, msg: ir::LocalId, m: &Member, e: &Expr, cond: Option<ir::Expr>, edits: &mut Vec<Edit>) -> R<Val> {
+    /// Sets a field by an edit, where the condition holds; gives what the field holds then. `known`: what fields hold so far.
+    pub fn edit_field(&mut self, (unit, msg): (ir::UnitId, ir::LocalId), m: &Member, e: &Expr, cond: Option<ir::Expr>, known: &[(String, Val)], edits: &mut Vec<Edit>) -> R<Val> {
         if !self.cx.units[unit.index()].ok { return Err(Reported); }
         let field = self.field_ir(unit, m.field);
         let simple = match &field.kind {
@@ -40,9 +41,19 @@ impl Lower<'_, '_> {
         let value = self.expr_as(e, &m.ty)?;
         let value = self.once(Val::pure(m.ty.clone(), value), e.span);
         let Vk::Pure(x) = value.kind.clone() else { return Err(Reported) };
-        let body = self.edit_body(x, (unit, m.field), &field, e.span)?;
+        let body = self.edit_body(x.clone(), (unit, m.field), &field, e.span)?;
         let path = vec![m.field];
         edits.retain(|old| !matches!((old, &cond), (Edit::Set { field, .. }, None) if *field == path));
+        let value = match &cond {
+            None => value,
+            Some(c) => {
+                let before = match known.iter().find(|(n, _)| *n == m.name) {
+                    Some((_, Val { kind: Vk::Pure(v), .. })) => v.clone(),
+                    _ => x::read(field.ty, x::step(&x::msg(msg), Step::Field(m.field))),
+                };
+                Val::pure(m.ty.clone(), x::if_(x.ty, c.clone(), x, before))
+            }
+        };
         edits.push(Edit::Set { field: path, cond, body });
         Ok(Val { caseless: m.caseless, ..value })
     }
@@ -69,11 +80,23 @@ impl Lower<'_, '_> {
         Ok(body)
     }
 
-    /// Computed lengths of edited fields: the old value, less the old length, plus the new one.
-    pub fn computed_edits(&mut self, unit: ir::UnitId, msg: ir::LocalId, known: &[(String, Val)], cond: Option<ir::Expr>, edits: &mut Vec<Edit>) {
-        let fields = self.cx.m.units[unit.index()].fields.clone();
+    /// Computed lengths of edited fields.
+    pub fn computed_edits(&mut self, unit: ir::UnitId, msg: ir::LocalId, known: &[(String, Val)], edits: &mut Vec<Edit>) {
+        for (id, value) in self.computed_values(unit, msg, known) {
+            let f = self.field_ir(unit, id);
+            let FieldKind::UInt { bytes, big, .. } = f.kind else { continue };
+            let path = vec![id];
+            edits.retain(|e| !matches!(e, Edit::Set { field, .. } if *field == path));
+            edits.push(Edit::Set { field: path, cond: None, body: vec![x::stmt(f.span, StmtKind::Emit(Emit::UInt { value, bytes, big }))] });
+        }
+    }
+
+    /// What they are now: the old value, less the old length, plus the new one.
+    fn computed_values(&self, unit: ir::UnitId, msg: ir::LocalId, known: &[(String, Val)]) -> Vec<(FieldId, ir::Expr)> {
+        let fields = &self.cx.m.units[unit.index()].fields;
+        let mut values = vec![];
         for (i, f) in fields.iter().enumerate() {
-            let (Some(c), FieldKind::UInt { bytes, big, .. }) = (&f.computed, &f.kind) else { continue };
+            let (Some(c), FieldKind::UInt { .. }) = (&f.computed, &f.kind) else { continue };
             let id = FieldId(i as u32);
             let at = |f: FieldId| x::step(&x::msg(msg), Step::Field(f));
             let mut total = x::cast(T_U64, x::read(f.ty, at(id)));
@@ -85,12 +108,9 @@ impl Lower<'_, '_> {
                 total = x::bin(T_U64, BinOp::Sub, x::bin(T_U64, BinOp::Add, total, x::len_bytes(new.clone())), old);
                 changed = true;
             }
-            if !changed { continue; }
-            let value = x::cast(f.ty, total);
-            let path = vec![id];
-            edits.retain(|e| !matches!(e, Edit::Set { field, .. } if *field == path));
-            edits.push(Edit::Set { field: path, cond: cond.clone(), body: vec![x::stmt(f.span, StmtKind::Emit(Emit::UInt { value, bytes: *bytes, big: *big }))] });
+            if changed { values.push((id, x::cast(f.ty, total))); }
         }
+        values
     }
 
     /// Edits in wire order of their fields; removals from a list before what is appended to it.
@@ -121,13 +141,23 @@ impl Lower<'_, '_> {
             ClauseKind::Forward { response: r, body } if *r == response => Some(body),
             _ => None,
         }).collect();
+        let mut target = Target { unit: o.unit, msg, known: o.fields.clone() };
         for body in blocks {
-            let mut target = Target { unit: o.unit, msg, known: o.fields.clone() };
             self.in_clause(info.module, proto, response, msg, o.unit, |s| s.forward(body, None, &mut target, &mut edits))?;
-            self.computed_edits(o.unit, msg, &target.known.clone(), None, &mut edits);
         }
+        self.computed_edits(o.unit, msg, &target.known, &mut edits);
         self.order_edits(o.unit, &mut edits);
+        self.still_valid(&target, &edits, span)?;
         Ok(ir::Outgoing::Pass { msg, edits })
+    }
+
+    fn still_valid(&mut self, target: &Target, edits: &[Edit], span: Span) -> R<()> {
+        let mut values = self.computed_values(target.unit, target.msg, &target.known);
+        for (name, v) in &target.known {
+            let (Some(m), Vk::Pure(v)) = (self.cx.units[target.unit.index()].member(name), &v.kind) else { continue };
+            values.push((m.field, v.clone()));
+        }
+        self.still_owed(&Changed { unit: target.unit, msg: target.msg, values, edits, span })
     }
 
     /// Runs a piece with the names of a protocol's clause: `request` or `response`, `client`, the unit's parameters.
@@ -179,7 +209,7 @@ impl Lower<'_, '_> {
             }
             S::Assign { place, op: None, value } => {
                 let m = self.edited_member(place, target)?;
-                let v = self.edit_field(target.unit, target.msg, &m, value, cond, edits)?;
+                let v = self.edit_field((target.unit, target.msg), &m, value, cond, &target.known, edits)?;
                 target.known.retain(|(n, _)| *n != m.name);
                 target.known.push((m.name, v));
                 Ok(())

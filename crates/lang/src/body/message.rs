@@ -248,11 +248,11 @@ impl Lower<'_, '_> {
         let (msg, mut edits, mut known) = (*msg, edits.clone(), o.fields.clone());
         for (n, e) in fields {
             let Some(m) = self.cx.units[o.unit.index()].member(&n.name).cloned() else { return Err(self.cx.unknown_field(o.unit, n)) };
-            let value = self.edit_field(o.unit, msg, &m, e, None, &mut edits)?;
+            let value = self.edit_field((o.unit, msg), &m, e, None, &known, &mut edits)?;
             known.retain(|(k, _)| *k != m.name);
             known.push((m.name.clone(), value));
         }
-        self.computed_edits(o.unit, msg, &known, None, &mut edits);
+        self.computed_edits(o.unit, msg, &known, &mut edits);
         self.order_edits(o.unit, &mut edits);
         Ok(Val::out(Outgoing { unit: o.unit, kind: OutKind::Pass { msg, edits }, fields: known, run: None }))
     }

@@ -7,6 +7,7 @@ pub mod assign;
 pub mod blanks;
 pub mod builtins;
 pub mod calls;
+pub mod changed;
 pub mod coerce;
 pub mod control;
 pub mod crypto;

@@ -222,7 +222,7 @@ impl Lower<'_, '_> {
     }
 
     /// Name and value field of an item.
-    fn pair_fields(&self, unit: ir::UnitId) -> Option<(FieldId, FieldId)> {
+    pub fn pair_fields(&self, unit: ir::UnitId) -> Option<(FieldId, FieldId)> {
         let u = &self.cx.m.units[unit.index()];
         let mut bytes = u.body.iter().copied().filter(|f| { let f = &u.fields[f.index()]; f.name.is_some() && matches!(f.kind, FieldKind::Bytes { .. }) });
         bytes.next().zip(bytes.next())

@@ -132,7 +132,7 @@ pub static CODES: &[Code] = &[
         "Lists and nested units of a message under construction have no value yet.",
         "unit I { n: u8 }\nunit M { n: u8  items: list<I, 4> [n] }\nprotocol p { request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r) { let m = M { items: [I { n: 1 }] }\n log len(m.items)\n reply m }\n}\n"),
     code("E0433", "a value that is not valid in its field",
-        "The bytes are outside of the field's set, hold its delimiter, or are out of its range; or a `require` of the unit does not hold, or the fields given belong to another case than the receiver would take. The receiver would refuse the message.",
+        "The bytes are outside of the field's set, hold its delimiter, or are out of its range; or a `require` of the unit does not hold, or the fields given belong to another case than the receiver would take; of a message that is built, or of one after `with`, `append`, `remove` or `forward`. The receiver would refuse the message.",
         "unit M { n: u8 in {1, 2}  m: u8 }\nprotocol p { request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply M { n: 7 } }\n}\n"),
     code("E0501", "a circle of definitions",
         "Functions do not call themselves, and constants, types and units are not defined by themselves: every program ends.",

@@ -1,0 +1,241 @@
+//! What a changed message still owes its unit. What comes in: the edits of a parsed message and the new values of its fields. What goes
+//! out: nothing where the unit's conditions hold for certain, E0433 where one certainly does not, else guards before the message is sent.
+//!
+//! The message held to its unit when it was read. So only what speaks of something that was changed is looked at again: `require`s, the
+//! conditions of a switch (the case that was read must be the one that the next reader takes), lengths, counts and arguments of units.
+//! Each is read once as it was and once as it is now. A question about a list is answered for a name that is known when compiling;
+//! what is appended under a name or removed for a reason that is not known then, and the values of appended items, are the receiver's to judge.
+
+use super::Lower;
+use crate::compiler::{R, T_U32, T_U64};
+use crate::x;
+use wireloom_ir as ir;
+use ir::{BinOp, Edit, Emit, Expr as X, ExprKind as K, Extent, FaultKind, FieldId, FieldKind, FuncBody, Guard, ListExtent, LocalId, Path, Root, Step, StmtKind};
+use wireloom_syntax::ast::Span;
+
+/// A parsed message and what is done to it on its way.
+pub struct Changed<'a> {
+    pub unit: ir::UnitId,
+    pub msg: LocalId,
+    /// What fields hold now.
+    pub values: Vec<(FieldId, X)>,
+    pub edits: &'a [Edit],
+    pub span: Span,
+}
+
+impl Changed<'_> {
+    fn value(&self, f: FieldId) -> Option<&X> { self.values.iter().find(|(g, _)| *g == f).map(|(_, v)| v) }
+
+    fn edited(&self, l: FieldId) -> bool {
+        self.edits.iter().any(|e| matches!(e, Edit::Remove { list, .. } | Edit::Append { list, .. } if list.first() == Some(&l)))
+    }
+
+    fn at(&self, f: FieldId) -> Path { x::step(&x::msg(self.msg), Step::Field(f)) }
+}
+
+impl Lower<'_, '_> {
+    /// Guards, before the message is sent, what its unit demands of the parts that were changed.
+    pub fn still_owed(&mut self, c: &Changed) -> R<()> {
+        if c.values.is_empty() && c.edits.is_empty() { return Ok(()); }
+        let body = self.cx.m.units[c.unit.index()].body.clone();
+        self.fields_owed(c, &body, &x::boolean(true))
+    }
+
+    /// `taken`: under which condition the fields are there.
+    fn fields_owed(&mut self, c: &Changed, body: &[FieldId], taken: &X) -> R<()> {
+        for f in body {
+            let field = self.field_ir(c.unit, *f);
+            match &field.kind {
+                FieldKind::Require { cond } => self.holds_still(c, cond, taken, field.bad)?,
+                FieldKind::Bytes { extent: Extent::Length(n), trim: None, .. } => match c.value(*f) {
+                    Some(v) => { let len = x::cast(n.ty, x::len_bytes(v.clone())); self.agrees(c, n, len, taken)?; }
+                    None => self.stays(c, n, taken)?,
+                },
+                FieldKind::StreamBytes { extent: Extent::Length(n) } => self.stays(c, n, taken)?,
+                FieldKind::List { extent: ListExtent::Count(n), .. } if !c.edited(*f) => self.stays(c, n, taken)?,
+                FieldKind::Unit { args, .. } | FieldKind::StreamUnit { args, .. } => for a in args { self.stays(c, a, taken)?; },
+                FieldKind::Switch { cases } => self.case_stays(c, *f, cases, taken)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn case_stays(&mut self, c: &Changed, switch: FieldId, cases: &[ir::Case], taken: &X) -> R<()> {
+        for (n, case) in cases.iter().enumerate() {
+            let here = x::and(taken.clone(), x::case(c.at(switch), n as u32));
+            for (k, other) in cases[..=n].iter().enumerate() {
+                let Guard::When(cond) = &other.guard else { continue };
+                let cond = if k == n { cond.clone() } else { x::not(cond.clone()) };
+                self.holds_still(c, &cond, &here, FaultKind::CONSTRAINT)?;
+            }
+            self.fields_owed(c, &case.fields, &here)?;
+        }
+        Ok(())
+    }
+
+    /// A condition that held.
+    fn holds_still(&mut self, c: &Changed, cond: &X, taken: &X, kind: FaultKind) -> R<()> {
+        let Some(now) = self.as_sent(c, cond) else { return Ok(()) };
+        if now == self.as_read(c, cond) { return Ok(()); }
+        self.owes(c, now, taken, kind)
+    }
+
+    /// A number that says how long something unchanged is: it may not change.
+    fn stays(&mut self, c: &Changed, e: &X, taken: &X) -> R<()> {
+        let was = self.as_read(c, e);
+        self.agrees(c, e, was, taken)
+    }
+
+    fn agrees(&mut self, c: &Changed, e: &X, wanted: X, taken: &X) -> R<()> {
+        let Some(now) = self.as_sent(c, e) else { return Ok(()) };
+        let wanted = crate::fold::fold(&self.cx.m, &wanted);
+        if now == wanted || e.ty == T_U64 && super::requires::same_sum(&self.cx.m, &now, &wanted) && !is_cut(&now) { return Ok(()); }
+        let same = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Eq, now, wanted));
+        self.owes(c, same, taken, FaultKind::CONSTRAINT)
+    }
+
+    fn owes(&mut self, c: &Changed, now: X, taken: &X, kind: FaultKind) -> R<()> {
+        let ok = crate::fold::fold(&self.cx.m, &x::or(x::not(taken.clone()), now));
+        if x::as_bool(&ok) == Some(false) {
+            return Err(self.cx.report(wireloom_syntax::Diagnostic::error("E0433", c.span, "this message is not valid after what is done to it").label("the receiver would refuse it")
+                .hint("change what depends on the changed field too, or build a new message")));
+        }
+        self.valid(ok, kind, c.span)
+    }
+
+    /// An expression of the grammar over the message as it was read.
+    fn as_read(&self, c: &Changed, e: &X) -> X {
+        let mut e = e.clone();
+        ir::walk::expr_mut(&mut e, &mut |e| reroot(e, c.msg));
+        crate::fold::fold(&self.cx.m, &e)
+    }
+
+    /// The same over the message as it is sent; none where that is not known.
+    fn as_sent(&self, c: &Changed, e: &X) -> Option<X> {
+        let (mut e, mut unknown) = (e.clone(), false);
+        ir::walk::expr_mut(&mut e, &mut |e| match self.leaf_now(c, e) {
+            Some(Some(v)) => *e = v,
+            Some(None) => reroot(e, c.msg),
+            None => unknown = true,
+        });
+        (!unknown).then(|| crate::fold::fold(&self.cx.m, &e))
+    }
+
+    /// What a node is now: `Some(None)` as it was, `None` not known.
+    fn leaf_now(&self, c: &Changed, e: &X) -> Option<Option<X>> {
+        let Some(p) = ir::walk::path_of(e).filter(|p| p.root == Root::This) else { return Some(None) };
+        let Some(Step::Field(f)) = p.steps.first() else { return Some(None) };
+        let whole = p.steps.len() == 1;
+        let field = self.field_ir(c.unit, *f);
+        if let Some(v) = c.value(*f) {
+            let trimmed = matches!(field.kind, FieldKind::Bytes { trim: Some(_), .. });
+            return (whole && !trimmed && matches!(*e.kind, K::Read(_) | K::Raw(_))).then(|| Some(x::cast(e.ty, v.clone())));
+        }
+        if c.edited(*f) { return if whole { self.list_now(c, *f, e).map(Some) } else { None }; }
+        match (&field.kind, &*e.kind) {
+            (FieldKind::Let { value }, K::Read(_)) if whole => {
+                let now = self.as_sent(c, value)?;
+                Some((now != self.as_read(c, value)).then_some(now))
+            }
+            _ => Some(None),
+        }
+    }
+
+    /// The answer to a question about a list that was edited, for a name that is a constant.
+    fn list_now(&self, c: &Changed, l: FieldId, e: &X) -> Option<X> {
+        let (K::Find { name, .. } | K::CountOf { name, .. } | K::AnyToken { name, .. }) = &*e.kind else { return None };
+        let K::Bytes(asked) = &*name.kind else { return None };
+        let FieldKind::List { element, .. } = self.field_ir(c.unit, l).kind else { return None };
+        let FieldKind::Unit { unit, .. } = self.field_ir(c.unit, element).kind else { return None };
+        let (name, _) = self.pair_fields(unit)?;
+        let caseless = matches!(self.field_ir(unit, name).kind, FieldKind::Bytes { caseless: true, .. });
+        let mut all = e.clone();
+        reroot(&mut all, c.msg);
+        for edit in c.edits {
+            match edit {
+                Edit::Remove { list, index, cond } if list[..] == [l] => {
+                    let gone = self.removed(c, l, *index, name, asked, cond)?;
+                    all = x::if_(e.ty, gone, nothing(e), all);
+                }
+                Edit::Append { list, cond, body } if list[..] == [l] => {
+                    let given = appended_name(body)?;
+                    let same = if caseless { given.eq_ignore_ascii_case(asked) } else { given == &asked[..] };
+                    if !same { continue; }
+                    let K::CountOf { .. } = *e.kind else { return None };
+                    let one = cond.clone().map_or(x::u32(1), |c| x::if_(T_U32, c, x::u32(1), x::u32(0)));
+                    all = x::bin(T_U32, BinOp::Add, all, one);
+                }
+                _ => {}
+            }
+        }
+        Some(crate::fold::fold(&self.cx.m, &all))
+    }
+
+    /// Whether items of this name go; none if that depends on more of the item than its name.
+    fn removed(&self, c: &Changed, l: FieldId, index: LocalId, name: FieldId, asked: &[u8], cond: &X) -> Option<X> {
+        let mut cond = cond.clone();
+        ir::walk::expr_mut(&mut cond, &mut |e| {
+            if let K::Read(p) = &*e.kind {
+                if p.root == Root::Local(c.msg) && matches!(p.steps[..], [Step::Field(f), Step::Index(_), Step::Field(n)] if f == l && n == name) {
+                    *e = X::new(e.ty, K::Bytes(asked.to_vec()));
+                }
+            } else if let K::Call(f, args) = &*e.kind {
+                if let Some(v) = self.called(*f, args) { *e = v; }
+            }
+        });
+        let cond = crate::fold::fold(&self.cx.m, &cond);
+        let mut more = false;
+        ir::walk::expr(&cond, &mut |e| more |= matches!(*e.kind, K::Local(i) if i == index));
+        (!more).then_some(cond)
+    }
+
+    /// A call as the expression that the function gives, if it is no more than that.
+    fn called(&self, f: ir::FuncId, args: &[X]) -> Option<X> {
+        let FuncBody::Body(body) = &self.cx.m.funcs.get(f.index())?.body else { return None };
+        let mut known: Vec<(LocalId, X)> = args.iter().enumerate().map(|(i, a)| (LocalId(i as u32), a.clone())).collect();
+        for s in &body.block {
+            let (to, e) = match &s.kind { StmtKind::Set(l, e) => (Some(*l), e), StmtKind::Return(Some(e)) => (None, e), _ => return None };
+            let mut e = e.clone();
+            ir::walk::expr_mut(&mut e, &mut |e| {
+                if let K::Local(l) = &*e.kind {
+                    if let Some((_, v)) = known.iter().rev().find(|(k, _)| k == l) { *e = v.clone(); }
+                }
+            });
+            let Some(to) = to else { return Some(crate::fold::fold(&self.cx.m, &e)) };
+            known.push((to, e));
+        }
+        None
+    }
+}
+
+/// Whether a part of a sum was cut to fewer bits than it may take.
+fn is_cut(e: &X) -> bool {
+    let mut cut = false;
+    ir::walk::expr(e, &mut |e| cut |= matches!(&*e.kind, K::Cast(a) if a.ty == T_U64 && e.ty != T_U64));
+    cut
+}
+
+/// What the question is answered with if no item has the name.
+fn nothing(e: &X) -> X {
+    match &*e.kind {
+        K::CountOf { .. } => x::u32(0),
+        K::AnyToken { .. } => x::boolean(false),
+        _ => X::new(e.ty, K::None),
+    }
+}
+
+/// The name of an appended item: the first that is written.
+fn appended_name(body: &ir::Block) -> Option<&[u8]> {
+    let first = body.iter().find_map(|s| if let StmtKind::Emit(e) = &s.kind { Some(e) } else { None })?;
+    match first { Emit::Bytes(X { kind, .. }) => if let K::Bytes(b) = &**kind { Some(b) } else { None }, _ => None }
+}
+
+/// The grammar's own fields become the message's.
+fn reroot(e: &mut X, msg: LocalId) {
+    match &mut *e.kind {
+        K::Read(p) | K::Count(p) | K::Raw(p) | K::Case(p, _) | K::Find { list: p, .. } | K::CountOf { list: p, .. } | K::AnyToken { list: p, .. } if p.root == Root::This => p.root = Root::Local(msg),
+        K::UnitParam(r @ Root::This, _) => *r = Root::Local(msg),
+        _ => {}
+    }
+}
