@@ -81,6 +81,10 @@ impl Parser<'_> {
             "addresses" if self.word_here(1) => {
                 self.addresses()
             }
+            "switch" => {
+                self.bump();
+                self.unexpected_with("`:` after the field's name `switch`", |d| d.hint("a switch is a field with a name, too: `body: switch kind { … }`"))
+            }
             _ => {
                 let name = self.any_word("a field")?;
                 self.unexpected_with(&format!("`:` after the field's name `{}`", name.name), |d| {
