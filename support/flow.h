@@ -234,19 +234,23 @@ WL_INLINE void *wl_flow_find(wl_flows *t, const wl_shape *g, unsigned part, cons
     if (WL_LIKELY(v)) t->stats.hits++; else t->stats.misses++;
     return v;
 }
-WL_INLINE const void *wl_flow_read_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
+/* The value is copied before its slot is written to: a load of bytes that have just been stored has to wait for the store. */
+WL_INLINE bool wl_flow_read_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
     uint8_t *c = g.front ? wl_front_at(t, part, g, h) : NULL;
-    if (g.front && wl_front_has(c, g, k, tick)) return c + g.value;
-    const uint8_t *s = wl_flow_use(t, part, g, k, h, tick);
-    if (s && g.front) memcpy(c, s, g.size);
-    return s ? s + g.value : NULL;
+    if (g.front && wl_front_has(c, g, k, tick)) { memcpy(to, c + g.value, n); return true; }
+    uint8_t *s = wl_flow_seek_in(t, part, g, k, h, tick);
+    if (!s) return false;
+    memcpy(to, s + g.value, n);
+    wl_slot_touch(s, g, tick);
+    if (g.front) memcpy(c, s, g.size);
+    return true;
 }
-/* The key's value, to be read, or NULL. */
-WL_INLINE const void *wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
-    const void *v = NULL;
-    if (WL_LIKELY(wl_flow_any(t))) v = g[1].slots && WL_UNLIKELY(part) ? wl_flow_read_in(t, 1, g[1], k, h, tick) : wl_flow_read_in(t, 0, g[0], k, h, tick);
-    if (WL_LIKELY(v)) t->stats.hits++; else t->stats.misses++;
-    return v;
+/* Reads the key's value of n bytes; false: there is none. */
+WL_INLINE bool wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
+    bool found = false;
+    if (WL_LIKELY(wl_flow_any(t))) found = g[1].slots && WL_UNLIKELY(part) ? wl_flow_read_in(t, 1, g[1], k, h, tick, to, n) : wl_flow_read_in(t, 0, g[0], k, h, tick, to, n);
+    if (WL_LIKELY(found)) t->stats.hits++; else t->stats.misses++;
+    return found;
 }
 /* Makes room for one more entry. */
 static inline __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flows *t, const wl_shape *g, unsigned part, uint64_t h, uint32_t tick) {

@@ -276,9 +276,9 @@ impl<'m> BodyGen<'_, 'm> {
     pub fn flow(&mut self, s: &'m StmtKind) {
         match s {
             StmtKind::TableGet { table, key, dst } => {
-                let (value, dst) = (self.value_type(*table), self.name(*dst));
+                let dst = self.name(*dst);
                 self.flow_key(*table, key);
-                line!(self, "const {value} *v_ = wl_flow_read(ft_, g_, part_, k_, h_, now_);\n{dst}.has = v_ != NULL;\nif (v_) {dst}.v = *v_; }}");
+                line!(self, "{dst}.has = wl_flow_read(ft_, g_, part_, k_, h_, now_, &{dst}.v, sizeof {dst}.v); }}");
             }
             StmtKind::TablePut { table, key, value: e, place } => {
                 let (c, text) = (self.value_type(*table), self.expr(e));

@@ -116,10 +116,12 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
             m[i] = (model){true, now, x};
         } else if (what < 17) {
             for (uint32_t again = 1 + any(3); again-- > 0;) {
-                const uint8_t *c = wl_flow_read(t, g, part, k, h, tick);
-                NEED((c != NULL) == m[i].there && (!c || get(c, g) == m[i].value));
-                quick += g[0].front && c && c >= front[part] && c < front[part] + sizeof front[part];
-                if (c) m[i].used = now;
+                entry e;
+                const uint8_t *c = g[0].front ? wl_front_at(t, part, g[part], h) : NULL;
+                quick += c && wl_front_has(c, g[part], k, tick);
+                const bool there = wl_flow_read(t, g, part, k, h, tick, &e, g == plain ? 4 : sizeof e);
+                NEED(there == m[i].there && (!there || get(&e, g) == m[i].value));
+                if (there) m[i].used = now;
             }
         } else if (what < 19) {
             NEED(wl_flow_remove(t, g, part, k, h, tick) == m[i].there);

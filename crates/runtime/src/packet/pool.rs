@@ -6,6 +6,7 @@
 //! frees it. Small buffers are one page each; frames beyond that (captures of coalesced segments) take one of the few large
 //! ones, whose pages are absent until used.
 
+use super::port::Batch;
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
 use std::io;
@@ -35,7 +36,7 @@ const LARGE_COUNT: usize = desc::LARGE_FRAME_BUFFERS as usize;
 const LARGE_WAIT: usize = 64;
 /// Small frames begin at one of this many cache lines: were it always the same one, the frames of a batch would share few cache sets.
 const COLOURS: usize = 16;
-const COLOURED_MAX: usize = SMALL_MAX - COLOURS * 64;
+pub const COLOURED_MAX: usize = SMALL_MAX - COLOURS * 64;
 
 /// The memory of all buffers.
 pub struct Region {
@@ -64,11 +65,14 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
+        // SAFETY: the mapping, of which nothing else is known yet.
+        crate::core::app::huge_pages(unsafe { std::slice::from_raw_parts(base.cast::<u8>(), cores * small * CHUNK) });
         let holders = (0..if shared { cores * (small + LARGE_COUNT) } else { 0 }).map(|_| AtomicU32::new(1)).collect();
         Ok(Arc::new(Region { base: base.cast(), bytes, cores, small, holders, umem_socket: Mutex::new(None) }))
     }
 
     /// The small buffers of all cores: the UMEM of AF_XDP sockets.
+    #[inline]
     pub fn umem(&self) -> (*mut u8, usize) {
         (self.base, self.cores * self.small * CHUNK)
     }
@@ -82,6 +86,7 @@ impl Region {
         self.small + LARGE_COUNT
     }
 
+    #[inline]
     fn is_small(&self, buf: Buf) -> bool {
         (buf as usize) < self.cores * self.small
     }
@@ -108,6 +113,7 @@ impl Region {
     }
 
     /// A buffer's first byte and its length.
+    #[inline]
     fn place(&self, buf: Buf) -> (*mut u8, usize) {
         let (at, size) = if self.is_small(buf) {
             (buf as usize * CHUNK, CHUNK)
@@ -119,6 +125,19 @@ impl Region {
         // SAFETY: numbers of buffers come from this region only.
         (unsafe { self.base.add(at) }, size)
     }
+}
+
+/// An empty frame of `n` bytes in the buffer at `at`.
+///
+/// # Safety
+/// The buffer has `size` bytes, which is room for the frame.
+#[inline]
+unsafe fn frame(at: *mut u8, size: usize, buf: Buf, n: usize) -> wl_frame {
+    let colour = if n <= COLOURED_MAX { (buf as usize % COLOURS) * 64 } else { 0 };
+    let (head, n) = (WL_HEADROOM as usize + colour, n as u32);
+    // SAFETY: `HEAD` and the colours are within the buffer.
+    let p = unsafe { at.add(NOTE + head) };
+    wl_frame { p, n, head: head as u32, tail: (size - NOTE - head) as u32 - n, port: 0, instance: 0, time: 0, wire: n, out: WL_GONE }
 }
 
 impl Drop for Region {
@@ -242,11 +261,8 @@ impl Pool {
         }
         let buf = if n <= SMALL_MAX { self.take_small()? } else { self.take_large()? };
         let (at, size) = self.region.place(buf);
-        let colour = if n <= COLOURED_MAX { (buf as usize % COLOURS) * 64 } else { 0 };
-        let (head, n) = (WL_HEADROOM as usize + colour, n as u32);
-        // SAFETY: `HEAD` and the colours are within the buffer.
-        let p = unsafe { at.add(NOTE + head) };
-        Some((buf, wl_frame { p, n, head: head as u32, tail: (size - NOTE - head) as u32 - n, port: 0, instance: 0, time: 0, wire: n, out: WL_GONE }))
+        // SAFETY: the buffer has the room.
+        Some((buf, unsafe { frame(at, size, buf, n) }))
     }
 
     /// A frame that holds these bytes.
@@ -256,6 +272,27 @@ impl Pool {
         // SAFETY: the frame has room for the bytes and belongs to nobody else.
         unsafe { copy(bytes.as_ptr(), frame.p, bytes.len()) };
         Some((buf, frame))
+    }
+
+    /// Stores frames of at most [`COLOURED_MAX`] bytes, as many as there are buffers for, behind those of the batch.
+    #[inline]
+    pub fn store_all<'a>(&mut self, frames: impl ExactSizeIterator<Item = &'a [u8]>, into: &mut Batch) {
+        if self.small.len() < frames.len() {
+            self.collect();
+        }
+        let left = self.small.len().saturating_sub(frames.len());
+        let (base, bufs) = (self.region.base, &self.small[left..]);
+        into.frames.extend(frames.zip(bufs).map(|(bytes, buf)| {
+            assert!(bytes.len() <= COLOURED_MAX);
+            // SAFETY: a small buffer of the region, which has the room and belongs to nobody else.
+            unsafe {
+                let frame = frame(base.add(*buf as usize * CHUNK), CHUNK, *buf, bytes.len());
+                copy(bytes.as_ptr(), frame.p, bytes.len());
+                frame
+            }
+        }));
+        into.bufs.extend_from_slice(bufs);
+        self.small.truncate(left);
     }
 
     /// A small buffer as such, for a ring that the kernel fills.
