@@ -14,6 +14,7 @@ import platform
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -81,7 +82,7 @@ def hand_written(job, seconds):
 
 
 def wireloom(job, seconds, *extra):
-    command = [WIRELOOM, "bench", job.app, "--bind", f"wire={path(job.trace)}.pcap", *arguments(job), "--frames", frames(job, seconds), "--json", *extra]
+    command = [WIRELOOM, "bench", *job.app.split(), "--bind", f"wire={path(job.trace)}.pcap", *arguments(job), "--frames", frames(job, seconds), "--json", *extra]
     out, _, rss = run(command)
     return dict(json.loads(out), rss_mib=rss)
 
@@ -128,6 +129,17 @@ def cores(job, rounds, seconds, note):
     return ours, [], {"one_queue_by_wall_time": steered}
 
 
+def sharing(job, rounds, seconds, note):
+    """What each further app costs that reads a port: four apps that only count, less two of them."""
+    file, ours, alone = job.app, [], []
+    few = replace(job, app=f"{file}:first {file}:second")
+    for _ in range(rounds):
+        two, four = one_run(few, seconds)["ns"], one_run(job, seconds)["ns"]
+        ours.append((four - two) / 2)
+        alone.append(one_run(replace(job, app=f"{file}:first"), seconds)["ns"])
+    return ours, [], {"two_apps": two, "one_app": alone[-1]}
+
+
 def captures(job, rounds, seconds, note):
     """The whole process's CPU time for a capture, less that for a capture of one frame."""
     big, small = path(job.trace + ".pcap"), path("one.pcap")
@@ -171,7 +183,7 @@ def ipsec(job, rounds, seconds, note):
     return ours, reference, extra
 
 
-KINDS = {"frames": compare_frames, "insert": insertions, "cores": cores, "pcap": captures, "xdp": xdp, "ipsec": ipsec}
+KINDS = {"frames": compare_frames, "insert": insertions, "cores": cores, "sharing": sharing, "pcap": captures, "xdp": xdp, "ipsec": ipsec}
 
 
 def version(command):

@@ -14,7 +14,7 @@ PEERS_FROM = ("quoted, not measured here: 2-vCPU KVM guest, Sapphire Rapids, Lin
 class Job:
     name: str
     label: str
-    kind: str = "frames"          # frames, insert, cores, xdp, pcap, ipsec
+    kind: str = "frames"          # frames, insert, cores, sharing, xdp, pcap, ipsec
     app: str = ""
     trace: str = ""
     args: list = field(default_factory=list)
@@ -62,6 +62,8 @@ JOBS = [
         must=1.15, aim=1.0),
     Job("cores", "flow_tracker, 1M flows, two cores instead of one", kind="cores", app="apps/flow_tracker.loom", trace="flow1000000", unit="× as fast",
         reference="", must=1.8, aim=1.95, absolute=True, less=False, ns=35),
+    Job("sharing", "each further app that reads a port and only counts", kind="sharing", app="bench/packet/apps/count_each.loom", trace="flow1000",
+        reference="", must=None, aim=None, ns=10),
     ipsec("gcm", "AES-256-GCM", 64, 600, "EVP 380"),
     ipsec("gcm", "AES-256-GCM", 1500, 1200, "EVP 707"),
     ipsec("ctr", "AES-256-CTR + HMAC-SHA1-96", 64, 900, "EVP 545"),

@@ -68,6 +68,21 @@ fn every_round_is_run_and_the_first_does_not_count() {
     }
 }
 
+/// Several apps on one port: each gets every frame, and their sum is what is measured.
+#[test]
+fn apps_share_the_frames() {
+    let f = Folder::new("apps");
+    let each = "bench/packet/apps/count_each.loom";
+    let two = [format!("{each}:first"), format!("{each}:third")];
+    for (apps, n, name) in [(vec![each], 4, "first + second + third + fourth"), (two.iter().map(String::as_str).collect(), 2, "first + third")] {
+        let v = f.json(&[&apps[..], &["--bind", "wire=@/in.pcap", "--frames", "1280", "--repeat", "1", "--json"]].concat());
+        let run = &v["runs"][0];
+        assert_eq!((run["frames"].as_u64(), run["received"].as_u64(), &v["app"]), (Some(1280), Some(n * 1408), &Value::from(name)), "{v}");
+    }
+    // Queues of the program lead nowhere else.
+    assert!(f.bench(&["apps/pfabric_scheduler.loom", "--bind", "wire=@/in.pcap", "--frames", "1280", "--repeat", "1"]).contains("ns per frame"));
+}
+
 #[test]
 fn cores_share_the_frames() {
     let f = Folder::new("cores");

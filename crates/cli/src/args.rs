@@ -200,9 +200,9 @@ pub struct Signal {
 
 #[derive(Args)]
 pub struct Bench {
-    /// A source with an app; FILE:APP where it has several.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// Sources with apps, which share the process, its cores and ports of one name; FILE:APP is one app of a file with several.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     /// A capture whose frames come in on a port, over and over.
     #[arg(long, value_name = "PORT=FILE", required = true)]
     pub bind: Vec<String>,
@@ -233,7 +233,7 @@ pub struct Bench {
     /// With several cores: the first receives all frames and passes on those of the others' flows; without, each has a queue of its own.
     #[arg(long)]
     pub one_queue: bool,
-    /// Leave out what each element costs, which takes a run of its own.
+    /// Leave out what each element costs, which takes a run of its own. Of several apps it is not told.
     #[arg(long)]
     pub no_elements: bool,
     /// Print JSON.

@@ -1,6 +1,6 @@
 //! `wireloom bench`: what an app with frame ports costs per frame, as a whole and by element.
 //!
-//! In: an app, and a capture per port. Out: CPU nanoseconds per frame. The captures are loaded into memory and replayed without a system
+//! In: an app, or several that share ports, and a capture per port. Out: CPU nanoseconds per frame. The captures are loaded into memory and replayed without a system
 //! call; a core's clock runs from the end of the first round, in which memory is touched and tables fill, to the end of the last one. Runs are
 //! repeated, and the median and the extremes shown. Taking frames from memory is part of the figure. With several cores each gets the
 //! frames of its own flows, as an interface with a queue per core would give them, and the busiest core counts. Ports that are not named
@@ -17,17 +17,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 use std::time::Duration;
 use wireloom_codegen_c::CompileOptions;
-use wireloom_ir::desc::{Desc, PortKind, Value};
+use wireloom_ir::desc::{Desc, FrameEngine, PortKind, Value};
+use wireloom_ir::passes::cluster;
 use wireloom_ir::{walk, FrameAct, Module, StmtKind};
 use wireloom_runtime::packet::{self, Frames, Inserts, Spent, Timing};
-use wireloom_runtime::{params, serve, AppSpec, Program, ServeOptions, Summary};
+use wireloom_runtime::{serve, AppSpec, Program, ServeOptions, Summary};
 
 /// Between two looks at the mark.
 const LOOK: Duration = Duration::from_micros(50);
 
 struct Job {
-    desc: Desc,
-    sets: Vec<(String, String)>,
+    /// Of each app.
+    descs: Vec<Desc>,
+    sets: Vec<Vec<(String, String)>>,
     load: Vec<(String, std::path::PathBuf)>,
     insert: Option<(String, std::path::PathBuf)>,
     every: u64,
@@ -68,12 +70,19 @@ impl Spread {
 }
 
 pub fn bench(args: Bench) -> Outcome {
-    let module = Arc::new(load::load(&args.file)?);
-    if module.desc().is_mixed() {
-        return Err(Failure::Said(format!("app `{}` has service ports, too, which do not end: measure one with its frame ports alone", module.app)));
+    let mut modules = Vec::new();
+    for file in &args.files {
+        modules.extend(load::apps(file)?);
     }
-    let made = engine::make(&module, &args.compile)?;
-    let in_place = !changes_frames(&module) && args.many <= 1;
+    if let Some(m) = modules.iter().find(|m| !m.ports.iter().all(|p| matches!(p.kind, PortKind::Frames { .. }))) {
+        return Err(Failure::Said(format!("app `{}` has service ports, which do not end: `bench` measures apps with frame ports alone", m.app)));
+    }
+    let bound = cluster::by_name(&modules);
+    let clusters = cluster::apply(&mut modules, &bound);
+    let modules: Vec<Arc<Module>> = modules.into_iter().map(Arc::new).collect();
+    let programs = modules.iter().map(|m| Ok(engine::make(m, &args.compile)?.program)).collect::<Result<Vec<_>, Failure>>()?;
+    let descs: Vec<Desc> = modules.iter().zip(clusters).map(|(m, cluster)| Desc { cluster, ..m.desc() }).collect();
+    let in_place = modules.len() == 1 && !changes_frames(&modules[0]) && args.many <= 1;
     let mut frames = Vec::new();
     for (port, file) in pairs("bind", &args.bind)? {
         let file = file.strip_prefix("pcap:").unwrap_or(&file);
@@ -87,8 +96,8 @@ pub fn bench(args: Bench) -> Outcome {
     let files = |list: Vec<(String, String)>| list.into_iter().map(|(t, f)| (t, f.into())).collect::<Vec<_>>();
     let warm = u64::from(args.many.max(1));
     let job = Job {
-        desc: module.desc(),
-        sets: args.set.iter().map(|s| params::pair(s)).collect::<Result<_, _>>()?,
+        sets: run::sets(&descs.iter().collect::<Vec<_>>(), &args.set)?,
+        descs,
         load: files(pairs("load", &args.load)?),
         insert: files(pairs("insert", args.insert.as_slice())?).pop(),
         every: args.every,
@@ -97,12 +106,12 @@ pub fn bench(args: Bench) -> Outcome {
         warm,
         rounds: (args.frames / each).max(1).next_multiple_of(warm),
     };
-    let runs = (0..args.repeat.max(1)).map(|_| job.run(&made.program)).collect::<Result<Vec<_>, _>>()?;
-    let elements = match args.no_elements || args.compile.interpret || job.cpus.len() > 1 {
+    let runs = (0..args.repeat.max(1)).map(|_| job.run(&programs)).collect::<Result<Vec<_>, _>>()?;
+    let elements = match args.no_elements || args.compile.interpret || job.cpus.len() > 1 || modules.len() > 1 {
         true => Vec::new(),
-        false => elements(&module, &job)?,
+        false => elements(&modules[0], &job)?,
     };
-    let name = &module.app;
+    let name = &modules.iter().map(|m| m.app.as_str()).collect::<Vec<_>>().join(" + ");
     if args.json { print_json(name, &runs, &elements, job.cpus.len()) } else { print_text(name, &runs, &elements, job.cpus.len()) }
     Ok(())
 }
@@ -119,7 +128,7 @@ fn pairs(flag: &str, list: &[String]) -> Result<Vec<(String, String)>, Failure> 
 }
 
 impl Job {
-    fn run(&self, program: &Program) -> Result<Measured, Failure> {
+    fn run(&self, programs: &[Program]) -> Result<Measured, Failure> {
         let timing = Arc::new(Timing { warm: self.warm, ..Timing::default() });
         let rounds = self.warm + self.rounds;
         let replay = |f: &Frames| Frames { rounds, timing: Some(timing.clone()), ..f.clone() };
@@ -135,8 +144,8 @@ impl Job {
             },
             ..ServeOptions::default()
         };
-        let spec = AppSpec { program: program.clone(), desc: self.desc.clone(), sets: self.sets.clone() };
-        let summary = serve(vec![spec], options)?;
+        let spec = |((program, desc), sets): ((&Program, &Desc), &Vec<_>)| AppSpec { program: program.clone(), desc: desc.clone(), sets: sets.clone() };
+        let summary = serve(programs.iter().zip(&self.descs).zip(&self.sets).map(spec).collect(), options)?;
         let spent = timing.spent.lock().unwrap_or_else(|e| e.into_inner());
         let mut took = inserts.map(|i| i.took.lock().unwrap_or_else(|e| e.into_inner()).clone()).unwrap_or_default();
         took.sort_unstable();
@@ -145,10 +154,13 @@ impl Job {
 
     /// Ports with frames are replayed; the others lead nowhere.
     fn bindings(&self) -> Vec<(String, String)> {
-        let frames = self.desc.ports.iter().filter_map(|p| match &p.kind {
+        let mut seen = std::collections::HashSet::new();
+        let frames = self.descs.iter().flat_map(|d| &d.ports).filter_map(|p| match &p.kind {
+            PortKind::Frames { engine: FrameEngine::Queue | FrameEngine::Loop, .. } => None,
             PortKind::Frames { names, .. } => Some((&p.name, names)),
             _ => None,
         });
+        let frames = frames.filter(|(name, _)| seen.insert(*name));
         let target = |(name, names): (&String, &Value)| {
             let replayed = self.frames.iter().any(|(port, _)| port == name);
             let count = match names {
@@ -192,7 +204,7 @@ fn elements(module: &Arc<Module>, job: &Job) -> Result<Vec<(String, f64)>, Failu
                 }
             }
         });
-        let measured = job.run(&program);
+        let measured = job.run(std::slice::from_ref(&program));
         stop.store(true, Relaxed);
         measured
     })?;

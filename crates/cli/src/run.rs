@@ -117,7 +117,7 @@ pub fn bound(descs: &[Desc], set: &[String], frames: packet::Options) -> Result<
 }
 
 /// The settings of each app.
-fn sets(descs: &[&Desc], set: &[String]) -> Result<Vec<Vec<(String, String)>>, Failure> {
+pub fn sets(descs: &[&Desc], set: &[String]) -> Result<Vec<Vec<(String, String)>>, Failure> {
     let names: Vec<String> = descs.iter().map(|d| d.app.clone()).collect();
     if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
         return Err(Failure::Said(format!("two apps have the name `{}`; each must have its own in one process", twice.1)));

@@ -196,6 +196,10 @@ impl PacketCore {
         if !ours {
             return self.show(batch, last);
         }
+        if self.only_looks(last) {
+            self.look(batch, last);
+            return batch.release(&mut self.pool);
+        }
         let pool = &self.pool;
         let shared = batch.bufs.iter().enumerate().fold(0, |bits, (k, b)| bits | u64::from(pool.is_shared(*b)) << k);
         for f in &mut batch.frames {
@@ -204,8 +208,29 @@ impl PacketCore {
         self.with(last.app, |app| app.handle_for(batch, last, shared, false));
     }
 
+    /// Whether an app leaves frames as they are and sends none.
+    fn only_looks(&self, m: &Member) -> bool {
+        m.does == FrameUse::Reads && self.of_app(m.app).is_quiet(m.handler)
+    }
+
+    /// Has an app that only looks handle frames: nothing is to be copied, routed or given back.
+    fn look(&mut self, batch: &mut Batch, m: &Member) {
+        for f in &mut batch.frames {
+            (f.port, f.instance, f.out) = (m.port, m.instance, WL_GONE);
+        }
+        self.with(m.app, |app| {
+            if app.capture.is_none() {
+                app.read_clock();
+            }
+            app.run_batch(batch, m.handler, false);
+        });
+    }
+
     /// Has an app handle frames that stay where they are.
-    fn show(&mut self, batch: &Batch, m: &Member) {
+    fn show(&mut self, batch: &mut Batch, m: &Member) {
+        if self.only_looks(m) {
+            return self.look(batch, m);
+        }
         let mut view = std::mem::replace(&mut self.view, Batch::absent());
         view.frames.extend(batch.frames.iter().map(|f| m.sees(f)));
         view.bufs.extend_from_slice(&batch.bufs);
