@@ -199,3 +199,26 @@ fn nat44_without_a_free_port() {
     assert_eq!(f.count("out.pcap"), 64_513);
     assert!(f.text("counters.json").contains(r#""refused":20000"#));
 }
+
+/// A table whose key has IPv4's identification in it does not spread flows over the cores: what comes in order leaves in order.
+#[test]
+fn nat44_keeps_flows_in_order_on_two_cores() {
+    let f = Files::new("nat44-order");
+    let frame = |i: u32| {
+        let mut p = udp([10, 0, 0, 1], 4000 + (i % 3) as u16);
+        p[4..6].copy_from_slice(&(i as u16).to_be_bytes());
+        p[26..30].copy_from_slice(&i.to_be_bytes());
+        (u64::from(i) * 1000, framed(p))
+    };
+    f.capture("in.pcap", ETHERNET, (0..60_000).map(frame));
+    f.succeeds("nat44", &["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1", "--cores", "0-1"]);
+    let all = std::fs::read(f.0.join("out.pcap")).expect("the capture was written");
+    let mut last = std::collections::HashMap::new();
+    for record in all[24..].chunks(16 + 44) {
+        let frame = &record[16..];
+        let number = u32::from_be_bytes(frame[40..44].try_into().expect("four bytes"));
+        let before = last.insert(frame[34..36].to_vec(), number);
+        assert!(before.is_none_or(|b| b < number), "{number} left behind {before:?}");
+    }
+    assert_eq!((last.len(), all.len()), (3, 24 + 60_000 * 60));
+}

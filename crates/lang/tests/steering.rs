@@ -34,6 +34,16 @@ fn the_common_part_of_two_keys() {
     assert_eq!((m.steer.len(), m.steer[0].keys.len(), m.steer[0].symmetric), (1, 3, false));
 }
 
+/// A field that differs from packet to packet would spread a flow over the cores.
+#[test]
+fn flows_are_not_torn_apart() {
+    let m = module("table parts: (ip4, ip4, u16) -> u64 { capacity 16 }\n on wire(p) where p.ip4 { parts[(p.ip4.src, p.ip4.dst, p.ip4.id)] += 1\n p -> other }");
+    assert_eq!(local(&m), [true]);
+    assert_eq!((m.steer.len(), m.steer[0].keys.len()), (1, 2));
+    let m = module("table seen: u32 -> u64 { capacity 16 }\n on wire(p) where p.tcp { seen[p.tcp.seq] += 1\n p -> other }");
+    assert_eq!((local(&m), m.steer.len()), (vec![false], 0));
+}
+
 #[test]
 fn a_flow_and_its_answer_are_a_pair() {
     let m = module("table seen: (ip, ip) -> u64 { capacity 16 }\n on wire(p) where p.ip { seen[(p.ip.src, p.ip.dst)] += 1\n if seen[(p.ip.dst, p.ip.src)] { p -> other } }");

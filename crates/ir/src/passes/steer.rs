@@ -26,6 +26,13 @@ const FRAME: Root = Root::Local(LocalId(0));
 /// The parts of a table's key at one use; None: not known from the frame.
 type Use = Vec<Option<Part>>;
 
+/// Modules of the standard library that have headers, and fields in these that differ between packets of one flow.
+const HEADER_MODULES: [&str; 9] = ["packet", "ipv6", "ipsec", "gre", "gtp", "mpls", "vxlan", "geneve", "icmp"];
+const PER_PACKET: [&str; 26] = [
+    "id", "seq", "ack_seq", "sequence", "ttl", "hops", "dscp", "ecn", "class", "total", "length", "flags", "offset", "more", "window", "sum", "urgent", "rest",
+    "syn", "fin", "rst", "psh", "ack", "urg", "ece", "cwr",
+];
+
 /// Tables that share a steering key beyond this many are not looked at together.
 const MOST_PARTS: usize = 64;
 
@@ -261,7 +268,23 @@ impl Uses<'_> {
                 if let (Some(p), true) = (pair, found.len() < MOST_PARTS) { found.push(p) }
             }
         }
+        found.retain(|p| p.exprs().into_iter().all(|e| self.of_the_flow(e)));
         (!found.is_empty()).then_some(found)
+    }
+
+    /// Whether a part of a key is the same in all packets of a flow. What is not, such as IPv4's identification, would spread a flow over
+    /// the cores, and its packets would overtake each other.
+    fn of_the_flow(&self, e: &Expr) -> bool {
+        let layers = self.unit.and_then(|u| self.m.unit(u).frame.as_ref()).map_or(&[][..], |f| &f.layers);
+        let mut steady = true;
+        walk::expr(e, &mut |e| {
+            let ExprKind::Read(Path { steps, .. }) = &*e.kind else { return };
+            let [Step::Field(header), Step::Field(field), ..] = steps[..] else { return };
+            let Some(unit) = layers.iter().find(|l| l.header == header).map(|l| self.m.unit(l.unit)) else { return };
+            let of_std = unit.name.split_once('.').is_some_and(|(module, _)| HEADER_MODULES.contains(&module));
+            steady &= !(of_std && unit.fields[field.index()].name.as_deref().is_some_and(|n| PER_PACKET.contains(&n)));
+        });
+        steady
     }
 
     fn why(&self, t: usize, derivable: bool) -> Option<String> {
