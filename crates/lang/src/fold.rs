@@ -28,7 +28,7 @@ pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
     let f = |e: &Expr| fold(m, e);
     let kind = match &*e.kind {
         ExprKind::Unary(op, a) => unary(m, e.ty, *op, f(a)),
-        ExprKind::Binary(op, a, b) => binary(m, e.ty, *op, f(a), f(b)),
+        ExprKind::Binary(op, a, b) => binary(m, *op, f(a), f(b)),
         ExprKind::Cast(a) => {
             let a = f(a);
             match &*a.kind {
@@ -63,7 +63,7 @@ pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
             ExprKind::Int(v) => ExprKind::Bool(ranges.iter().any(|(l, h)| (u128::from(*l)..=u128::from(*h)).contains(v))),
             _ => ExprKind::InRanges(f(a), ranges.clone()),
         },
-        ExprKind::Builtin(b, args) => builtin(*b, args.iter().map(f).collect()),
+        ExprKind::Builtin(b, args) => builtin(m, *b, args.iter().map(f).collect()),
         other => other.clone(),
     };
     Expr::new(e.ty, kind)
@@ -78,90 +78,22 @@ fn unary(m: &ir::Module, ty: ir::TyId, op: UnOp, a: Expr) -> ExprKind {
     }
 }
 
-fn binary(m: &ir::Module, ty: ir::TyId, op: BinOp, a: Expr, b: Expr) -> ExprKind {
-    match (&*a.kind, &*b.kind) {
-        (ExprKind::Int(x), ExprKind::Int(y)) => ints(m, ty, op, a.ty, *x, *y).unwrap_or(ExprKind::Binary(op, a, b)),
-        (ExprKind::Bool(true), _) if op == BinOp::And => *b.kind,
-        (ExprKind::Bool(false), _) if op == BinOp::And => ExprKind::Bool(false),
-        (_, ExprKind::Bool(false)) if op == BinOp::And => ExprKind::Bool(false),
-        (_, ExprKind::Bool(true)) if op == BinOp::And => *a.kind,
-        (ExprKind::Bool(false), _) if op == BinOp::Or => *b.kind,
-        (ExprKind::Bool(true), _) if op == BinOp::Or => ExprKind::Bool(true),
-        (_, ExprKind::Bool(true)) if op == BinOp::Or => ExprKind::Bool(true),
-        (_, ExprKind::Bool(false)) if op == BinOp::Or => *a.kind,
-        (ExprKind::Bool(x), ExprKind::Bool(y)) => ExprKind::Bool(match op {
-            BinOp::And => *x && *y,
-            BinOp::Or => *x || *y,
-            BinOp::Eq => x == y,
-            BinOp::Ne => x != y,
-            _ => return ExprKind::Binary(op, a, b),
-        }),
-        (ExprKind::Bytes(x), ExprKind::Bytes(y)) => ExprKind::Bool(match op {
-            BinOp::Eq => x == y,
-            BinOp::Ne => x != y,
-            BinOp::Lt => x < y,
-            BinOp::Le => x <= y,
-            BinOp::Gt => x > y,
-            BinOp::Ge => x >= y,
-            BinOp::EqCase => x.eq_ignore_ascii_case(y),
-            _ => return ExprKind::Binary(op, a, b),
-        }),
-        _ => ExprKind::Binary(op, a, b),
+fn binary(m: &ir::Module, op: BinOp, a: Expr, b: Expr) -> ExprKind {
+    match (op, &*a.kind, &*b.kind) {
+        (BinOp::And, ExprKind::Bool(true), _) | (BinOp::Or, ExprKind::Bool(false), _) => *b.kind,
+        (BinOp::And, _, ExprKind::Bool(true)) | (BinOp::Or, _, ExprKind::Bool(false)) => *a.kind,
+        _ => ir::passes::fold::binary(&m.types, op, &a, &b).unwrap_or(ExprKind::Binary(op, a, b)),
     }
 }
 
-fn ints(m: &ir::Module, ty: ir::TyId, op: BinOp, operand: ir::TyId, x: u128, y: u128) -> Option<ExprKind> {
-    let (bits, neg) = width(m, operand);
-    let (sx, sy) = (signed(m, operand, x), signed(m, operand, y));
-    let max = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
-    let order = if neg { sx.cmp(&sy) } else { x.cmp(&y) };
-    let v = match op {
-        BinOp::Add => x.wrapping_add(y),
-        BinOp::Sub => x.wrapping_sub(y),
-        BinOp::Mul => x.wrapping_mul(y),
-        BinOp::Div if neg => sx.checked_div(sy)? as u128,
-        BinOp::Rem if neg => sx.checked_rem(sy)? as u128,
-        BinOp::Div => x.checked_div(y)?,
-        BinOp::Rem => x.checked_rem(y)?,
-        BinOp::AddSat if !neg => x.saturating_add(y).min(max),
-        BinOp::SubSat if !neg => x.saturating_sub(y),
-        BinOp::BitAnd => x & y,
-        BinOp::BitOr => x | y,
-        BinOp::BitXor => x ^ y,
-        BinOp::Shl if y < u128::from(bits) => x << y,
-        BinOp::Shr if y < u128::from(bits) => if neg { (sx >> y) as u128 } else { x >> y },
-        BinOp::Shl | BinOp::Shr => 0,
-        BinOp::Eq => return Some(ExprKind::Bool(order.is_eq())),
-        BinOp::Ne => return Some(ExprKind::Bool(order.is_ne())),
-        BinOp::Lt => return Some(ExprKind::Bool(order.is_lt())),
-        BinOp::Le => return Some(ExprKind::Bool(order.is_le())),
-        BinOp::Gt => return Some(ExprKind::Bool(order.is_gt())),
-        BinOp::Ge => return Some(ExprKind::Bool(order.is_ge())),
-        _ => return None,
-    };
-    Some(ExprKind::Int(wrap(m, ty, v)))
-}
-
-fn builtin(b: Builtin, args: Vec<Expr>) -> ExprKind {
-    let bytes: Option<Vec<&Vec<u8>>> = args.iter().map(|a| match &*a.kind { ExprKind::Bytes(b) => Some(b), _ => None }).collect();
-    let done = bytes.and_then(|bs| match (b, bs.as_slice()) {
-        (Builtin::LenBytes, [x]) => Some(ExprKind::Int(x.len() as u128)),
-        (Builtin::Lower, [x]) => Some(ExprKind::Bytes(x.to_ascii_lowercase())),
-        (Builtin::Upper, [x]) => Some(ExprKind::Bytes(x.to_ascii_uppercase())),
-        (Builtin::Concat, xs) => Some(ExprKind::Bytes(xs.iter().flat_map(|x| x.iter().copied()).collect())),
-        (Builtin::StartsWith, [x, y]) => Some(ExprKind::Bool(x.starts_with(y))),
-        (Builtin::EndsWith, [x, y]) => Some(ExprKind::Bool(x.ends_with(y))),
-        (Builtin::AllIn, [x, set]) => wireloom_ir::ByteSet::of_bits(set).map(|set| ExprKind::Bool(x.iter().all(|b| set.has(*b)))),
-        _ => None,
-    });
-    match (done, b, args.as_slice()) {
+fn builtin(m: &ir::Module, b: Builtin, args: Vec<Expr>) -> ExprKind {
+    match (ir::passes::fold::builtin(b, &args), b, args.as_slice()) {
         (Some(kind), ..) => kind,
-        (None, Builtin::TextU64, [a]) => match &*a.kind {
-            ExprKind::Int(v) => ExprKind::Bytes(v.to_string().into_bytes()),
-            _ => ExprKind::Builtin(b, args),
-        },
         (None, Builtin::Min | Builtin::Max, [x, y]) => match (&*x.kind, &*y.kind) {
-            (ExprKind::Int(p), ExprKind::Int(q)) => ExprKind::Int(if b == Builtin::Min { *p.min(q) } else { *p.max(q) }),
+            (ExprKind::Int(p), ExprKind::Int(q)) => {
+                let less = if width(m, x.ty).1 { signed(m, x.ty, *p) < signed(m, y.ty, *q) } else { p < q };
+                ExprKind::Int(if less == (b == Builtin::Min) { *p } else { *q })
+            }
             _ => ExprKind::Builtin(b, args),
         },
         _ => ExprKind::Builtin(b, args),

@@ -6,6 +6,7 @@
 //! mask (`5&255`), or absent for any. Bytes that are no text are written `0x00ff`.
 
 use crate::params;
+use crate::signal::{decode, Fault, Run};
 use serde_json::{json, Map, Value};
 use std::net::{IpAddr, Ipv6Addr};
 use wireloom_ir::desc::{Form, ParamType, ParamValue, ResultType, SignalDesc};
@@ -413,6 +414,21 @@ fn bits_of(ty: ParamType, form: &Form, v: &Value) -> Option<u128> {
         },
         _ => None,
     }
+}
+
+/// The cursor behind the last entry.
+pub const END: u64 = u64::MAX;
+
+/// A step of a walk over a core's part of a table, by its signal `next`: the entry, if the step came upon one, and the cursor behind it, which moves on.
+pub fn step(run: &mut Run, next: &SignalDesc, cursor: u64) -> Result<(Option<Row>, u64), Fault> {
+    let bytes = run(next.handler, &[ParamValue::UInt(cursor)])?;
+    let Some(Value::Object(mut step)) = decode(&next.result, &mut &bytes[..]) else { return Ok((None, END)) };
+    let at = step.get("cursor").and_then(Value::as_u64).filter(|at| *at > cursor).unwrap_or(END);
+    let entry = match step.remove("entry") {
+        Some(Value::Object(entry)) => Some(entry),
+        _ => None,
+    };
+    Ok((entry, at))
 }
 
 #[cfg(test)]

@@ -112,6 +112,15 @@ pub struct FrameStats {
     pub copied: Cell,
 }
 
+impl FrameStats {
+    /// Frames have been received.
+    #[inline]
+    pub fn came(&self, frames: usize, bytes: u64) {
+        self.received.add(frames as u64);
+        self.received_bytes.add(bytes);
+    }
+}
+
 #[derive(Default, Debug)]
 pub struct BackendStats {
     pub requests: Cell,

@@ -91,7 +91,8 @@ fn operand(e: &mut Expr) -> Option<Expr> {
     (same.ty == ty).then(|| same.clone())
 }
 
-fn binary(types: &[Ty], op: BinOp, a: &Expr, b: &Expr) -> Option<ExprKind> {
+/// Of two constants; also of one where it decides.
+pub fn binary(types: &[Ty], op: BinOp, a: &Expr, b: &Expr) -> Option<ExprKind> {
     use BinOp::*;
     match (op, boolean(a), boolean(b)) {
         (And, Some(false), _) | (And, _, Some(false)) => return Some(ExprKind::Bool(false)),
@@ -146,7 +147,8 @@ fn saturate(add: bool, x: u128, y: u128, bits: u32, is_signed: bool) -> u128 {
     if add { x.saturating_add(y).min(top) } else { x.saturating_sub(y) }
 }
 
-fn builtin(f: crate::Builtin, args: &[Expr]) -> Option<ExprKind> {
+/// Of constants.
+pub fn builtin(f: crate::Builtin, args: &[Expr]) -> Option<ExprKind> {
     use crate::Builtin as B;
     let first = bytes(args.first()?);
     let second = || bytes(args.get(1)?);
@@ -156,6 +158,8 @@ fn builtin(f: crate::Builtin, args: &[Expr]) -> Option<ExprKind> {
         B::Upper => ExprKind::Bytes(first?.to_ascii_uppercase()),
         B::StartsWith => ExprKind::Bool(first?.starts_with(second()?)),
         B::EndsWith => ExprKind::Bool(first?.ends_with(second()?)),
+        B::AllIn => { let set = ByteSet::of_bits(second()?)?; ExprKind::Bool(first?.iter().all(|b| set.has(*b))) }
+        B::TextU64 => ExprKind::Bytes(int(args.first()?)?.to_string().into_bytes()),
         B::Concat => ExprKind::Bytes(args.iter().map(bytes).collect::<Option<Vec<_>>>()?.concat()),
         _ => return None,
     })

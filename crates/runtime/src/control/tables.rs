@@ -6,7 +6,7 @@
 
 use super::request::{self, fields, unknown, Answer, Refused};
 use crate::abi::{WL_F_CONSTRAINT, WL_F_FULL, WL_F_INDEX};
-use crate::rows::{self, Row, Shape};
+use crate::rows::{self, Row, Shape, END};
 use crate::signal::{decode, Fault, Run};
 use crate::view::{Hosted, View};
 use serde_json::{json, Value};
@@ -23,8 +23,6 @@ const ROWS_MAX: u64 = 10_000;
 const BYTES: usize = 1 << 20;
 /// Steps of a job that walks a table: each looks at some thousand places at most.
 const STEPS: usize = 64;
-/// The cursor behind the last entry.
-const END: u64 = u64::MAX;
 /// Counting the entries of a table with expiry looks at all of them; of larger ones the statistics tell, which packets bring up to date.
 const COUNTED: u64 = 64 << 10;
 
@@ -361,14 +359,9 @@ type Read = (Vec<Row>, u64);
 fn walk(run: &mut Run, next: &SignalDesc, mut cursor: u64, most: usize) -> Result<Read, Fault> {
     let mut entries = Vec::new();
     for _ in 0..STEPS.max(most) {
-        let bytes = run(next.handler, &[ParamValue::UInt(cursor)])?;
-        let Some(Value::Object(mut step)) = decode(&next.result, &mut &bytes[..]) else { return Ok((entries, END)) };
-        let at = step.get("cursor").and_then(Value::as_u64).unwrap_or(END);
-        if let Some(Value::Object(entry)) = step.remove("entry") {
-            entries.push(entry);
-        }
-        // It must move on.
-        cursor = if at > cursor { at } else { END };
+        let (entry, at) = rows::step(run, next, cursor)?;
+        entries.extend(entry);
+        cursor = at;
         if cursor == END || entries.len() >= most {
             break;
         }

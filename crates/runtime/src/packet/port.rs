@@ -67,6 +67,18 @@ impl Batch {
         self.bufs.truncate(kept);
     }
 
+    /// Says when frames came that do not say it themselves, and does `each` to all of them. Answers their bytes.
+    #[inline]
+    pub fn stamp(&mut self, wall: u64, each: impl Fn(&mut wl_frame)) -> u64 {
+        let mut bytes = 0;
+        for f in &mut self.frames {
+            each(f);
+            f.time = if f.time == 0 { wall } else { f.time };
+            bytes += u64::from(f.n);
+        }
+        bytes
+    }
+
     /// Gives all buffers back.
     #[inline]
     pub fn release(&mut self, pool: &mut Pool) {

@@ -7,8 +7,8 @@
 
 use super::core::PacketCore;
 use crate::error::Error;
-use crate::rows::{self, Shape};
-use crate::signal::{decode, Fault, Run};
+use crate::rows::{self, Shape, END};
+use crate::signal::{Fault, Run};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fs::File;
@@ -184,16 +184,10 @@ fn write_table(next: &SignalDesc, shape: &Shape, cores: &mut [PacketCore], csv: 
     let (several, mut seen) = (cores.len() > 1, HashSet::new());
     for core in cores {
         let mut cursor = 0;
-        while let Ok(bytes) = core.signal(next.handler, &[ParamValue::UInt(cursor)]) {
-            let Some(Value::Object(mut step)) = decode(&next.result, &mut &bytes[..]) else { break };
-            let at = step.get("cursor").and_then(Value::as_u64).unwrap_or(0);
-            let Some(Value::Object(mut entry)) = step.remove("entry") else {
-                if at == u64::MAX || at <= cursor {
-                    break;
-                }
-                cursor = at;
-                continue;
-            };
+        while cursor != END {
+            let Ok((entry, at)) = rows::step(&mut |handler, args| core.signal(handler, args), next, cursor) else { break };
+            cursor = at;
+            let Some(mut entry) = entry else { continue };
             let cells = shape.cells(&mut entry);
             let line = if csv {
                 cells.iter().map(|c| if c.is_null() { String::new() } else { rows::quoted(&rows::text_of(c)) }).collect::<Vec<_>>().join(",")
@@ -209,10 +203,6 @@ fn write_table(next: &SignalDesc, shape: &Shape, cores: &mut [PacketCore], csv: 
                 }
                 rows += 1;
             }
-            if at <= cursor {
-                break; // it must move on
-            }
-            cursor = at;
         }
     }
     if !csv {

@@ -100,15 +100,9 @@ impl PacketCore {
             }
             c.app.wl.wall
         });
-        let mut size = 0;
-        for f in &mut batch.frames {
-            f.time = if f.time == 0 { wall } else { f.time };
-            size += u64::from(f.n);
-        }
+        let size = batch.stamp(wall, |_| {});
         for m in fans[fan].members() {
-            let s = &self.stats[self.index].apps[m.app].ports[usize::from(m.port)].frames;
-            s.received.add(batch.len() as u64);
-            s.received_bytes.add(size);
+            self.stats[self.index].apps[m.app].ports[usize::from(m.port)].frames.came(batch.len(), size);
         }
     }
 

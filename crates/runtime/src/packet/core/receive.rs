@@ -130,9 +130,7 @@ impl PacketCore {
         if batch.is_empty() {
             return false;
         }
-        let s = self.frame_stats(port.into());
-        s.received.add(batch.len() as u64);
-        s.received_bytes.add(bytes);
+        self.frame_stats(port.into()).came(batch.len(), bytes);
         if alone { self.run_batch(batch, handler, !self.is_quiet(handler)) } else { self.dispatch(batch, i) }
         true
     }
@@ -143,18 +141,13 @@ impl PacketCore {
             self.read_clock();
         }
         let (port, instance, wall) = (self.inputs[i].port, self.inputs[i].instance, self.app.wl.wall);
-        let mut bytes = 0;
         let looped = self.inputs[i].looped;
-        for f in &mut batch.frames {
+        let bytes = batch.stamp(wall, |f| {
             // Where a frame came from before it went back into the program is still of interest.
             f.instance = if looped { f.instance } else { instance };
             f.port = port;
-            f.time = if f.time == 0 { wall } else { f.time };
-            bytes += u64::from(f.n);
-        }
-        let s = self.frame_stats(port.into());
-        s.received.add(batch.len() as u64);
-        s.received_bytes.add(bytes);
+        });
+        self.frame_stats(port.into()).came(batch.len(), bytes);
     }
 
     /// Handles what is for this core and passes on the rest.
