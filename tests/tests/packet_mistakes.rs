@@ -222,3 +222,14 @@ fn nat44_keeps_flows_in_order_on_two_cores() {
     }
     assert_eq!((last.len(), all.len()), (3, 24 + 60_000 * 60));
 }
+
+/// Both cores look for free ports at once; no two hosts get one.
+#[test]
+fn nat44_gives_each_port_once_on_two_cores() {
+    let f = Files::new("nat44-once");
+    f.capture("in.pcap", ETHERNET, (0..50_000u32).map(|i| (u64::from(i) * 1000, framed(udp([10, 0, (i >> 8) as u8, i as u8], 4000)))));
+    f.succeeds("nat44", &["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1", "--cores", "0-1"]);
+    let all = std::fs::read(f.0.join("out.pcap")).expect("the capture was written");
+    let ports: std::collections::HashSet<&[u8]> = all[24..].chunks(16 + 44).map(|record| &record[16 + 34..16 + 36]).collect();
+    assert_eq!((ports.len(), all.len()), (50_000, 24 + 50_000 * 60));
+}
