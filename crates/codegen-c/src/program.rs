@@ -205,8 +205,8 @@ impl<'m> Gen<'m> {
         let frame_decl = frame_ty.as_ref().map(|f| format!("{f} *frame = t->frame;\n")).unwrap_or_default();
         let dispatch: String = (1..=resumes).map(|i| format!("case {i}: goto R{i};\n")).collect();
         let dispatch = if resumes > 0 { format!("switch (t->pc) {{\n{dispatch}default: break;\n}}\n") } else { String::new() };
-        // Compiled for size: there are many, and they run now and then.
-        let rare = if matches!(h.on, On::Signal(_)) { "__attribute__((cold)) " } else { "" };
+        // Compiled for size: signals are many, and all these run now and then.
+        let rare = if matches!(h.on, On::Signal(_) | On::Start | On::End) { "WL_RARE " } else { "" };
         self.code.push_str(&format!(
             "/* {} */\n{rare}static int {name}(wl_fx *x, wl_task *t) {{\nbool held = false;\n(void)x; (void)t; (void)held;\n{frame_decl}{}{decls}{start}{dispatch}{out}\
              return WL_T_DONE;\nfault:;\nt->fault = x->fault;\nt->place = x->place;\nreturn WL_T_FAULT;\n}}\n\n",
