@@ -228,10 +228,13 @@ pub fn open(apps: &[Arc<App>], options: &[Options], cores: usize) -> Result<Plan
     Ok(Plan { apps: plans, pools, fans })
 }
 
+/// An app and its settings.
+pub type Given<'a> = (&'a Desc, &'a [(String, String)]);
+
 /// Of each app the ports that are read, with what they are bound to: what is the same there is shared.
-pub fn bound(apps: &[(&Desc, &[(String, String)])], options: &Options) -> Result<Bound, Error> {
+pub fn bound(apps: &[Given], options: &Options) -> Result<Bound, Error> {
     let each = of_each(&apps.iter().map(|a| a.0).collect::<Vec<_>>(), options.clone())?;
-    let of = |((desc, sets), options): (&(&Desc, &[(String, String)]), &Options)| {
+    let of = |((desc, sets), options): (&Given, &Options)| {
         let settings = params::resolve(desc, sets)?;
         let read = (0..desc.ports.len()).filter(|p| is_outside(&desc.ports[*p].kind) && frame_handler(desc, *p).is_some());
         let bound = read.map(|p| {
