@@ -9,6 +9,10 @@
 
 #define WL_LIKELY(e) __builtin_expect(!!(e), 1)
 #define WL_UNLIKELY(e) __builtin_expect(!!(e), 0)
+/* A number that the compiler takes as it is: what it was made of is no reason for a branch. For choices that change from frame to frame. */
+static inline __attribute__((always_inline)) uint64_t wl_whole(uint64_t v) { __asm__("" : "+r"(v)); return v; }
+/* One of two numbers, without a branch. */
+static inline __attribute__((always_inline)) uint32_t wl_choose(bool first, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & (uint32_t)(0 - wl_whole(first))); }
 #define WL_INLINE static inline __attribute__((always_inline))
 /* Runs now and then: small code, which is compiled in half the time. (What gcc calls cold is small by itself.) */
 #ifdef __clang__

@@ -276,7 +276,10 @@ static inline wl_ip wl_u128_ip(unsigned __int128 n) {
     return a;
 }
 static inline wl_ip wl_v4_ip(uint32_t n) {
-    uint64_t words[2] = {0, 0xffff0000u | (uint64_t)__builtin_bswap32(n) << 32};
+    /* Two addresses side by side are not made a vector, out of which keys would be taken piece by piece. */
+    uint64_t last = __builtin_bswap32(n);
+    if (!__builtin_constant_p(last)) last = wl_whole(last);
+    uint64_t words[2] = {0, 0xffff0000u | last << 32};
     wl_ip a;
     memcpy(a.b, words, 16);
     return a;

@@ -227,13 +227,12 @@ WL_INLINE void *wl_flow_change_in(wl_flows *t, const unsigned part, const wl_sha
 WL_INLINE void *wl_flow_seek(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     return g[1].slots && WL_UNLIKELY(part) ? wl_flow_change_in(t, 1, g[1], k, h, tick) : wl_flow_change_in(t, 0, g[0], k, h, tick);
 }
-/* The same where the program reads it first: that counts as a hit or a miss. */
+/* The same where the program reads it first: that is a lookup, to be counted by wl_flow_asked. */
 WL_INLINE void *wl_flow_find(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     /* Nothing is fetched from a table that has nothing. */
-    void *v = WL_UNLIKELY(!wl_flow_any(t)) ? NULL : wl_flow_seek(t, g, part, k, h, tick);
-    if (WL_LIKELY(v)) t->stats.hits++; else t->stats.misses++;
-    return v;
+    return WL_UNLIKELY(!wl_flow_any(t)) ? NULL : wl_flow_seek(t, g, part, k, h, tick);
 }
+WL_INLINE void wl_flow_asked(wl_flows *t, bool found) { if (WL_LIKELY(found)) t->stats.hits++; else t->stats.misses++; }
 /* The value is copied before its slot is written to: a load of bytes that have just been stored has to wait for the store. */
 WL_INLINE bool wl_flow_read_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
     uint8_t *c = g.front ? wl_front_at(t, part, g, h) : NULL;
@@ -245,11 +244,10 @@ WL_INLINE bool wl_flow_read_in(wl_flows *t, const unsigned part, const wl_shape 
     if (g.front) memcpy(c, s, g.size);
     return true;
 }
-/* Reads the key's value of n bytes; false: there is none. */
+/* Reads the key's value of n bytes; false: there is none. To be counted by wl_flow_asked. */
 WL_INLINE bool wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
     bool found = false;
     if (WL_LIKELY(wl_flow_any(t))) found = g[1].slots && WL_UNLIKELY(part) ? wl_flow_read_in(t, 1, g[1], k, h, tick, to, n) : wl_flow_read_in(t, 0, g[0], k, h, tick, to, n);
-    if (WL_LIKELY(found)) t->stats.hits++; else t->stats.misses++;
     return found;
 }
 /* Makes room for one more entry. */

@@ -337,6 +337,13 @@ static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned laye
 
 /* ---- leaving ---- */
 
+/* A frame whose bytes no handler moves leaves as it is. */
+WL_INLINE void wl_view_pass(wl_view *v, uint32_t port, uint32_t instance) { v->f->out = port << 16 | (instance & 0xffff); }
+WL_INLINE void wl_view_pass_if(wl_view *v, bool leaves, uint32_t port, uint32_t instance) {
+    const uint64_t all = 0 - wl_whole(leaves);
+    v->f->out = (v->f->out & (uint32_t)~all) | ((port << 16 | (instance & 0xffff)) & (uint32_t)all);
+}
+
 /* The frame leaves as it is. */
 WL_INLINE void wl_view_leave(wl_view *v, uint32_t port, uint32_t instance) {
     if (v->p != v->f->p || v->n != v->f->n) wl_view_commit(v);

@@ -18,7 +18,7 @@
 #ifndef WL_WILD_H
 #define WL_WILD_H
 #include "table.h"
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__BMI2__)
+#if defined(__AVX512F__) && defined(__AVX512BW__)
 #include <immintrin.h>
 #define WL_WILD_VECTOR 1
 #endif
@@ -183,18 +183,31 @@ static inline uint32_t *wl_wild_slot(wl_wild *t, const wl_wild_tuple *u, const u
     }
     return NULL;
 }
+/* Up to so many entries, other seeds are tried until no bucket overflows: what lies elsewhere costs each lookup that passes. */
+#define WL_WILD_NEAT 512u
+#define WL_WILD_NEAT_TRIES 8u
+
+/* Whether a bucket has no room for one more. */
+static inline bool wl_wild_is_full(const wl_wild *t, uint32_t base, uint32_t slots, uint32_t h) {
+    const uint32_t *b = t->arena + base + wl_wild_bucket(h, slots);
+    return (b[0] & 0xfffff) && (b[1] & 0xfffff);
+}
+static inline bool wl_wild_put_neatly(wl_wild *t, uint32_t base, uint32_t slots, uint32_t h, uint32_t e, bool neat) {
+    return !(neat && wl_wild_is_full(t, base, slots, h)) && wl_wild_put_slot(t, base, slots, h, e);
+}
 /* Moves a tuple's entries, and one more chain if `extra` is not UINT32_MAX, to a table in which all fit. */
 static inline bool wl_wild_rebuild(wl_wild *t, wl_wild_tuple *u, uint32_t slots, uint32_t extra) {
-    for (uint32_t tries = 0; tries < 64; tries++) {
-        uint32_t size = slots << (tries / 8), base = wl_wild_take_table(t, size);
+    for (uint32_t tries = 0; tries < 64 + WL_WILD_NEAT_TRIES; tries++) {
+        const bool neat = u->count <= WL_WILD_NEAT && tries < WL_WILD_NEAT_TRIES;
+        uint32_t size = slots << (tries < WL_WILD_NEAT_TRIES ? 0 : tries / 8 - 1), base = wl_wild_take_table(t, size);
         if (base == UINT32_MAX) return false;
         uint32_t seed = (uint32_t)wl_fmix64(((uint64_t)u->seed << 32 | tries) + 1);
         bool ok = true;
         for (uint32_t i = 0; i < u->slots && ok; i++) {
             uint32_t e = t->arena[u->base + i] & 0xfffff;
-            if (e) ok = wl_wild_put_slot(t, base, size, wl_wild_hash(t, wl_wild_key(t, e - 1), seed), e - 1);
+            if (e) ok = wl_wild_put_neatly(t, base, size, wl_wild_hash(t, wl_wild_key(t, e - 1), seed), e - 1, neat);
         }
-        if (ok && extra != UINT32_MAX) ok = wl_wild_put_slot(t, base, size, wl_wild_hash(t, wl_wild_key(t, extra), seed), extra);
+        if (ok && extra != UINT32_MAX) ok = wl_wild_put_neatly(t, base, size, wl_wild_hash(t, wl_wild_key(t, extra), seed), extra, neat);
         if (!ok) { wl_wild_give_table(t, base, size); continue; }
         if (u->slots) wl_wild_give_table(t, u->base, u->slots);
         u->base = base; u->slots = size; u->seed = seed;
@@ -523,15 +536,18 @@ typedef struct wl_wild_search {
 
 /* Takes the best of the candidates that fit, and empties the list. */
 WL_WILD_INLINE void wl_wild_choose(const wl_wild *t, wl_wild_search *s, const uint32_t words, const uint32_t hashed) {
-    const uint32_t *half = (const uint32_t *)(const void *)s->key;
-    for (uint32_t c = 0; c < s->n; c++) {
+    /* Read once: what is stored below might be the table, for all that the compiler knows. */
+    const uint32_t *const entry = t->entry, *const mask = t->tuple_mask, *column[WL_WILD_MAX_WORDS], n = s->n;
+    size_t word[WL_WILD_MAX_WORDS];
+    for (uint32_t j = 0; j < hashed; j++) {
+        word[j] = wl_whole(t->loose_word[j]);
+        column[j] = (const uint32_t *)(const void *)s->key + word[j] / 2 * WL_WILD_KEYS * 2 + (word[j] & 1);
+    }
+    for (uint32_t c = 0; c < n; c++) {
         const uint32_t e = (s->list[c] & 0xfffff) - 1, k = s->list[c] >> 20 & 63;
-        const uint32_t *v = t->entry + (size_t)e * WL_WILD_STRIDE(words), *m = t->tuple_mask + (size_t)(s->list[c] >> 26) * 16;
+        const uint32_t *v = entry + (size_t)e * WL_WILD_STRIDE(words), *m = mask + (size_t)(s->list[c] >> 26) * 16;
         uint32_t d = 0;
-        for (uint32_t j = 0; j < hashed; j++) {
-            const uint32_t w = t->loose_word[j];
-            d |= (half[((size_t)(w / 2) * WL_WILD_KEYS + k) * 2 + (w & 1)] & m[w]) ^ v[w];
-        }
+        for (uint32_t j = 0; j < hashed; j++) d |= (column[j][2 * k] & m[word[j]]) ^ v[word[j]];
         const uint64_t rank = d ? 0 : (uint64_t)v[words] + 1;
         const bool better = rank > s->best[k];
         s->best[k] = better ? rank : s->best[k];
@@ -548,11 +564,10 @@ static __attribute__((noinline, unused)) void wl_wild_over_each(const wl_wild *t
         for (unsigned o = 0; o < 8; o++) if ((g[o] & 0xfffff) && (g[o] >> 20 & 0x7ff) == wl_wild_tag(hash[j])) s->list[s->n++] = (g[o] & 0xfffff) | (k + j) << 20 | i << 26;
     }
 }
-/* Appends those of eight buckets that have the tag. */
-WL_WILD_INLINE void wl_wild_append(wl_wild_search *s, __m512i slots, __m512i tag, __m512i whose) {
-    const __mmask16 in = _mm512_testn_epi32_mask(_mm512_xor_si512(slots, tag), _mm512_set1_epi32(0x7ff00000));
+/* Appends those of sixteen slots that are in `in`. */
+WL_WILD_INLINE void wl_wild_append(wl_wild_search *s, __m512i slots, uint32_t in, __m512i whose) {
     const __m512i all = _mm512_or_si512(_mm512_and_si512(slots, _mm512_set1_epi32(0xfffff)), whose);
-    _mm512_storeu_si512(s->list + s->n, _mm512_maskz_compress_epi32(in, all));
+    _mm512_storeu_si512(s->list + s->n, _mm512_maskz_compress_epi32((__mmask16)in, all));
     s->n += (uint32_t)__builtin_popcount(in);
 }
 /* Appends the candidates of the keys `who` of sixteen from k on. */
@@ -566,8 +581,9 @@ WL_WILD_INLINE void wl_wild_candidates(const wl_wild *t, wl_wild_search *s, uint
         column[j] = wl_wild_column(s->key, t->loose_word[j], k);
         factor[j] = _mm512_set1_epi32((int)t->factor[t->loose_word[j]]);
     }
-    const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), upper = _mm512_add_epi32(twice, _mm512_set1_epi32(8));
-    const __m512i first = _mm512_slli_epi32(_mm512_add_epi32(twice, _mm512_set1_epi32((int)k)), 20);
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+    const __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), tags = _mm512_set1_epi32(0x7ff00000);
+    const __m512i keys = _mm512_slli_epi32(_mm512_add_epi32(number, _mm512_set1_epi32((int)k)), 20);
     for (uint32_t i = 0; i < tuples; i++) {
         __m512i h = _mm512_set1_epi32((int)bias[i]);
         for (uint32_t j = 0; j < hashed; j++) h = _mm512_add_epi32(h, _mm512_mullo_epi32(_mm512_and_si512(column[j], _mm512_set1_epi32((int)lane[j][i])), factor[j]));
@@ -576,10 +592,13 @@ WL_WILD_INLINE void wl_wild_candidates(const wl_wild *t, wl_wild_search *s, uint
         const __m512i a = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)who, _mm512_castsi512_si256(at), arena, 8);
         const __m512i b = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)(who >> 8), _mm512_extracti64x4_epi64(at, 1), arena, 8);
         const __m512i tag = _mm512_slli_epi32(_mm512_max_epu32(_mm512_and_si512(h, _mm512_set1_epi32(0x7ff)), _mm512_set1_epi32(1)), 20);
-        const __m512i whose = _mm512_or_si512(first, _mm512_set1_epi32((int)(i << 26)));
-        wl_wild_append(s, a, _mm512_permutexvar_epi32(twice, tag), whose);
-        wl_wild_append(s, b, _mm512_permutexvar_epi32(upper, tag), _mm512_add_epi32(whose, _mm512_set1_epi32(8 << 20)));
-        const uint32_t over = _pext_u32((uint32_t)_mm512_movepi32_mask(a) | (uint32_t)_mm512_movepi32_mask(b) << 16, 0x55555555);
+        const __m512i whose = _mm512_or_si512(keys, _mm512_set1_epi32((int)(i << 26)));
+        /* The first slots of all buckets, and the second ones: seldom do both have the tag. */
+        const __m512i x = _mm512_permutex2var_epi32(a, even, b), y = _mm512_permutex2var_epi32(a, odd, b);
+        const uint32_t in_x = _mm512_testn_epi32_mask(_mm512_xor_si512(x, tag), tags), in_y = _mm512_testn_epi32_mask(_mm512_xor_si512(y, tag), tags);
+        wl_wild_append(s, _mm512_mask_mov_epi32(x, (__mmask16)in_y, y), in_x | in_y, whose);
+        if (WL_UNLIKELY(in_x & in_y)) wl_wild_append(s, x, in_x & in_y, whose);
+        const uint32_t over = _mm512_movepi32_mask(x);
         if (WL_UNLIKELY(over)) wl_wild_over_each(t, s, i, k, over, h);
         /* A tuple adds no more than two slots and eight places for each of sixteen keys. */
         if (WL_UNLIKELY(s->n > WL_WILD_LIST - 2 * 16 * 10)) wl_wild_choose(t, s, words, hashed);
@@ -673,7 +692,7 @@ static inline uint32_t wl_wild_insert(wl_wild *t, const uint32_t *key, const uin
         wl_wild_tuple *u = &t->tuple[i];
         uint32_t need = u->slots;
         while (need < 16 || need < 4 * (u->count + 1)) need = need ? 2 * need : 16;
-        bool ok = need == u->slots && wl_wild_put_slot(t, u->base, u->slots, wl_wild_hash(t, masked, u->seed), e);
+        bool ok = need == u->slots && wl_wild_put_neatly(t, u->base, u->slots, wl_wild_hash(t, masked, u->seed), e, u->count < WL_WILD_NEAT);
         if (!ok) ok = wl_wild_rebuild(t, u, need, e);
         if (!ok) {
             if (fresh) t->tuples--;

@@ -3,12 +3,11 @@
 //! Locals are C locals at the top of the function, so that a jump to a resume point passes no declaration. At an `Await` the
 //! live ones are stored in the task's frame, together with the bounds of the loops around it, and loaded behind it.
 
-use crate::ahead::Ahead;
+use crate::ahead::{Ahead, Kept};
 use crate::expr::{may_fault, Scope};
 use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
-use std::collections::BTreeSet;
 use wireloom_ir::*;
 
 /// What the statements belong to: how they fault, return and reply.
@@ -46,8 +45,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     pub views: Vec<(LocalId, UnitId)>,
     /// What was found out for the whole batch before the handler runs.
     pub ahead: Option<Ahead<'m>>,
-    /// Counters that are kept beside the state for the length of a batch.
-    pub counts: BTreeSet<u32>,
+    /// What is kept beside the state for the length of a batch.
+    pub kept: Kept,
     /// With marks: the handler's name, and what was marked last.
     pub title: String,
     marked: String,
@@ -58,7 +57,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let scope = Scope::of_locals(g, &body.locals);
         BodyGen {
             g, owner, out: String::new(), scope, locals: &body.locals, resumes: 0, frame: Vec::new(), loops: Vec::new(), decls: String::new(),
-            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), ahead: None, counts: BTreeSet::new(),
+            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), ahead: None, kept: Kept::default(),
             title: String::new(), marked: String::new(),
         }
     }
@@ -89,7 +88,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     }
 
     /// Whether what a local would hold has been used before the handler runs.
-    fn is_unused(&self, l: LocalId) -> bool { self.ahead.as_ref().is_some_and(|a| a.unused.contains(&l)) }
+    pub fn is_unused(&self, l: LocalId) -> bool { self.ahead.as_ref().is_some_and(|a| a.unused.contains(&l)) }
 
     pub fn expr(&mut self, e: &Expr) -> String { self.g.expr(&self.scope, e) }
 
@@ -116,7 +115,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     }
 
     /// A condition as a C expression that is safe to branch on.
-    fn condition(&mut self, e: &Expr) -> String {
+    pub fn condition(&mut self, e: &Expr) -> String {
+        if let Some(n) = self.kept.setting(e) { return format!("kept.when_{n}") }
         let text = self.expr(e);
         if !may_fault(e) { return text }
         let t = self.temp("bool");
@@ -198,7 +198,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::Count(c, e) => {
                 let text = self.expr(e);
-                if self.counts.contains(&c.0) { line!(self, "counted.c{} += {text};", c.0) } else { line!(self, "wl_state(x)->counter[{}] += {text};", c.0) }
+                if self.kept.counters.contains(&c.0) { line!(self, "kept.c{} += {text};", c.0) } else { line!(self, "wl_state(x)->counter[{}] += {text};", c.0) }
                 self.check_stmt(&s.kind);
             }
             StmtKind::Push(l, e) => {
@@ -209,6 +209,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             StmtKind::If { cond, then, other } => {
                 let c = self.condition(cond);
+                if self.send_if(&c, then, other) { return }
+                if self.choose(&c, then, other) { return }
                 line!(self, "if ({}) {{", bare(&c));
                 self.block(then);
                 if !other.is_empty() {

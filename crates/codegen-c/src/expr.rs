@@ -315,7 +315,10 @@ impl Gen<'_> {
                     _ => text,
                 }
             }
-            ExprKind::If(c, a, b) => format!("({} ? {} : {})", self.expr(s, c), self.expr(s, a), self.expr(s, b)),
+            ExprKind::If(c, a, b) => match self.either_header(s, e) {
+                Some(text) => text,
+                None => format!("({} ? {} : {})", self.expr(s, c), self.expr(s, a), self.expr(s, b)),
+            },
             ExprKind::InRanges(a, ranges) => self.in_ranges_of(s, a, ranges),
             ExprKind::Some(a) => format!("({}){{true, {}}}", self.cty(e.ty), self.expr(s, a)),
             ExprKind::None => format!("({}){{0}}", self.cty(e.ty)),

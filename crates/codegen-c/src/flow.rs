@@ -263,7 +263,7 @@ impl<'m> BodyGen<'_, 'm> {
         let t = &self.g.m.tables[table.index()];
         let (words, name) = (self.g.words(t), names::table(self.g.m, table));
         line!(self, "{{ wl_flows *ft_ = &wl_state(x)->{name};\nconst wl_shape *const g_ = {name}_shape;\nconst uint32_t now_ = wl_tick(x->core, {});", tick_shift(t));
-        if self.ahead.as_ref().and_then(|a| a.exact.as_ref()).is_some_and(|u| std::ptr::eq(u.site, key)) {
+        if self.is_ahead(key) {
             line!(self, "const uint64_t *k_ = ahead->k, h_ = ahead->h;\nconst unsigned part_ = ahead->part;");
             return;
         }
@@ -273,12 +273,24 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "uint64_t k_[{words}];\nconst unsigned part_ = {pack}(k_, key_);\nconst uint64_t h_ = wl_flow_hash_of(ft_, g_, part_, k_);");
     }
 
+    /// Whether what is known of an exact table was found out before.
+    fn is_ahead(&self, key: &Expr) -> bool { self.ahead.as_ref().and_then(|a| a.exact.as_ref()).is_some_and(|u| std::ptr::eq(u.site, key)) }
+
+    /// Counts a lookup.
+    fn flow_asked(&mut self, table: TableId, key: &Expr, found: &str) {
+        let n = table.0;
+        if self.is_ahead(key) { line!(self, "kept.asked_{n}++;\nkept.found_{n} += {found};") } else { line!(self, "wl_flow_asked(ft_, {found});") }
+    }
+
     pub fn flow(&mut self, s: &'m StmtKind) {
         match s {
             StmtKind::TableGet { table, key, dst } => {
                 let dst = self.name(*dst);
                 self.flow_key(*table, key);
-                line!(self, "{dst}.has = wl_flow_read(ft_, g_, part_, k_, h_, now_, &{dst}.v, sizeof {dst}.v); }}");
+                let any = if self.is_ahead(key) && self.kept.filled == Some(*table) { "kept.filled && " } else { "" };
+                line!(self, "{dst}.has = {any}wl_flow_read(ft_, g_, part_, k_, h_, now_, &{dst}.v, sizeof {dst}.v);");
+                self.flow_asked(*table, key, &format!("{dst}.has"));
+                line!(self, "}}");
             }
             StmtKind::TablePut { table, key, value: e, place } => {
                 let (c, text) = (self.value_type(*table), self.expr(e));
@@ -320,6 +332,7 @@ impl<'m> BodyGen<'_, 'm> {
         walk::stmts(body, &mut |s| nested |= matches!(s.kind, StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. }));
         self.flow_key(table, key);
         line!(self, "{c} *v_ = wl_flow_find(ft_, g_, part_, k_, h_, now_);\nif (v_) {name} = *v_; else {name} = {zero};");
+        self.flow_asked(table, key, "(v_ != NULL)");
         self.block(body);
         if nested { line!(self, "v_ = wl_flow_seek(ft_, g_, part_, k_, h_, now_);") }
         let leave = self.leave_fault();

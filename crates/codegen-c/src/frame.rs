@@ -28,8 +28,9 @@ pub(crate) struct Frames {
     pub needed: BTreeMap<u32, BTreeSet<u32>>,
     /// Those of them that the program itself asks for.
     pub asked: BTreeMap<u32, BTreeSet<u32>>,
-    /// Units that have a `NAME_usual`.
+    /// Units that have a `NAME_usual`, and a `NAME_most`.
     pub usual: BTreeSet<u32>,
+    pub most: BTreeSet<u32>,
     /// Handlers of frames that may fault or take scratch.
     pub scratch: BTreeSet<usize>,
     /// Slots by (frame unit, layer, field); the length of the field, if it varies, is in the next slot.
@@ -38,6 +39,8 @@ pub(crate) struct Frames {
     pub slot_layers: Vec<u32>,
     /// Most layers of a unit.
     pub layers: usize,
+    /// Some handler moves the bytes of a frame, or changes its length.
+    pub moved: bool,
 }
 
 /// Position in a view: which header an instance is.
@@ -57,6 +60,11 @@ impl Gen<'_> {
     /// Finds out which layers are asked for, and gives slots to what lies behind fields of variable size.
     pub fn plan_frames(&mut self) {
         let m = self.m;
+        let mut moved = false;
+        m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| {
+            moved |= matches!(&s.kind, StmtKind::Frame { act: FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. }, .. });
+        }));
+        self.frames.moved = moved;
         for u in 0..m.units.len() {
             let id = UnitId(u as u32);
             if !self.is_frame(id) { continue }
@@ -181,6 +189,47 @@ impl Gen<'_> {
             }
             _ => self.zero(ty),
         }
+    }
+
+    /// A field of whichever of several headers is there, at the same place in each (TCP's ports and UDP's): one load for all of them. None: it
+    /// is another expression.
+    pub fn either_header(&mut self, s: &Scope, e: &Expr) -> Option<String> {
+        let ExprKind::If(_, yes, _) = &*e.kind else { return None };
+        if !self.has_rules() { return None }
+        let (_, view, at, kind) = self.fixed_read(s, yes)?;
+        let FieldKind::UInt { bytes, shift, bits, big, signed, .. } = kind else { return None };
+        let (mut list, mut rest) = (Vec::new(), e);
+        while let ExprKind::If(cond, yes, no) = &*rest.kind {
+            let Some(found) = self.fixed_read(s, yes).filter(|f| f.1 == view && f.2 == at && f.3 == kind) else { break };
+            if self.asks_for(s, cond) != Some((found.0, view.clone())) { break }
+            list.push(found.0);
+            rest = no;
+        }
+        // The last one may be known to be there if none of the others is.
+        let last = self.fixed_read(s, rest).filter(|f| f.1 == view && f.2 == at && f.3 == kind).map(|f| f.0);
+        let there: Vec<String> = list.iter().map(|n| format!("WL_HAS({view}, {n})")).collect();
+        list.extend(last);
+        if there.is_empty() || list.len() < 2 { return None }
+        let first = list.iter().rev().skip(1).fold(format!("{view}->at[{}]", list[list.len() - 1]), |text, n| format!("wl_choose(WL_HAS({view}, {n}), {view}->at[{n}], {text})"));
+        let load = self.load_uint(&format!("({view}->p + {first} + {at})"), bytes, shift, bits, big, signed, e.ty);
+        Some(if last.is_some() { load } else { format!("(({}) ? {load} : {})", there.join(" || "), self.expr(s, rest)) })
+    }
+
+    /// A field at a fixed place of a header: the header, the view, the place and the field.
+    fn fixed_read(&mut self, s: &Scope, e: &Expr) -> Option<(u32, String, u32, FieldKind)> {
+        let ExprKind::Read(path) = &*e.kind else { return None };
+        let At::Field(Inst { head: Some(Head::Header { view, frame, layer }), unit, .. }, f) = self.resolve(s, path) else { return None };
+        let Offset::Fixed(at) = self.offset(frame, layer, unit, f) else { return None };
+        let own = self.layers(frame)[layer as usize].unit == unit;
+        own.then(|| (layer, view, at, self.m.unit(unit).fields[f.index()].kind.clone()))
+    }
+
+    /// The header that a condition asks for, and its view.
+    fn asks_for(&mut self, s: &Scope, cond: &Expr) -> Option<(u32, String)> {
+        let ExprKind::Case(switch, 0) = &*cond.kind else { return None };
+        let At::Field(whole @ Inst { head: Some(Head::Frame), .. }, f) = self.resolve(s, switch) else { return None };
+        let layer = self.layers(whole.unit).iter().position(|l| l.switch == f)?;
+        Some((layer as u32, whole.at))
     }
 
     /// The unit nested in a header, all before it being of fixed size.

@@ -51,9 +51,63 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
                 self.check(may_fault(index));
                 match last {
-                    true => line!(self, "wl_view_leave({v}, {}, i_); }}", port.0),
+                    true => line!(self, "wl_view_{}({v}, {}, i_); }}", if self.g.frames.moved { "leave" } else { "pass" }, port.0),
                     false => line!(self, "packets.transmit(x->core, {}, i_, {v}->p, {v}->n); }}", port.0),
                 }
+            }
+        }
+    }
+
+    /// A branch that does no more than to send a frame as it is: without a jump, as what becomes of a frame cannot be foretold. False: it is another.
+    pub fn send_if(&mut self, cond: &str, then: &'m Block, other: &Block) -> bool {
+        let ([Stmt { kind: StmtKind::Frame { frame, act: FrameAct::Send { port, index, last: true } }, .. }], []) = (&then[..], &other[..]) else { return false };
+        let ExprKind::Int(instance) = *index.kind else { return false };
+        if self.g.frames.moved { return false }
+        line!(self, "wl_view_pass_if({}, {cond}, {}, {instance});", self.name(*frame), port.0);
+        true
+    }
+
+    /// A branch that does no more than to set integers and to count, where rules say what becomes of a frame: each value is chosen, without a jump,
+    /// as that cannot be foretold. (What exact tables answer can: a choice would only make the rest wait for them.) False: it is another.
+    pub fn choose(&mut self, cond: &str, then: &'m Block, other: &'m Block) -> bool {
+        let mut size = 0;
+        if self.ahead.as_ref().is_none_or(|a| a.masked.is_none()) { return false }
+        if !self.is_choice(then, &mut size) || !self.is_choice(other, &mut size) || size > CHOSEN { return false }
+        line!(self, "{{ const uint64_t if_ = wl_whole((bool)({cond}));");
+        self.chosen(then, "if_");
+        if !other.is_empty() { line!(self, "const uint64_t else_ = if_ ^ 1;\n(void)else_;") }
+        self.chosen(other, "else_");
+        line!(self, "}}");
+        true
+    }
+
+    fn is_choice(&self, block: &Block, size: &mut usize) -> bool {
+        let m = self.g.m;
+        let number = |e: &Expr| matches!(m.ty(e.ty), Ty::Bool | Ty::UInt(1..=64));
+        block.iter().all(|s| {
+            *size += 1;
+            match &s.kind {
+                StmtKind::Set(l, e) => number(e) && is_cheap(e) && !self.is_unused(*l) && matches!(m.ty(self.locals[l.index()].ty), Ty::Bool | Ty::UInt(1..=64)),
+                StmtKind::Count(c, e) => is_cheap(e) && self.kept.counters.contains(&c.0),
+                StmtKind::If { cond, then, other } => (self.kept.setting(cond).is_some() || is_cheap(cond)) && other.is_empty() && self.is_choice(then, size),
+                _ => false,
+            }
+        })
+    }
+
+    fn chosen(&mut self, block: &'m Block, when: &str) {
+        for s in block {
+            match &s.kind {
+                StmtKind::Set(l, e) => { let (name, text) = (self.name(*l), self.expr(e)); line!(self, "{name} = {when} ? {text} : {name};") }
+                StmtKind::Count(c, e) => { let text = self.expr(e); line!(self, "kept.c{} += (uint64_t)({text}) & (0 - {when});", c.0) }
+                StmtKind::If { cond, then, .. } => {
+                    let c = self.condition(cond);
+                    line!(self, "{{ const uint64_t and_ = {when} & ({c});");
+                    line!(self, "const uint64_t if_ = and_;");
+                    self.chosen(then, "if_");
+                    line!(self, "}}");
+                }
+                _ => {}
             }
         }
     }
@@ -202,6 +256,20 @@ impl<'m> BodyGen<'_, 'm> {
         if outer { line!(self, "wl_view_resum({v}, {headers}, {layer}, {v}->at[{layer}]);") }
         line!(self, "}}");
     }
+}
+
+/// So many statements are carried out, and their results chosen from.
+const CHOSEN: usize = 4;
+
+/// An expression that may be worked out whether it is needed or not: no more than a few registers.
+fn is_cheap(e: &Expr) -> bool {
+    let (mut cheap, mut size) = (!may_fault(e), 0);
+    walk::expr(e, &mut |e| {
+        size += 1;
+        cheap &= matches!(&*e.kind, ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Local(_) | ExprKind::Cast(_) | ExprKind::Get(..) | ExprKind::Unwrap(_) | ExprKind::IsSome(_)
+            | ExprKind::Unary(UnOp::Not, _) | ExprKind::Binary(BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::Add | BinOp::Sub | BinOp::BitAnd | BinOp::BitOr, ..));
+    });
+    cheap && size <= 6
 }
 
 /// Where a header begins and its payload ends; without one, what lies behind all headers.

@@ -128,8 +128,14 @@ impl<'m> BodyGen<'_, 'm> {
             StmtKind::TableGet { key, dst, .. } => {
                 let (dst, load) = (self.name(*dst), self.g.load(t.value, &value));
                 line!(self, "{{");
+                let (has, small) = (format!("{dst}.has"), packed(self.g.m, t.value).is_some_and(|n| n <= 16));
                 if self.ahead.as_ref().and_then(|a| a.masked.as_ref()).is_some_and(|u| std::ptr::eq(u.site, key)) {
-                    line!(self, "const uint32_t e_ = ahead->entry;");
+                    let id = self.ahead.as_ref().and_then(|a| a.masked.as_ref()).map_or(0, |u| u.table.0);
+                    line!(self, "const uint32_t e_ = ahead->entry;\n{has} = e_ != UINT32_MAX;\nkept.asked_{id}++;\nkept.found_{id} += {has};");
+                    // A small value is loaded in any case: whether there is one cannot be foretold.
+                    let other = self.g.load(t.value, &format!("{n}_value[{has} ? e_ : 0]"));
+                    if small { line!(self, "{dst}.v = {other};\n}}") } else { line!(self, "if ({has}) {dst}.v = {load};\n}}") }
+                    return;
                 } else {
                     self.words(t, key, "k_");
                     line!(self, "const uint32_t e_ = wl_wild_find(&{n}, (const uint32_t *)(const void *)k_, {words});");

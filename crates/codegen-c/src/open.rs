@@ -4,7 +4,7 @@
 //! bits do (IPv4 and IPv6 behind an MPLS label). Then `NAME_open` jumps from header to header, so that a frame costs what it holds,
 //! not what the graph of layers might hold. Other graphs are tried layer by layer.
 //!
-//! `NAME_usual` is the same for the shapes that most frames have (`usual.rs`).
+//! `NAME_usual` is the same for the usual shapes, `NAME_most` for the one that most frames have (`usual.rs`).
 
 use crate::expr::{Inst, Scope};
 use crate::frame::Head;
@@ -32,11 +32,18 @@ pub(crate) enum Miss {
     Counted,
     /// The frame is not of a usual shape.
     Usual,
+    /// It is not this header, which `is` says; what is asked of it may be asked of another one's bytes, and must not be a branch.
+    Other,
 }
 
 impl Miss {
-    fn leave(self, kind: &str, place: u32) -> String {
-        if self == Miss::Counted { format!("{{ wl_header_fault(x, {kind}, {place}); break; }}\n") } else { "return false;\n".into() }
+    /// Leaves if something holds that must not.
+    pub(crate) fn if_so(self, bad: &str, kind: &str, place: u32) -> String {
+        match self {
+            Miss::Counted => format!("if (WL_UNLIKELY({bad})) {{ wl_header_fault(x, {kind}, {place}); break; }}\n"),
+            Miss::Usual => format!("if (WL_UNLIKELY({bad})) return false;\n"),
+            Miss::Other => format!("is &= !({bad});\n"),
+        }
     }
 }
 
@@ -63,11 +70,16 @@ impl<'m> Gen<'m> {
              uint8_t net = 0xff;\n(void)net;\nuint32_t cut = f->wire > f->n ? f->wire - f->n : 0; /* how far a length may go past what is there */\n(void)cut;\n{body}}}\n\n",
             names::comment(&m.unit(u).name)
         ));
-        if let Some(usual) = chain.and_then(|c| self.open_usual(u, &c)) {
-            self.helpers.push_str(&format!(
-                "/* The same for frames of the usual shapes; false: it is of another. */\n\
-                 WL_INLINE bool {name}_usual(wl_view *v, wl_frame *f) {{\nv->f = f;\nv->p = f->p;\nv->n = v->end = f->n;\nv->top = 0;\nv->has = 0;\nmemset(v->at, 0, sizeof v->at);\nuint8_t net = 0xff;\n(void)net;\n{usual}}}\n\n"
+        if let Some((usual, most)) = chain.and_then(|c| self.open_usual(u, &c)) {
+            let mut add = |what: &str, which: &str, body: &str| self.helpers.push_str(&format!(
+                "/* The same for frames of {which}; false: it is of another. */\n\
+                 WL_INLINE bool {name}_{what}(wl_view *v, wl_frame *f) {{\nv->f = f;\nv->p = f->p;\nv->n = v->end = f->n;\nv->top = 0;\nv->has = 0;\nmemset(v->at, 0, sizeof v->at);\nuint8_t net = 0xff;\n(void)net;\n{body}}}\n\n"
             ));
+            add("usual", "the usual shapes", &usual);
+            if let Some(most) = &most {
+                add("most", "the shape that most have", most);
+                self.frames.most.insert(u.0);
+            }
             self.frames.usual.insert(u.0);
         }
     }
@@ -189,13 +201,13 @@ impl<'m> Gen<'m> {
             g.header_field(&inst, "v", u, n, f, header.fields[f.index()].ty)
         };
         let mut text = format!("const uint8_t *h = v->p + at;\nuint32_t left = v->end - at, size = {least};\n(void)h;\n");
-        text.push_str(&format!("if (WL_UNLIKELY(left < {least})) {}", miss.leave("WL_F_TRUNCATED", place)));
+        text.push_str(&miss.if_so(&format!("left < {least}"), "WL_F_TRUNCATED", place));
         text.push_str(&self.header_rules(u, n, l.unit, miss, &Known::new()));
         if let Some(c) = header.header.covers {
             let (value, own) = (value_of(self, c.field), if c.own { "" } else { " + size" });
             text.push_str(&format!(
-                "uint32_t covers = (uint32_t)({value}){own};\nif (WL_UNLIKELY(covers < size || covers > left + cut)) {}if (covers < left) v->end = at + covers;\n",
-                miss.leave("WL_F_CONSTRAINT", header.fields[c.field.index()].place.0)
+                "uint32_t covers = (uint32_t)({value}){own};\n{}if (covers < left) v->end = at + covers;\n",
+                miss.if_so("covers < size || covers > left + cut", "WL_F_CONSTRAINT", header.fields[c.field.index()].place.0)
             ));
         }
         if let Some(more) = header.header.partial.filter(|_| self.lengths_follow(u, n)) {
@@ -243,7 +255,7 @@ impl<'m> Gen<'m> {
                 text.push_str(&fails(&test, miss, field.bad.0, field.place.0));
             }
             match &field.kind {
-                FieldKind::Require { cond } if self.value(header, cond, known) == Some(1) => {}
+                FieldKind::Require { cond } if self.always(header, f, cond, known, |v| v == 1) => {}
                 FieldKind::Require { cond } => {
                     let test = self.expr(&scope, cond);
                     text.push_str(&fails(&test, miss, field.bad.0, field.place.0));
@@ -260,8 +272,10 @@ impl<'m> Gen<'m> {
                     let value = self.expr(&scope, e);
                     if let Some(n) = fixed.take() { text.push_str(&format!("uint32_t o = {n};\n")) }
                     let place = field.place.0;
-                    text.push_str(&format!("{{ uint64_t len = {value};\nif (WL_UNLIKELY(len > {max})) {}", miss.leave(&field.too_long.0.to_string(), place)));
-                    text.push_str(&format!("if (WL_UNLIKELY(len > left - size)) {}size += (uint32_t)len;\n", miss.leave("WL_F_TRUNCATED", place)));
+                    let short = self.always(header, f, e, known, |len| len <= *max);
+                    let long = if short { String::new() } else { miss.if_so(&format!("len > {max}"), &field.too_long.0.to_string(), place) };
+                    text.push_str(&format!("{{ uint64_t len = {value};\n{long}"));
+                    text.push_str(&format!("{}size += (uint32_t)len;\n", miss.if_so("len > left - size", "WL_F_TRUNCATED", place)));
                     if let Some(s) = slot { text.push_str(&format!("v->slot[{}] = (uint16_t)len;\n", s + 1)) }
                     text.push_str("o += (uint32_t)len; }\n");
                 }
@@ -329,4 +343,4 @@ fn looks_only_at(cond: &Expr, header: Option<FieldId>) -> bool {
     only
 }
 
-fn fails(test: &str, miss: Miss, kind: u16, place: u32) -> String { format!("if (WL_UNLIKELY(!({test}))) {}", miss.leave(&kind.to_string(), place)) }
+fn fails(test: &str, miss: Miss, kind: u16, place: u32) -> String { miss.if_so(&format!("!({test})"), &kind.to_string(), place) }

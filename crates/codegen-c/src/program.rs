@@ -221,14 +221,14 @@ impl<'m> Gen<'m> {
         self.frame_unit(unit);
         let ahead = self.ahead(h);
         let second = ahead.as_ref().map(|a| format!(", const {} *ahead", self.ahead_type(i, a)));
-        let counts = self.own_counts(h);
-        if !counts.is_empty() {
-            let members: String = counts.iter().map(|c| format!("uint64_t c{c};\n")).collect();
-            self.code.push_str(&format!("/* Counted over a batch. */\ntypedef struct wl_counts_{i} {{\n{members}}} wl_counts_{i};\n\n"));
+        let kept = self.kept(h, ahead.as_ref());
+        let third = if kept.is_empty() { String::new() } else { format!(", wl_kept_{i} *keep") };
+        if !kept.is_empty() {
+            let text = self.kept_type(i, &kept);
+            self.code.push_str(&text);
         }
-        let third = if counts.is_empty() { String::new() } else { format!(", wl_counts_{i} *counts") };
         let mut b = BodyGen::new(self, Owner::Frame, &h.body);
-        b.counts = counts;
+        b.kept = kept;
         b.ahead = ahead;
         b.title = format!("on {}", h.name);
         b.declare(1);
@@ -237,7 +237,7 @@ impl<'m> Gen<'m> {
         let frame = names::local(&h.body.locals[0], 0);
         let locals: String = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
         // As values, not behind the pointer: then they are registers for the length of a batch.
-        let (begin, end) = if third.is_empty() { (String::new(), "") } else { (format!("wl_counts_{i} counted = *counts;\n"), "*counts = counted;\n") };
+        let (begin, end) = if third.is_empty() { (String::new(), "") } else { (format!("wl_kept_{i} kept = *keep;\n"), "*keep = kept;\n") };
         let done = if out.contains("goto done;") { "done:;\n" } else { "" };
         let fault = if out.contains("goto fault;") { format!("fault:;\n{end}return WL_T_FAULT;\n") } else { String::new() };
         if ["(x", "x->"].iter().any(|x| decls.contains(x) || out.contains(x)) { self.frames.scratch.insert(i); }

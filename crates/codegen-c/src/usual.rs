@@ -1,16 +1,17 @@
 //! Frames of the usual shapes: the shortest ways to the headers that the program asks for, without options.
 //!
-//! In: a frame unit, and which header may follow which. Out: the body of `NAME_usual`. All places in such a frame are constants, and
+//! In: a frame unit, and which header may follow which. Out: the body of `NAME_usual`, and that of `NAME_most`, which knows one way only: to the
+//! headers that most frames have (IPv4, and TCP or UDP), so that behind it all places are constants. All places in such a frame are constants, and
 //! much of it has to have one value: what says which header follows, versions, lengths of headers. The bits of a header that are known in
 //! this way are compared at once, a word at a time; whether its bytes are there at all is tested before, once. Whatever else it meets,
 //! `NAME_usual` leaves to `NAME_open`.
 
-use crate::expr::{Inst, Scope};
+use crate::expr::{may_fault, Inst, Scope};
 use crate::gen::Gen;
 use crate::open::{layer_scope, Chain, Miss, Next};
 use crate::types::int_of;
 use std::collections::{BTreeMap, BTreeSet};
-use wireloom_ir::frame::{field_size, fixed_offset};
+use wireloom_ir::frame::{exclusive, field_size, fixed_offset};
 use wireloom_ir::*;
 
 /// Most headers that are looked at, over all ways.
@@ -25,6 +26,19 @@ pub(crate) type Known = BTreeMap<FieldId, u64>;
 /// Steps from header to header.
 type Steps = BTreeSet<(Option<u32>, u32)>;
 
+/// What a frame must have for a header to be there.
+struct Asks<'m> {
+    /// Bytes of the header, without what varies.
+    least: u32,
+    bits: Bits,
+    /// Conditions that no bits stand for.
+    rest: Vec<&'m Expr>,
+    /// Statements that leave if a rule is broken; they may make `size` larger.
+    rules: String,
+    /// How far the header says that it and its payload go, from its first byte.
+    covers: Option<String>,
+}
+
 /// How far a way has come.
 #[derive(Clone, Copy)]
 struct Way {
@@ -34,6 +48,8 @@ struct Way {
     at: u32,
     /// What has been tested of the frame's size.
     size: Size,
+    /// It is the way of most frames, the only one to be looked for.
+    most: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,10 +100,14 @@ impl<'m> Gen<'m> {
         taken
     }
 
-    pub(crate) fn open_usual(&mut self, u: UnitId, chain: &Chain<'m>) -> Option<String> {
+    /// The bodies of `NAME_usual` and of `NAME_most`, if that is another.
+    pub(crate) fn open_usual(&mut self, u: UnitId, chain: &Chain<'m>) -> Option<(String, Option<String>)> {
         let steps = self.usual_steps(u, chain);
         if !steps.iter().any(|(k, _)| k.is_none()) { return None }
-        Some(self.usual_from(u, chain, &steps, Way { from: None, at: 0, size: Size::Open }))
+        let mut body = |most| self.usual_from(u, chain, &steps, Way { from: None, at: 0, size: Size::Open, most });
+        let (usual, most) = (body(false), body(true));
+        let other = Some(most).filter(|most| *most != usual && self.has_rules());
+        Some((usual, other))
     }
 
     /// What follows the last header of a way.
@@ -96,9 +116,14 @@ impl<'m> Gen<'m> {
         let list: Vec<_> = chain.get(&k).into_iter().flatten().collect();
         // Of headers that only their first bits tell apart, the first is tried here.
         let here = |x: &&&Next| steps.contains(&(k, x.layer)) && !list.iter().take_while(|y| y.layer != x.layer).any(|y| y.again.is_some() && y.cond == x.cond);
-        let mut tried: Vec<_> = list.iter().filter(here).collect();
+        let mut tried: Vec<&Next> = list.iter().copied().filter(|x| here(&x)).collect();
         // What many headers lead to is met more often.
         tried.sort_by_key(|x| std::cmp::Reverse(layers[x.layer as usize].after.len()));
+        if way.most {
+            let ends = self.usual_ends(u, chain, &tried, way);
+            if !ends.is_empty() { return self.usual_one_of(u, &ends, way) }
+            tried.truncate(1);
+        }
         let mut text = String::new();
         for x in &tried {
             let (title, (test, found, next)) = (self.layer_title(u, &layers[x.layer as usize]), self.usual_header(u, x, way));
@@ -106,6 +131,7 @@ impl<'m> Gen<'m> {
             // Nothing else can be there.
             if test.is_empty() { return format!("/* {title} */\n{found}{rest}") }
             let test = if tried.len() == 1 { format!("WL_LIKELY({test})") } else { test };
+            if way.most { return format!("/* {title} */\nif (WL_UNLIKELY(!({test}))) return false;\n{found}{rest}") }
             text.push_str(&format!("/* {title} */\nif ({test}) {{\n{found}{rest}}}\n"));
         }
         if way.size == Size::Open {
@@ -118,51 +144,112 @@ impl<'m> Gen<'m> {
         text + "return true;\n"
     }
 
-    /// The test for a header (empty: none), what is noted of it once it has passed, and how far that leads.
-    fn usual_header(&mut self, u: UnitId, x: &Next<'m>, way: Way) -> (String, String, Way) {
+    /// What is asked of a header, and what it says.
+    fn usual_asks(&mut self, u: UnitId, x: &Next<'m>, way: Way, miss: Miss) -> Asks<'m> {
         let (m, layers, n, at) = (self.m, self.all_layers(u), x.layer, way.at);
         let l = &layers[n as usize];
-        let (header, least) = (m.unit(l.unit), self.least(l.unit));
+        let header = m.unit(l.unit);
         let last = !layers.iter().any(|other| other.after.iter().any(|a| a.layer == Some(n)));
-        let (mut bits, mut rest) = (Bits::new(), Vec::new());
-        if let Some(cond) = x.cond { self.demands(layers, cond, way.from, &mut bits, &mut rest) }
+        let mut asks = Asks { least: self.least(l.unit), bits: Bits::new(), rest: Vec::new(), rules: String::new(), covers: None };
+        if let Some(cond) = x.cond { self.demands(layers, cond, way.from, &mut asks.bits, &mut asks.rest) }
         let known = self.usual_values(l.unit, last);
-        for (f, value) in &known { merge(&mut bits, self.field_bits(l.unit, *f, at, *value, u64::MAX).unwrap_or_default()) }
+        for (f, value) in &known { merge(&mut asks.bits, self.field_bits(l.unit, *f, at, *value, u64::MAX).unwrap_or_default()) }
         let inst = self.header_inst(u, n, l.unit, "v", "h");
-        let mut rules = String::new();
         for e in self.options(l.unit) {
             if last || self.value(l.unit, e, &known).is_some() { continue }
             let value = self.expr(&this(&inst), e);
-            rules.push_str(&format!("if (({value}) != 0) return false;\n"));
+            asks.rules.push_str(&miss.if_so(&format!("({value}) != 0"), "", 0));
         }
-        rules.push_str(&self.header_rules(u, n, l.unit, Miss::Usual, &known));
+        asks.rules.push_str(&self.header_rules(u, n, l.unit, miss, &known));
         if let Some(more) = header.header.partial.filter(|_| self.lengths_follow(u, n)) {
             match self.zero_bits(l.unit, more, at) {
-                Some(zero) => merge(&mut bits, zero),
+                Some(zero) => merge(&mut asks.bits, zero),
                 None => {
                     let value = self.header_field(&inst, "v", u, n, more, header.fields[more.index()].ty);
-                    rules.push_str(&format!("if (WL_UNLIKELY({value})) return false;\n"));
+                    asks.rules.push_str(&miss.if_so(&value, "", 0));
                 }
             }
         }
+        if let Some(c) = header.header.covers {
+            let value = self.header_field(&inst, "v", u, n, c.field, header.fields[c.field.index()].ty);
+            asks.covers = Some(format!("(uint32_t)({value}){}", if c.own { "" } else { " + size" }));
+        }
+        asks
+    }
+
+    /// The test for a header (empty: none), what is noted of it once it has passed, and how far that leads.
+    fn usual_header(&mut self, u: UnitId, x: &Next<'m>, way: Way) -> (String, String, Way) {
+        let (n, at) = (x.layer, way.at);
+        let asks = self.usual_asks(u, x, way, Miss::Usual);
+        let least = asks.least;
         // A header that may be anything is looked at together with what follows it.
-        let plain = bits.is_empty() && rest.is_empty() && rules.is_empty() && header.header.covers.is_none();
-        let mut tests: Vec<String> = rest.iter().map(|c| self.expr(&layer_scope(u), c)).collect();
-        tests.splice(0..0, same_bits(&bits, at + least));
+        let plain = asks.bits.is_empty() && asks.rest.is_empty() && asks.rules.is_empty() && asks.covers.is_none();
+        let mut tests: Vec<String> = asks.rest.iter().map(|c| self.expr(&layer_scope(u), c)).collect();
+        tests.splice(0..0, same_bits(&asks.bits, at + least));
         match (way.size, plain) {
             (Size::Open, true) => {}
             (Size::Ends, _) => tests.insert(0, format!("v->end - {at} >= {least}")),
             _ => tests.insert(0, holds(at + least)),
         }
-        let mut found = format!("{{\nconst uint32_t at = {at};\nconst uint8_t *h = v->p + at;\nuint32_t left = v->end - at, size = {least};\n(void)h; (void)left;\n{rules}");
-        if let Some(c) = header.header.covers {
-            let value = self.header_field(&inst, "v", u, n, c.field, header.fields[c.field.index()].ty);
-            found.push_str(&format!("const uint32_t covers = (uint32_t)({value}){};\n", if c.own { "" } else { " + size" }));
-            found.push_str("if (WL_UNLIKELY(covers - size > left - size)) return false;\nv->end = at + covers;\n");
+        let mut found = format!("{{\nconst uint32_t at = {at};\nconst uint8_t *h = v->p + at;\nuint32_t left = v->end - at, size = {least};\n(void)h; (void)left;\n{}", asks.rules);
+        if let Some(covers) = &asks.covers {
+            found.push_str(&format!("const uint32_t covers = {covers};\nif (WL_UNLIKELY(covers - size > left - size)) return false;\nv->end = at + covers;\n"));
         }
         found.push_str(&self.note_header(u, n));
-        let size = match (header.header.covers.is_some(), plain) { (true, _) => Size::Ends, (_, true) => way.size, _ if way.size == Size::Ends => Size::Ends, _ => Size::Whole };
-        (tests.join(" && "), found + "}\n", Way { from: Some((n, at)), at: at + least, size })
+        let size = match (asks.covers.is_some(), plain) { (true, _) => Size::Ends, (_, true) => way.size, _ if way.size == Size::Ends => Size::Ends, _ => Size::Whole };
+        (tests.join(" && "), found + "}\n", Way { from: Some((n, at)), at: at + least, size, ..way })
+    }
+
+    /// Those of several headers behind which nothing is looked for, and which can all be looked for at once: they exclude one another, and what is
+    /// asked of each is within its least size and cannot fault.
+    fn usual_ends<'a>(&self, u: UnitId, chain: &Chain<'m>, tried: &[&'a Next<'m>], way: Way) -> Vec<&'a Next<'m>> {
+        let layers = self.all_layers(u);
+        if way.size == Size::Open { return Vec::new() }
+        let within = |x: &&&Next<'m>| {
+            let unit = layers[x.layer as usize].unit;
+            let (body, fields) = (&self.m.unit(unit).body, &self.m.unit(unit).fields);
+            let varies = body.iter().position(|f| !matches!(fields[f.index()].kind, FieldKind::Let { .. }) && field_size(self.m, &fields[f.index()]).is_none());
+            let mut faults = self.options(unit).into_iter().any(may_fault);
+            for f in body { faults |= matches!(&fields[f.index()].kind, FieldKind::Require { cond } if may_fault(cond)) }
+            !faults && varies.is_none_or(|n| n + 1 == body.len())
+        };
+        let alone = |x: &&&Next<'m>| {
+            let (mut bits, mut rest) = (Bits::new(), Vec::new());
+            let Some(cond) = x.cond else { return false };
+            self.demands(layers, cond, way.from, &mut bits, &mut rest);
+            rest.is_empty() && tried.iter().all(|y| y.layer == x.layer || y.cond.is_some_and(|other| exclusive(cond, other)))
+        };
+        let ends: Vec<_> = tried.iter().filter(|x| chain.get(&Some(x.layer)).is_none_or(Vec::is_empty)).filter(within).filter(alone).copied().collect();
+        if ends.len() > 1 { ends } else { Vec::new() }
+    }
+
+    /// Looks for all of these headers at once, without a branch: which of them it is changes from frame to frame. They begin at the same place, and
+    /// the frame must be as long as the longest of them.
+    fn usual_one_of(&mut self, u: UnitId, ends: &[&Next<'m>], way: Way) -> String {
+        let (layers, at) = (self.all_layers(u), way.at);
+        let titles: Vec<String> = ends.iter().map(|x| self.layer_title(u, &layers[x.layer as usize])).collect();
+        let asks: Vec<Asks> = ends.iter().map(|x| self.usual_asks(u, x, way, Miss::Other)).collect();
+        let most = asks.iter().map(|a| a.least).max().unwrap_or(0);
+        let mut text = format!("/* {} */\nif (WL_UNLIKELY(v->n < {})) return false;\nconst uint32_t at = {at}, left = v->end - at;\nconst uint8_t *h = v->p + at;\n(void)h;\n", titles.join(" or "), at + most);
+        for (x, a) in ends.iter().zip(&asks) {
+            let (n, least) = (x.layer, a.least);
+            let tests: String = same_bits(&a.bits, at + least).iter().map(|t| format!(" & ({t})")).collect();
+            let covers = a.covers.as_ref().map_or(String::new(), |c| format!("const uint32_t covers = {c};\nis &= covers - size <= left - size;\nend_{n} = at + covers;\n"));
+            text.push_str(&format!(
+                "bool is_{n};\nuint32_t to_{n}, end_{n} = v->end;\n{{\nbool is = (left >= {least}){tests};\nuint32_t size = {least};\n{}{covers}is_{n} = is;\nto_{n} = at + size;\n}}\n", a.rules
+            ));
+        }
+        let any: Vec<String> = ends.iter().map(|x| format!("(uint64_t)is_{0} << {0}", x.layer)).collect();
+        let noted: String = ends.iter().map(|x| {
+            let n = x.layer;
+            format!("v->at[{n}] = (uint16_t)at;\nv->to[{n}] = (uint16_t)to_{n};\nv->lim[{n}] = (uint16_t)end_{n};\nv->net[{n}] = net;\n")
+        }).collect();
+        let choose = |what: &str| {
+            let (last, before) = (ends.len() - 1, &ends[..ends.len() - 1]);
+            before.iter().map(|x| format!("is_{0} ? {what}_{0} : ", x.layer)).collect::<String>() + &format!("{what}_{}", ends[last].layer)
+        };
+        let any = any.join(" | ");
+        text + &format!("const uint64_t any = wl_whole({any});\nif (WL_UNLIKELY(!any)) return false;\n{noted}v->has |= any;\nv->top = {};\nv->end = {};\nreturn true;\n", choose("to"), choose("end"))
     }
 
     /// The parts of a condition that ask the last header for one value, as bits of the frame; the others.
@@ -238,6 +325,20 @@ impl<'m> Gen<'m> {
         }
         known.retain(|f, v| self.field_bits(unit, *f, 0, *v, u64::MAX).is_some());
         known
+    }
+
+    /// Whether an expression in field `at` comes to nothing else, whatever the fields before it are that have passed their own checks. That is found
+    /// by trial: it must read one small field.
+    pub(crate) fn always(&self, unit: UnitId, at: FieldId, e: &Expr, known: &Known, ok: impl Fn(u64) -> bool) -> bool {
+        if let Some(v) = self.value(unit, e, known) { return ok(v) }
+        let u = self.m.unit(unit);
+        let before = u.body.iter().take_while(|f| **f != at);
+        let read: Vec<FieldId> = before.copied().filter(|f| reads(e, *f)).collect();
+        let ([f], true) = (&read[..], read.len() == u.body.iter().filter(|f| reads(e, **f)).count()) else { return false };
+        let FieldKind::UInt { bits: bits @ 1..=8, signed: false, .. } = u.fields[f.index()].kind else { return false };
+        let within = |v: &u64| u.fields[f.index()].within.as_ref().is_none_or(|r| r.iter().any(|(low, high)| (low..=high).contains(&v)));
+        let with = |v: u64| known.iter().map(|(f, v)| (*f, *v)).chain([(*f, v)]).collect();
+        (0..1u64 << bits).filter(within).all(|v| self.value(unit, e, &with(v)).is_some_and(&ok))
     }
 
     /// What an expression over a header's fields comes to, as far as they are known.

@@ -96,6 +96,7 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
         wl_flow_prefetch(t, g, part, k, h, tick);
         if (what < 14) {
             v = wl_flow_find(t, g, part, k, h, tick);
+            wl_flow_asked(t, v != NULL);
             NEED((v != NULL) == m[i].there);
             if (!v) v = wl_flow_add(t, g, part, k, h, tick);
             if (!v) { NEED(!lru && before == CAPACITY); continue; }

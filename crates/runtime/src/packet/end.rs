@@ -18,6 +18,9 @@ impl FramePort for Null {
         batch.release(pool);
         n
     }
+    fn swallows(&self) -> bool {
+        true
+    }
     fn ended(&self) -> bool {
         true
     }

@@ -212,46 +212,57 @@ fn change_port(f: &mut wl_frame, by: u8) {
     }
 }
 
-/// Says of frames that follow each other where they lie, how long they are, and when they came. `starts` has one more: the end of the last one.
+/// Says of frames that follow each other where they lie, how long they are, and when they came; if some may have been sent, also where they came
+/// from, and that they are not. `starts` has one more: the end of the last one.
 ///
 /// # Safety
 /// `data` has as many bytes as `starts` says.
-unsafe fn place(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], time: u64) {
-    let done = place_fours(frames, data, starts, time);
+unsafe fn place(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) {
+    let done = if label.sent { place_fours::<true>(frames, data, starts, label) } else { place_fours::<false>(frames, data, starts, label) };
     for (f, s) in frames.iter_mut().zip(starts.windows(2)).skip(done) {
         // SAFETY: by contract.
         f.p = unsafe { data.add(s[0] as usize) };
-        (f.n, f.wire, f.time) = (s[1] - s[0], s[1] - s[0], time);
+        (f.n, f.wire, f.time) = (s[1] - s[0], s[1] - s[0], label.wall);
+        (f.out, f.port, f.instance) = (WL_GONE, label.port, label.instance);
     }
 }
 
-/// The same for four frames at a time, each with one store, as far as they go; answers how many that were.
+/// The same for four frames at a time, each with two stores, as far as they go; answers how many that were.
 #[cfg(target_arch = "x86_64")]
-fn place_fours(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], time: u64) -> usize {
+fn place_fours<const SENT: bool>(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) -> usize {
     use std::arch::x86_64::*;
-    const { assert!(std::mem::offset_of!(wl_frame, n) == 8 && std::mem::offset_of!(wl_frame, wire) == 12) };
+    use std::mem::offset_of;
+    const { assert!(offset_of!(wl_frame, n) == 8 && offset_of!(wl_frame, wire) == 12 && offset_of!(wl_frame, time) == 16) };
+    const { assert!(offset_of!(wl_frame, out) == 24 && offset_of!(wl_frame, port) == 28 && offset_of!(wl_frame, instance) == 30) };
     let done = frames.len() / 4 * 4;
+    let from = u64::from(WL_GONE) | u64::from(label.port) << 32 | u64::from(label.instance) << 48;
     for (k, f) in frames.chunks_exact_mut(4).enumerate() {
         let s = &starts[4 * k..4 * k + 5];
-        // SAFETY: five numbers are loaded; of each frame the first 16 bytes are stored: `p`, `n` and `wire`. SSE2 is always there.
+        // SAFETY: five numbers are loaded; of each frame the first 24 or 32 bytes are stored, the latter being all but its rooms. SSE2 is always there.
         unsafe {
             let (base, zero) = (_mm_set1_epi64x(data as i64), _mm_setzero_si128());
             let begin = _mm_loadu_si128(s.as_ptr().cast());
             let n = _mm_sub_epi32(_mm_loadu_si128(s.as_ptr().add(1).cast()), begin);
             let (low, high) = (_mm_add_epi64(base, _mm_unpacklo_epi32(begin, zero)), _mm_add_epi64(base, _mm_unpackhi_epi32(begin, zero)));
             let (n_low, n_high) = (_mm_unpacklo_epi32(n, n), _mm_unpackhi_epi32(n, n));
-            _mm_storeu_si128((&raw mut f[0]).cast(), _mm_unpacklo_epi64(low, n_low));
-            _mm_storeu_si128((&raw mut f[1]).cast(), _mm_unpackhi_epi64(low, n_low));
-            _mm_storeu_si128((&raw mut f[2]).cast(), _mm_unpacklo_epi64(high, n_high));
-            _mm_storeu_si128((&raw mut f[3]).cast(), _mm_unpackhi_epi64(high, n_high));
+            let came = _mm_set_epi64x(from as i64, label.wall as i64);
+            let first = f.as_mut_ptr();
+            let store = |k: usize, place: __m128i| {
+                let f = first.add(k).cast::<__m128i>();
+                _mm_storeu_si128(f, place);
+                if SENT { _mm_storeu_si128(f.add(1), came) } else { f.add(1).cast::<u64>().write_unaligned(label.wall) }
+            };
+            store(0, _mm_unpacklo_epi64(low, n_low));
+            store(1, _mm_unpackhi_epi64(low, n_low));
+            store(2, _mm_unpacklo_epi64(high, n_high));
+            store(3, _mm_unpackhi_epi64(high, n_high));
         }
-        f.iter_mut().for_each(|f| f.time = time);
     }
     done
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn place_fours(_: &mut [wl_frame], _: *mut u8, _: &[u32], _: u64) -> usize {
+fn place_fours<const SENT: bool>(_: &mut [wl_frame], _: *mut u8, _: &[u32], _: Label) -> usize {
     0
 }
 
@@ -272,7 +283,7 @@ impl FramePort for Memory {
         let data = self.frames.data.as_mut_ptr();
         let starts = &self.starts[self.at..=self.at + n];
         // SAFETY: the starts name bytes of `data`, which lives as long as the port and moves nowhere.
-        unsafe { place(&mut into.frames, data, starts, label.wall) };
+        unsafe { place(&mut into.frames, data, starts, label) };
         if self.capture {
             let times = self.frames.index[self.at..].iter().map(|f| f.2);
             into.frames.iter_mut().zip(times).for_each(|(f, time)| f.time = time);
@@ -316,6 +327,10 @@ impl FramePort for Memory {
         }
         batch.release(pool);
         n
+    }
+
+    fn swallows(&self) -> bool {
+        !self.sink.as_ref().is_some_and(|s| s.keep)
     }
 
     fn ended(&self) -> bool {
@@ -368,7 +383,7 @@ mod tests {
         let mut port = Memory::new(frames, None, 0);
         let (mut batch, mut at) = (Batch::absent(), 0);
         for most in [1, 4, 6, 7, 3, 8, 256, 5] {
-            let got = port.receive_ready(&mut batch, most, u64::MAX, Label { port: 2, instance: 3, wall: 100 + most as u64 });
+            let got = port.receive_ready(&mut batch, most, u64::MAX, Label { port: 2, instance: 3, wall: 100 + most as u64, sent: most % 2 == 1 });
             assert_eq!(batch.len(), batch.bufs.len());
             assert_eq!(got, batch.frames.iter().map(|f| u64::from(f.n)).sum::<u64>());
             for f in &batch.frames {
@@ -376,8 +391,11 @@ mod tests {
                 assert_eq!((f.wire, f.port, f.instance, f.time, f.out), (f.n, 2, 3, 100 + most as u64, WL_GONE));
                 at += 1;
             }
-            if most == 7 {
-                batch.clear();
+            match most {
+                7 => batch.clear(),
+                // The program has sent them.
+                6 | 256 => batch.frames.iter_mut().for_each(|f| f.out = 5 << 16),
+                _ => {}
             }
         }
         assert!(port.ended() && at == 3 * list.len());

@@ -7,13 +7,15 @@ use std::os::fd::RawFd;
 
 /// Frames handled together, at most.
 pub const BATCH: usize = 64;
-/// The same where nothing waits for the end of a batch: its handler sends nothing.
+/// The same where nothing waits for the end of a batch: its handler sends nothing, or nothing becomes of what it sends.
 pub const LONG_BATCH: usize = 256;
 
 /// Frames and their buffers, one for one. Never holds more than [`BATCH`], so it never grows; but [`LONG_BATCH`] if it is its port's own.
 pub struct Batch {
     pub frames: Vec<wl_frame>,
     pub bufs: Vec<Buf>,
+    /// Its frames lie where their port has them: nothing is given back, and they stay in the batch, which its port fills anew.
+    lent: bool,
 }
 
 // SAFETY: the frames point into buffers that belong to whoever holds the batch.
@@ -21,14 +23,18 @@ unsafe impl Send for Batch {}
 
 impl Default for Batch {
     fn default() -> Self {
-        Batch { frames: Vec::with_capacity(BATCH), bufs: Vec::with_capacity(BATCH) }
+        Batch { frames: Vec::with_capacity(BATCH), bufs: Vec::with_capacity(BATCH), lent: false }
     }
 }
 
 impl Batch {
     /// Stands in for a batch that is in use elsewhere; has no memory.
     pub const fn absent() -> Batch {
-        Batch { frames: Vec::new(), bufs: Vec::new() }
+        Batch { frames: Vec::new(), bufs: Vec::new(), lent: false }
+    }
+    /// For a port whose frames lie where they are ([`FramePort::receive_ready`]).
+    pub const fn lent() -> Batch {
+        Batch { frames: Vec::new(), bufs: Vec::new(), lent: true }
     }
     #[inline]
     pub fn push(&mut self, buf: Buf, frame: wl_frame) {
@@ -82,8 +88,10 @@ impl Batch {
     /// Gives all buffers back.
     #[inline]
     pub fn release(&mut self, pool: &mut Pool) {
-        pool.put_all(&self.bufs);
-        self.clear();
+        if !self.lent {
+            pool.put_all(&self.bufs);
+            self.clear();
+        }
     }
 }
 
@@ -102,6 +110,8 @@ pub struct Label {
     pub instance: u16,
     /// When, if nobody knows better.
     pub wall: u64,
+    /// The program may have sent frames of the last batch.
+    pub sent: bool,
 }
 
 /// One instance of a port, on one core. All calls come from that core's thread.
@@ -115,8 +125,8 @@ pub trait FramePort: Send {
         false
     }
 
-    /// Receives at most `most` frames, with their labels, into a batch that no other port uses; answers their bytes in all. The batch is
-    /// as the program left it the last time, so what is the same in all frames need not be written again; or empty.
+    /// Receives at most `most` frames, with their labels, into a batch that no other port uses; answers their bytes in all. The batch still
+    /// has frames of the last time, some of them or all: their rooms need not be written again.
     fn receive_ready(&mut self, _into: &mut Batch, _most: usize, _until: u64, _label: Label) -> u64 {
         0
     }
@@ -124,6 +134,11 @@ pub trait FramePort: Send {
     /// Sends all frames of the batch and empties it: buffers are given back now or when they are sent. Answers how many were sent;
     /// the others are lost.
     fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32;
+
+    /// Whether it does nothing with the frames that it is given to send. Then it need not see them: `transmit` may be left out.
+    fn swallows(&self) -> bool {
+        false
+    }
 
     /// Readable when there is something to receive; `None`: there always is, or never will be.
     fn fd(&self) -> Option<RawFd> {

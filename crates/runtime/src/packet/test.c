@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORWARD, DROP, ORDER, TEE, SHRINK, GROW, CROSS, FAULT, CLOCK, BRIDGE, ECHO, REPLY };
+enum { FORWARD, DROP, ORDER, TEE, SHRINK, GROW, CROSS, FAULT, CLOCK, BRIDGE, ECHO, REPLY, FILTER };
 enum { ON_FRAME, ON_TICK, NEXT, INSERT, ON_FAULT };
 struct state { uint64_t seen, ticks, faults, first_tick, keys[64], values[64], n; uint32_t last[4096]; };
 
@@ -53,6 +53,9 @@ static void one(wl_core *c, uint64_t mode, wl_frame *f) {
         f->out = f->instance;
         break;
     }
+    case FILTER: /* by the last byte: dropped, to port 1, or to port 2 */
+        if (f->p[f->n - 1] & 1) f->out = f->p[f->n - 1] & 2 ? 2u << 16 : to;
+        break;
     case CLOCK: memcpy(f->p, &c->now, 8); memcpy(f->p + 8, &s->ticks, 8); f->out = to; break;
     }
 }

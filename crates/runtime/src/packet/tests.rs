@@ -25,6 +25,7 @@ pub const CLOCK: u64 = 8;
 pub const BRIDGE: u64 = 9;
 pub const ECHO: u64 = 10;
 pub const REPLY: u64 = 11;
+pub const FILTER: u64 = 12;
 
 /// Where this run's files are; those of runs that have ended are removed.
 pub fn dir() -> &'static Path {
@@ -79,7 +80,7 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
 pub fn desc(mode: u64) -> Desc {
     let frames = match mode {
         DROP | FAULT => FrameUse::Reads,
-        FORWARD | ORDER | CROSS | BRIDGE | ECHO => FrameUse::Sends,
+        FORWARD | ORDER | CROSS | BRIDGE | ECHO | FILTER => FrameUse::Sends,
         _ => FrameUse::Edits,
     };
     let handler = |name: &str, on| HandlerDesc { name: name.into(), on, steps: 1, begins: Begins::Any, frames, sends: true, half: Half::Both };

@@ -53,7 +53,7 @@ pub struct End {
 
 impl End {
     pub fn new(mut port: Box<dyn FramePort>, of: usize) -> End {
-        let (queue, ready) = (port.queue().is_some(), port.ready().then(Batch::absent));
+        let (queue, ready) = (port.queue().is_some(), port.ready().then(Batch::lent));
         End { port, of, stage: Batch::default(), queue, ready }
     }
 }
@@ -146,6 +146,8 @@ pub struct PacketCore {
     handlers: Vec<u32>,
     /// By handler: it sends nothing.
     quiet: Vec<bool>,
+    /// Nothing becomes of what is sent, through whichever of this core's ends; and there are no other cores.
+    nowhere: bool,
     stats: Arc<Vec<CoreStats>>,
     batch: Batch,
     /// The batch that the program is at, and how many of its first frames have been staged or dropped.
@@ -200,6 +202,7 @@ impl PacketCore {
         let queues: Vec<bool> = app.app.desc.ports.iter().map(|p| is_queue(&p.kind)).collect();
         let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app.desc, i).unwrap_or(NO_HANDLER)).collect();
         let quiet = app.app.desc.handlers.iter().map(|h| !h.sends).collect();
+        let nowhere = cores == 1 && p.others.is_empty() && p.ends.iter().all(|e| e.port.swallows());
         let every = app.every.iter().map(|(h, period)| (*h, *period, u64::MAX)).collect();
         PacketCore {
             number: p.number,
@@ -222,6 +225,7 @@ impl PacketCore {
             routes: p.routes,
             handlers,
             quiet,
+            nowhere,
             stats: p.stats,
             batch: Batch::default(),
             current: std::ptr::null_mut(),

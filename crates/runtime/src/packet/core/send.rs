@@ -5,12 +5,44 @@ use crate::abi::{wl_frame, WL_F_OVERLOAD, WL_GONE};
 use crate::packet::mesh::Item;
 use crate::packet::port::{Batch, BATCH};
 
+/// What a program has done with a batch, all in all.
+struct Leaving {
+    /// Frames that are not dropped, and their bytes.
+    frames: u64,
+    bytes: u64,
+    /// Where one of them leaves through, and whether all do.
+    out: u32,
+    alike: bool,
+}
+
+impl Leaving {
+    /// Without branches: what becomes of a frame cannot be foretold.
+    #[inline]
+    fn of(frames: &[wl_frame]) -> Leaving {
+        let out = frames.iter().map(|f| f.out).find(|out| *out != WL_GONE).unwrap_or(WL_GONE);
+        let (mut gone, mut bytes, mut others) = (0, 0, 0);
+        for f in frames {
+            let drops = u32::from(f.out == WL_GONE);
+            gone += u64::from(drops);
+            bytes += u64::from(f.n & drops.wrapping_sub(1));
+            others |= (f.out ^ out) & drops.wrapping_sub(1);
+        }
+        Leaving { frames: frames.len() as u64 - gone, bytes, out, alike: others == 0 }
+    }
+}
+
 impl PacketCore {
+    /// Whether a capture had cut a frame of the batch at hand. Where no port writes captures nobody asks, and batches may be long.
+    #[inline]
+    fn is_cut(&self, k: usize) -> bool {
+        self.writes && self.cut >> k & 1 != 0
+    }
+
     /// A frame as it leaves: unless a capture had cut it, its length on the wire is the one it has now.
     #[inline]
     pub(super) fn whole(&self, batch: &Batch, k: usize) -> wl_frame {
         let f = batch.frames[k];
-        let wire = if self.cut >> k & 1 == 0 { f.n } else { f.wire };
+        let wire = if self.is_cut(k) { f.wire } else { f.n };
         wl_frame { wire, time: self.leaves_at(f.time, f.out), ..f }
     }
 
@@ -27,23 +59,14 @@ impl PacketCore {
         if self.shared != 0 {
             return self.route_shared(batch);
         }
-        let out = batch.frames[0].out;
-        let alike = self.staged == 0 && self.touched.is_empty() && batch.frames.iter().fold(true, |all, f| all & (f.out == out));
-        match alike.then(|| self.way(out)) {
-            Some(None) => return batch.release(&mut self.pool),
-            Some(Some(Route::Here(end))) => {
-                if self.writes || self.popped.serving {
-                    for k in 0..batch.len() {
-                        batch.frames[k] = self.whole(batch, k);
-                    }
-                }
-                return self.transmit_through(end, batch);
+        if self.staged == 0 && self.touched.is_empty() {
+            let leaving = Leaving::of(&batch.frames);
+            if leaving.frames == 0 {
+                return batch.release(&mut self.pool);
             }
-            _ => {}
-        }
-        if let Some(end) = self.only_way(batch) {
-            self.drop_gone(batch);
-            return self.transmit_through(end, batch);
+            if let Some(end) = self.only_way(&leaving, batch.len()) {
+                return self.leave_through(end, batch, &leaving);
+            }
         }
         for k in 0..batch.len() {
             match batch.frames[k].out {
@@ -56,18 +79,35 @@ impl PacketCore {
         self.flush();
     }
 
-    /// The end that all frames leave through that are not dropped, as in filters, if there is no more to it.
+    /// The end that all frames leave through that are not dropped, as in filters.
     #[inline]
-    fn only_way(&self, batch: &Batch) -> Option<usize> {
-        if self.staged > 0 || !self.touched.is_empty() || self.writes || self.popped.serving {
+    fn only_way(&self, leaving: &Leaving, of: usize) -> Option<usize> {
+        if !leaving.alike {
             return None;
         }
-        let out = batch.frames.iter().fold(WL_GONE, |out, f| if f.out == WL_GONE { out } else { f.out });
-        let only = batch.frames.iter().fold(true, |all, f| all & (f.out == out || f.out == WL_GONE));
-        match only.then(|| self.way(out)).flatten() {
-            Some(Route::Here(end)) if !self.ends[end].queue => Some(end),
+        match self.way(leaving.out) {
+            // Of what waits in queues, dropped frames are given back one by one.
+            Some(Route::Here(end)) if !self.ends[end].queue || leaving.frames == of as u64 => Some(end),
             _ => None,
         }
+    }
+
+    /// All frames of a batch that leave do so through one end.
+    #[inline]
+    fn leave_through(&mut self, end: usize, batch: &mut Batch, leaving: &Leaving) {
+        if self.ends[end].port.swallows() {
+            self.count_sent(end, leaving.frames, leaving.frames, leaving.bytes);
+            return batch.release(&mut self.pool);
+        }
+        if self.writes || self.popped.serving {
+            for k in 0..batch.len() {
+                batch.frames[k] = self.whole(batch, k);
+            }
+        }
+        if leaving.frames < batch.len() as u64 {
+            self.drop_gone(batch);
+        }
+        self.transmit_through(end, batch);
     }
 
     /// Gives back the buffers of dropped frames; the others move up.
@@ -133,9 +173,13 @@ impl PacketCore {
     fn transmit_through(&mut self, end: usize, batch: &mut Batch) {
         let n = batch.len() as u64;
         let size: u64 = batch.frames.iter().map(|f| u64::from(f.n)).sum();
-        let e = &mut self.ends[end];
-        let sent = u64::from(e.port.transmit(&mut self.pool, batch));
-        let s = &self.stats[self.index].apps[self.number].ports[e.of].frames;
+        let sent = u64::from(self.ends[end].port.transmit(&mut self.pool, batch));
+        self.count_sent(end, n, sent, size);
+    }
+
+    #[inline]
+    fn count_sent(&self, end: usize, n: u64, sent: u64, size: u64) {
+        let s = &self.stats[self.index].apps[self.number].ports[self.ends[end].of].frames;
         s.sent.add(sent);
         s.sent_bytes.add(size);
         s.dropped.add(n.saturating_sub(sent));
@@ -189,7 +233,7 @@ impl PacketCore {
         let Some(k) = found else { return (self.app.wl.wall, 0) };
         self.copied = k;
         let f = &batch.frames[k];
-        (f.time, if self.cut >> k & 1 == 0 { 0 } else { f.wire.saturating_sub(f.n) })
+        (f.time, if self.is_cut(k) { f.wire.saturating_sub(f.n) } else { 0 })
     }
 
     /// Stages the frames of the batch at hand that have been moved so far: handlers run in the frames' order, so all behind the last one

@@ -259,3 +259,35 @@ fn what_has_no_way_out_is_counted() {
     let s = run_on(program(&[]), desc(CROSS), Options { bind, ..Options::default() }, 1).unwrap();
     assert_eq!((s.frames, s.frames_sent, s.frames_dropped), (20, 10, 10));
 }
+
+/// Frames that lie where they are, some of which are dropped, some sent through one port, some through another: they are counted alike whether
+/// anybody looks at them or not, and come out whole and in order.
+#[test]
+fn filtered_frames_are_counted() {
+    for ways in [1u32, 3] {
+        let list: Vec<Vec<u8>> = (0..1000u32).map(|i| { let last = i * i / 7 % 4 & ways; [frame(i % 50, i), vec![0; i as usize % 40], vec![last as u8]].concat() }).collect();
+        let run = |keep: bool, writes: bool| {
+            let sink = Arc::new(Sink { keep, ..Sink::default() });
+            let mon = if writes { format!("pcap:{}", temp("filtered.pcap")) } else { "null".into() };
+            let mut options = Options { bind: pairs(&[("wire", "memory:in".into()), ("out", "memory:out".into()), ("mon", mon)]), ..Options::default() };
+            let mut frames = Frames::new(3);
+            frames.in_place = true;
+            list.iter().for_each(|f| frames.push(f, 0));
+            options.memory.insert("in".into(), (frames, None));
+            options.memory.insert("out".into(), (Frames::default(), Some(sink.clone())));
+            let s = run_on(program(&[]), desc(FILTER), options, 1).unwrap();
+            assert_eq!((s.frames, s.frames_dropped, s.faults), (3000, 0, 0));
+            let kept: Vec<Vec<u8>> = sink.frames.lock().unwrap().iter().map(|f| f.2.clone()).collect();
+            (s.frames_sent, kept)
+        };
+        let to = |last: u8| list.iter().filter(move |f| f[f.len() - 1] == last);
+        let sent = 3 * (to(1).count() + to(3).count()) as u64;
+        assert!(sent > 300 && sent < 2700 && (to(3).count() > 0) == (ways == 3));
+        assert_eq!(run(false, false), (sent, Vec::new()), "nobody looks");
+        let want: Vec<Vec<u8>> = (0..3).flat_map(|_| to(1).cloned()).collect();
+        for writes in [false, true] {
+            let (n, got) = run(true, writes);
+            assert!(n == sent && got == want, "{n} of {sent}, {} of {}", got.len(), want.len());
+        }
+    }
+}
