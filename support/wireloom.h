@@ -259,7 +259,7 @@ typedef struct wl_packets {
      * through host->fault; they end the handling of their frame, no more. wl_core.now and .wall are set by the runtime before. */
     void (*batch)(void *self, wl_core *, uint32_t handler, wl_frame *f, uint32_t n);
     /* The steering hash of a frame that comes in on a port: frames of one flow key have one hash. NULL: no key. */
-    uint32_t (*steer)(void *self, uint32_t port, const uint8_t *p, uint32_t n);
+    uint32_t (*steer)(void *self, uint32_t port, const uint8_t *p, uint32_t n, uint32_t wire);
     /* Set by the runtime, called by batch(): a copy of a frame, or one that the program built, leaves. The bytes are copied. */
     void (*transmit)(wl_core *, uint32_t port, uint32_t instance, const uint8_t *p, uint32_t n);
     /* Set by the runtime. About an instance of a queue port, which keeps the frames that are sent to it: see WL_Q_*. */

@@ -233,3 +233,22 @@ fn nat44_gives_each_port_once_on_two_cores() {
     let ports: std::collections::HashSet<&[u8]> = all[24..].chunks(16 + 44).map(|record| &record[16 + 34..16 + 36]).collect();
     assert_eq!((ports.len(), all.len()), (50_000, 24 + 50_000 * 60));
 }
+
+/// A length that lies makes a header absent wherever a frame is looked at: its flow lies on one core.
+#[test]
+fn lying_lengths_split_no_flow() {
+    let f = Files::new("lies");
+    let lie = |i: u32| {
+        let mut p = udp([10, 0, 0, 1], 4000 + i as u16);
+        if i % 2 == 0 {
+            p[24..26].copy_from_slice(&400u16.to_be_bytes());
+        } else {
+            p[24..26].copy_from_slice(&7u16.to_be_bytes());
+        }
+        (u64::from(i), framed(p))
+    };
+    f.capture("in.pcap", ETHERNET, (0..64).map(lie));
+    f.succeeds("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json", "--cores", "0-1"]);
+    let flows: serde_json::Value = serde_json::from_str(&f.text("flows.json")).expect("it is JSON");
+    assert_eq!((flows.as_array().map(Vec::len), &flows[0]["packets"], &flows[0]["sport"]), (Some(1), &64.into(), &0.into()), "{flows}");
+}

@@ -398,9 +398,8 @@ impl Gen<'_> {
             cases.push_str(&format!("{text}break;\n}}\n"));
         }
         self.code.push_str(&format!(
-            "/* Which core a frame belongs to. */\nstatic uint32_t steer(void *self, uint32_t port, const uint8_t *p, uint32_t n) {{\n(void)self;\n\
-             /* A capture may have cut the frame: lengths past its end are believed. */\n\
-             wl_frame f = {{.p = (uint8_t *)(uintptr_t)p, .n = n, .wire = UINT32_MAX}};\nuint64_t h = 0x57697265;\n\
+            "/* Which core a frame belongs to. */\nstatic uint32_t steer(void *self, uint32_t port, const uint8_t *p, uint32_t n, uint32_t wire) {{\n(void)self;\n\
+             wl_frame f = {{.p = (uint8_t *)(uintptr_t)p, .n = n, .wire = wire}};\nuint64_t h = 0x57697265;\n\
              switch (port) {{\n{cases}default: break;\n}}\nreturn (uint32_t)(wl_fmix64(h) >> 32);\n}}\n\n"
         ));
         "steer".into()

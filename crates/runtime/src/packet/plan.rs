@@ -667,7 +667,7 @@ impl Opening<'_> {
         let of = |frame: &[u8]| {
             let steer = packets.and_then(|x| x.steer.map(|s| (s, x.this)));
             // SAFETY: the program's own function, on a valid frame.
-            let hash = steer.map(|(steer, this)| unsafe { steer(this, p as u32, frame.as_ptr(), frame.len() as u32) });
+            let hash = steer.map(|(steer, this)| unsafe { steer(this, p as u32, frame.as_ptr(), frame.len() as u32, frame.len() as u32) });
             core_of(hash.unwrap_or_else(|| flow_hash(frame)), cores)
         };
         let one_queue = frames.one_queue && port.handler.is_some();

@@ -147,7 +147,7 @@ impl PacketCore {
     /// The core of a frame.
     fn core_for(&self, c: &Cluster, f: &wl_frame) -> usize {
         let m = &c.members[c.hashes];
-        core_of(self.of_app(m.app).hash(u32::from(m.port), bytes(f)), self.stats.len())
+        core_of(self.of_app(m.app).hash(u32::from(m.port), bytes(f), f.wire), self.stats.len())
     }
 
     /// Gives other cores their frames, which stay in the batch; those of this core are the answer.

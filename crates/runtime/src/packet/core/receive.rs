@@ -156,7 +156,7 @@ impl PacketCore {
         let cores = self.stats.len();
         if cores > 1 && !self.inputs[i].steered {
             let port = u32::from(self.inputs[i].port);
-            self.give_away(batch, 0, |this, f| core_of(this.hash(port, bytes(f)), cores));
+            self.give_away(batch, 0, |this, f| core_of(this.hash(port, bytes(f), f.wire), cores));
         }
         self.handle(batch, self.inputs[i].handler);
     }
@@ -173,10 +173,10 @@ impl PacketCore {
         self.mesh.given();
     }
 
-    pub(super) fn hash(&self, port: u32, frame: &[u8]) -> u32 {
+    pub(super) fn hash(&self, port: u32, frame: &[u8], wire: u32) -> u32 {
         match self.packets.steer {
             // SAFETY: the program's own function, on a valid frame.
-            Some(steer) => unsafe { steer(self.packets.this, port, frame.as_ptr(), frame.len() as u32) },
+            Some(steer) => unsafe { steer(self.packets.this, port, frame.as_ptr(), frame.len() as u32, wire) },
             None => flow_hash(frame),
         }
     }
