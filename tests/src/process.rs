@@ -274,13 +274,14 @@ impl Process {
         std::env::temp_dir().join(format!("wireloom-test-nginx-{}-{port}", std::process::id()))
     }
 
+    /// One process: a worker would outlive its master, which is killed at the test's end.
     pub fn nginx_with(server: &str, adjust: impl FnOnce(&mut Command)) -> Process {
         let port = free_port();
         let folder = Self::nginx_folder(port);
         std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
         let d = folder.display();
         let text = format!(
-            "worker_processes 1; daemon off; pid {d}/pid; error_log {d}/err warn; events {{ worker_connections 16384; }}\n\
+            "master_process off; daemon off; pid {d}/pid; error_log {d}/err warn; events {{ worker_connections 16384; }}\n\
              http {{ access_log off; client_body_temp_path {d}/a; proxy_temp_path {d}/b; fastcgi_temp_path {d}/c; uwsgi_temp_path {d}/e; \
              scgi_temp_path {d}/f; client_max_body_size 0; keepalive_requests 1000000; server {{ listen 127.0.0.1:{port}; root {d}; {server} }} }}\n"
         );
