@@ -176,13 +176,17 @@ fn parameters_say_what_they_are() {
     f.refused("openflow_firewall", &rules, "those with names are tcp, udp, icmp and icmp6");
 }
 
+fn nat44(f: &Files, more: &[&str]) {
+    f.succeeds("nat44", &[&["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1"], more].concat());
+}
+
 /// Ports whose mappings have ended serve new hosts, hour after hour: five times as many flows as there are ports.
 #[test]
 fn nat44_gives_ports_again() {
     let f = Files::new("nat44");
     let frame = |round: u8, i: u16| (u64::from(round) * 301_000_000_000 + u64::from(i) * 1000, framed(udp([10, 0, round, 1], 1024 + i)));
     f.capture("in.pcap", ETHERNET, (0..5).flat_map(|round| (0..60_000).map(move |i| frame(round, i))));
-    f.succeeds("nat44", &["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1", "--dump", "counters=@/counters.json"]);
+    nat44(&f, &["--dump", "counters=@/counters.json"]);
     assert_eq!(f.count("out.pcap"), 300_000);
     assert!(f.text("counters.json").contains(r#""refused":0"#));
 }
@@ -195,7 +199,7 @@ fn nat44_without_a_free_port() {
     let refused = (0..20_000u32).map(|i| (1_000_000_000 + u64::from(i), framed(udp([10, 0, 1, 1], 1024 + i as u16))));
     let later = [(303_000_000_000, framed(udp([10, 0, 1, 1], 1024)))];
     f.capture("in.pcap", ETHERNET, taken.chain(refused).chain(later));
-    f.succeeds("nat44", &["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1", "--dump", "counters=@/counters.json"]);
+    nat44(&f, &["--dump", "counters=@/counters.json"]);
     assert_eq!(f.count("out.pcap"), 64_513);
     assert!(f.text("counters.json").contains(r#""refused":20000"#));
 }
@@ -211,7 +215,7 @@ fn nat44_keeps_flows_in_order_on_two_cores() {
         (u64::from(i) * 1000, framed(p))
     };
     f.capture("in.pcap", ETHERNET, (0..60_000).map(frame));
-    f.succeeds("nat44", &["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1", "--cores", "0-1"]);
+    nat44(&f, &["--cores", "0-1"]);
     let all = std::fs::read(f.0.join("out.pcap")).expect("the capture was written");
     let mut last = std::collections::HashMap::new();
     for record in all[24..].chunks(16 + 44) {
@@ -228,7 +232,7 @@ fn nat44_keeps_flows_in_order_on_two_cores() {
 fn nat44_gives_each_port_once_on_two_cores() {
     let f = Files::new("nat44-once");
     f.capture("in.pcap", ETHERNET, (0..50_000u32).map(|i| (u64::from(i) * 1000, framed(udp([10, 0, (i >> 8) as u8, i as u8], 4000)))));
-    f.succeeds("nat44", &["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=198.51.100.1", "--cores", "0-1"]);
+    nat44(&f, &["--cores", "0-1"]);
     let all = std::fs::read(f.0.join("out.pcap")).expect("the capture was written");
     let ports: std::collections::HashSet<&[u8]> = all[24..].chunks(16 + 44).map(|record| &record[16 + 34..16 + 36]).collect();
     assert_eq!((ports.len(), all.len()), (50_000, 24 + 50_000 * 60));

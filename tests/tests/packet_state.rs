@@ -7,6 +7,9 @@ use std::time::Duration;
 use wireloom_tests::process::finish_within;
 use wireloom_tests::Wireloom;
 
+#[path = "packet_state/shapes.rs"]
+mod shapes;
+
 const MS: u64 = 1_000_000;
 /// When the captures begin.
 const EPOCH: u64 = 1_700_000_000_000 * MS;
@@ -111,8 +114,8 @@ fn traffic(seed: u64, n: u16, gaps: &[u64]) -> Frames {
     }).collect()
 }
 
-/// Runs a program as compiled code and by the interpreter: the same frames must come out of every port.
-fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> Vec<Frames> {
+/// Runs a program as compiled code and by the interpreter: the same frames must come out of every port, with as many faults. Answers both.
+fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> (Vec<Frames>, u64) {
     let run = |way: &str, more: &[&str]| {
         let mut all: Vec<String> = vec!["--bind".into(), "wire=pcap:@/in.pcap".into()];
         for o in outs {
@@ -120,11 +123,17 @@ fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> Ve
         }
         all.extend(args.iter().map(|a| a.replace("@WAY", way)));
         all.extend(more.iter().map(|s| s.to_string()));
-        folder.run(program, &all.iter().map(String::as_str).collect::<Vec<_>>());
-        outs.iter().map(|o| read(&folder.file(&format!("{o}-{way}.pcap")))).collect::<Vec<_>>()
+        let said = folder.run(program, &all.iter().map(String::as_str).collect::<Vec<_>>());
+        let faults = said.split(" faults").next().and_then(|s| s.rsplit(' ').next()).and_then(|n| n.parse::<u64>().ok());
+        let frames: Vec<Frames> = outs.iter().map(|o| read(&folder.file(&format!("{o}-{way}.pcap")))).collect();
+        (frames, faults.unwrap_or_else(|| panic!("no number of faults: {said}")))
     };
-    let compiled = run("c", &[]);
-    assert_eq!(compiled, run("i", &["--interpret"]), "compiled and interpreted");
+    let (compiled, interpreted) = (run("c", &[]), run("i", &["--interpret"]));
+    assert_eq!(compiled.1, interpreted.1, "faults");
+    for (o, (a, b)) in outs.iter().zip(compiled.0.iter().zip(&interpreted.0)) {
+        let differ = a.iter().zip(b).find(|(a, b)| a != b);
+        assert!(a == b, "compiled and interpreted, {o}: {} and {} frames, {differ:?}", a.len(), b.len());
+    }
     compiled
 }
 
@@ -203,7 +212,7 @@ fn queues_and_rings() {
     std::fs::write(folder.file("queues.loom"), format!("record Seen {{ sport: u16, what: bytes<6> }}\n{program}")).unwrap();
     let input = traffic(7, 500, &[1000, MS, 3 * MS, 20 * MS]);
     write(&folder.file("in.pcap"), &input);
-    let got = both_ways(&folder, "queues.loom", &["out", "urgent"], &["--dump", "seen=@/seen-@WAY.json"]);
+    let (got, _) = both_ways(&folder, "queues.loom", &["out", "urgent"], &["--dump", "seen=@/seen-@WAY.json"]);
     let (out, urgent) = queues_model(&input);
     assert_eq!(got, [out, urgent]);
     let seen = std::fs::read_to_string(folder.file("seen-c.json")).unwrap();
@@ -284,7 +293,7 @@ fn limiters_and_meters() {
     let input = traffic(3, 800, &[1000, MS, 10 * MS, 100 * MS]);
     write(&folder.file("in.pcap"), &input);
     let names = ["first", "second", "third", "aware", "passed", "each"];
-    let got = both_ways(&folder, "gauges.loom", &names, &["--set", "rate=20"]);
+    let (got, _) = both_ways(&folder, "gauges.loom", &names, &["--set", "rate=20"]);
     let (mut c, mut p) = (Bucket::new(5000, 600), Bucket::new(10_000, 900));
     let mut again = vec![(Bucket::new(30, 3), Bucket::new(60, 6)); 4];
     let (mut all, mut of) = (Bucket::new(20, 3), vec![Bucket::new(2000, 700); 4]);
@@ -356,7 +365,7 @@ fn kinds_of_tables_on_one_core_and_two() {
     write(&folder.file("in.pcap"), &input);
     let dumps = |way: &str| ["lengths", "counted", "estimate"].iter().flat_map(|t| ["--dump".to_string(), format!("{t}=@/{t}-{way}.json")]).collect::<Vec<_>>();
     let mut args = dumps("@WAY");
-    let got = both_ways(&folder, "kinds.loom", &["out", "rare"], &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let (got, _) = both_ways(&folder, "kinds.loom", &["out", "rare"], &args.iter().map(String::as_str).collect::<Vec<_>>());
     let ones: Frames = input.iter().filter(|(_, f)| f[29] & 3 == 1).cloned().collect();
     assert_eq!(got[0], ones);
     let first = |src: u8| input.iter().find(|(_, f)| f[29] == src).cloned().unwrap();
@@ -637,202 +646,10 @@ fn a_cache_changes_nothing() {
         (time, udp(1, 1000 + key, 53, 18 + r.below(8) as usize))
     }).collect();
     write(&folder.file("in.pcap"), &input);
-    let got = both_ways(&folder, "cached.loom", &["out", "wrong"], &[]);
+    let (got, _) = both_ways(&folder, "cached.loom", &["out", "wrong"], &[]);
     assert!(got[0].len() > 1000 && got[0].len() < 19_000, "{}", got[0].len());
     assert_eq!(got[1].len(), 0, "with and without a cache");
     let file = folder.file("cached.loom").display().to_string();
     let said = Wireloom::command(&["explain", &file]).out;
     assert!(said.contains("a cache of 4 entries in front"), "{said}");
-}
-
-const TUNNELLED: &str = r#"
-app tunnelled {
-    port wire = nic("a"), out = nic("b")
-    table seen: ip4 -> u32 { capacity 8 }
-    on wire(p) where p.ip4 {
-        var n = u32(0)
-        if let known = seen[p.ip4.src] { n = known }
-        seen[p.ip4.src] = n + 1
-        if not p.udp { return }
-        insert Ipv4 {
-            version: 4,
-            ihl: 5,
-            id: u16(n),
-            ttl: 9,
-            proto: 4,
-            src: p.ip4.src,
-            dst: 192.0.2.1
-        } before p.ip4
-        p -> out
-    }
-}
-"#;
-
-/// Frames that wait for their table and are changed are opened twice: plain ones, and those of other shapes between them. They keep their order, and
-/// what is wrong in one is counted once.
-#[test]
-fn frames_that_are_opened_twice() {
-    let folder = Folder::new("twice");
-    std::fs::write(folder.file("tunnelled.loom"), TUNNELLED).unwrap();
-    let mut r = Random(3);
-    let (mut bad, mut input) = (0, Frames::new());
-    for i in 0..600u64 {
-        let mut f = udp(r.below(3) as u8, 1000 + i as u16, 53, 18 + r.below(40) as usize);
-        match r.below(5) {
-            // Four bytes of options: no operation.
-            0 => {
-                f.splice(34..34, [1; 4]);
-                (f[14], f[17]) = (0x46, f[17] + 4);
-            }
-            1 => {
-                f.splice(12..12, [0x81, 0, 0, 5]);
-            }
-            // UDP says that it is longer than the packet.
-            2 => {
-                (f[38], bad) = (9, bad + 1);
-            }
-            _ => {}
-        }
-        input.push((EPOCH + i, f));
-    }
-    write(&folder.file("in.pcap"), &input);
-    let run = |way: &str, more: &[&str]| {
-        let out = format!("out=pcap:@/{way}.pcap");
-        let mut args = vec!["--bind", "wire=pcap:@/in.pcap", "--bind", &out];
-        args.extend(more);
-        (folder.run("tunnelled.loom", &args), read(&folder.file(&format!("{way}.pcap"))))
-    };
-    let ((said, compiled), (told, interpreted)) = (run("c", &[]), run("i", &["--interpret"]));
-    assert_eq!(compiled, interpreted, "compiled and interpreted");
-    assert!(bad > 60 && compiled.len() == 600 - bad, "{bad} of 600, {} out", compiled.len());
-    for text in [said, told] {
-        assert!(text.contains(&format!(" {bad} faults")), "{bad}: {text}");
-    }
-    // By address: the number of those before.
-    let mut next = [0u16; 3];
-    let mut sent = compiled.iter();
-    for (_, f) in &input {
-        let at = if f[12] == 0x81 { 18 } else { 14 };
-        let (src, wrong) = (usize::from(f[at + 15]), at == 14 && f[14] == 0x45 && f[38] == 9);
-        if !wrong {
-            let (_, g) = sent.next().expect("all but the wrong ones are sent");
-            assert_eq!(u16::from_be_bytes([g[at + 4], g[at + 5]]), next[src]);
-            assert_eq!(g[at + 20..], f[at..], "behind the new header");
-        }
-        next[src] += 1;
-    }
-}
-
-const CHOOSING: &str = r#"
-record Match { src: ip, sport: u32, dport: u32, proto: u8 }
-
-record Verdict { pass: bool, note: u8 }
-
-app choosing {
-    param otherwise: bytes<6> = "drop"
-    port wire = nic("a"), out = nic("b"), even = nic("c")
-    table known: flow5 -> u8 { capacity 64 }
-    table rules: wildcard Match -> Verdict { capacity 64 }
-    counter missed
-    on start {
-        rules.insert(Match { src: ::, sport: 0, dport: 53, proto: 0 }, Match { src: ::, sport: 0, dport: 0xffffffff, proto: 0 }, 4, Verdict { pass: true, note: 0 })
-        rules.insert(Match { src: ::, sport: 1, dport: 0, proto: 6 }, Match { src: ::, sport: 65539, dport: 0, proto: 255 }, 3, Verdict { pass: true, note: 1 })
-        rules.insert(Match { src: ::, sport: 0, dport: 0, proto: 17 }, Match { src: ::, sport: 65537, dport: 0, proto: 255 }, 2, Verdict { pass: false, note: 2 })
-        rules.insert(Match { src: ::, sport: 65536, dport: 0, proto: 0 }, Match { src: ::, sport: 65536, dport: 0, proto: 1 }, 1, Verdict { pass: true, note: 3 })
-        known[flow5 { src: 10.0.0.3, dst: 10.1.0.1, sport: 1003, dport: 53, proto: 17 }] = 1
-    }
-    on wire(p) where p.ip {
-        var pass = false
-        var note = u8(9)
-        if let n = known[p.flow5] { note = n }
-        else {
-            let ported = p.tcp or p.udp
-            let at = Match {
-                src: p.ip.src,
-                sport: if ported { u32(p.sport) } else { 65536 },
-                dport: if ported { u32(p.dport) } else { 65536 },
-                proto: p.ip.proto
-            }
-            if let rule = rules[at] {
-                pass = rule.pass
-                note = rule.note
-            } else {
-                missed += 1
-                if otherwise == "accept" { pass = true }
-            }
-        }
-        if note == 2 { p -> even }
-        if pass { p -> out }
-    }
-}
-"#;
-
-/// TCP, UDP and others, cut anywhere, with options, tags and lengths that lie: which header is there, what the rules say of it and what becomes of
-/// the frame is worked out without branches for most, one way or another for the rest.
-#[test]
-fn choices_without_branches() {
-    let folder = Folder::new("choosing");
-    std::fs::write(folder.file("choosing.loom"), CHOOSING).unwrap();
-    let mut r = Random(29);
-    let input: Frames = (0..4000u64).map(|i| {
-        let dport = if r.below(3) == 0 { 53 } else { 80 };
-        let mut f = udp(r.below(4) as u8, 1000 + r.below(8) as u16, dport, r.below(40) as usize);
-        match r.below(8) {
-            // TCP, with a data offset of any kind.
-            0..=2 => {
-                f[23] = 6;
-                f.resize(f.len().max(54), 0);
-                f[46] = if r.below(2) == 0 { 0x50 } else { (r.below(16) as u8) << 4 };
-                f[17] = (f.len() - 14) as u8;
-            }
-            3 => f[23] = [2, 51, 132][r.below(3) as usize],
-            // UDP says that it is longer or shorter than it is.
-            4 => f[39] = r.below(60) as u8,
-            // A later fragment, or one that others follow.
-            5 => f[20..22].copy_from_slice(&[[0, 9], [0x20, 0]][r.below(2) as usize]),
-            _ => {}
-        }
-        match r.below(12) {
-            0 => {
-                f.splice(34..34, [1; 4]);
-                (f[14], f[17]) = (0x46, f[17] + 4);
-            }
-            1 => {
-                f.splice(12..12, [0x81, 0, 0, 5]);
-            }
-            // IPv6 around the same.
-            2 => {
-                let (n, proto) = ((f.len() - 34) as u8, f[23]);
-                f.splice(12..34, [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, n, proto, 64][..], &[0x20; 32][..]].concat());
-            }
-            3 => f.truncate(r.below(f.len() as u64) as usize + 1),
-            4 => f[17] = r.below(90) as u8,
-            5 => f.resize(60.max(f.len()), 0),
-            _ => {}
-        }
-        (EPOCH + i, f)
-    }).collect();
-    write(&folder.file("in.pcap"), &input);
-    let mut sent = Vec::new();
-    for otherwise in ["drop", "accept"] {
-        let set = format!("otherwise={otherwise}");
-        let run = |way: &str, more: &[&str]| {
-            let outs = ["out", "even"].map(|o| format!("{o}=pcap:@/{o}-{way}.pcap"));
-            let mut args = vec!["--bind", "wire=pcap:@/in.pcap", "--bind", &outs[0], "--bind", &outs[1], "--set", &set];
-            args.extend(more);
-            let said = folder.run("choosing.loom", &args);
-            let faults = said.split(" faults").next().and_then(|s| s.rsplit(' ').next()).and_then(|n| n.parse::<u64>().ok());
-            (["out", "even"].map(|o| read(&folder.file(&format!("{o}-{way}.pcap")))), faults)
-        };
-        let (compiled, interpreted) = (run("c", &[]), run("i", &["--interpret"]));
-        assert!(compiled.1.is_some_and(|n| n > 200), "{:?}", compiled.1);
-        assert_eq!(compiled.1, interpreted.1, "faults");
-        for (a, b) in compiled.0.iter().zip(&interpreted.0) {
-            let differ = a.iter().zip(b).find(|(a, b)| a != b);
-            assert!(a == b, "compiled and interpreted: {} and {} frames, {differ:?}", a.len(), b.len());
-        }
-        assert!(compiled.0.iter().all(|o| o.len() > 100), "{:?}", compiled.0.each_ref().map(Vec::len));
-        sent.push(compiled.0[0].len());
-    }
-    assert!(sent[1] > sent[0] + 200, "{sent:?}");
 }

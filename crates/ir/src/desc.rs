@@ -420,6 +420,12 @@ impl crate::Module {
     }
 }
 
+/// Whether ports are of both kinds.
+pub(crate) fn is_mixed<'a>(kinds: impl Iterator<Item = &'a PortKind>) -> bool {
+    let (frames, services): (Vec<_>, Vec<_>) = kinds.partition(|k| matches!(k, PortKind::Frames { .. }));
+    !frames.is_empty() && !services.is_empty()
+}
+
 impl Desc {
     pub fn has_frames(&self) -> bool {
         self.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. }))
@@ -427,7 +433,7 @@ impl Desc {
 
     /// Frame ports and service ports: the two halves run on cores of their own.
     pub fn is_mixed(&self) -> bool {
-        self.has_frames() && !self.ports.iter().all(|p| matches!(p.kind, PortKind::Frames { .. }))
+        is_mixed(self.ports.iter().map(|p| &p.kind))
     }
 
     /// What one half runs; numbers stay what they are.

@@ -24,10 +24,7 @@ pub enum Conflict {
 pub enum Thing { State(StateId), Counter(CounterId), Table(TableId) }
 
 /// Whether an app has ports of both kinds.
-pub fn is_mixed(m: &Module) -> bool {
-    let frames = |p: &Port| matches!(p.kind, PortKind::Frames { .. });
-    m.ports.iter().any(frames) && !m.ports.iter().all(frames)
-}
+fn is_mixed(m: &Module) -> bool { desc::is_mixed(m.ports.iter().map(|p| &p.kind)) }
 
 /// None: the app is one whole.
 pub fn of(m: &Module) -> Option<Halves> {

@@ -7,7 +7,7 @@
 //! what is appended under a name or removed for a reason that is not known then, and the values of appended items, are the receiver's to judge.
 
 use super::Lower;
-use crate::compiler::{R, T_U32, T_U64};
+use crate::compiler::{R, T_U64};
 use crate::x;
 use wireloom_ir as ir;
 use ir::{BinOp, Edit, Emit, Expr as X, ExprKind as K, Extent, FaultKind, FieldId, FieldKind, FuncBody, Guard, ListExtent, LocalId, Path, Root, Step, StmtKind};
@@ -144,27 +144,20 @@ impl Lower<'_, '_> {
 
     /// The answer to a question about a list that was edited, for a name that is a constant.
     fn list_now(&self, c: &Changed, l: FieldId, e: &X) -> Option<X> {
-        let (K::Find { name, .. } | K::CountOf { name, .. } | K::AnyToken { name, .. }) = &*e.kind else { return None };
-        let K::Bytes(asked) = &*name.kind else { return None };
-        let FieldKind::List { element, .. } = self.field_ir(c.unit, l).kind else { return None };
-        let FieldKind::Unit { unit, .. } = self.field_ir(c.unit, element).kind else { return None };
-        let (name, _) = self.pair_fields(unit)?;
-        let caseless = matches!(self.field_ir(unit, name).kind, FieldKind::Bytes { caseless: true, .. });
+        let (_, q) = self.query(c.unit, e)?;
+        let K::Bytes(asked) = &*q.name.kind else { return None };
+        let (name, _) = self.pair_fields(q.unit)?;
         let mut all = e.clone();
         reroot(&mut all, c.msg);
         for edit in c.edits {
             match edit {
                 Edit::Remove { list, index, cond } if list[..] == [l] => {
                     let gone = self.removed(c, l, *index, name, asked, cond)?;
-                    all = x::if_(e.ty, gone, nothing(e), all);
+                    all = x::if_(e.ty, gone, q.nothing(), all);
                 }
                 Edit::Append { list, cond, body } if list[..] == [l] => {
-                    let given = appended_name(body)?;
-                    let same = if caseless { given.eq_ignore_ascii_case(asked) } else { given == &asked[..] };
-                    if !same { continue; }
-                    let K::CountOf { .. } = *e.kind else { return None };
-                    let one = cond.clone().map_or(x::u32(1), |c| x::if_(T_U32, c, x::u32(1), x::u32(0)));
-                    all = x::bin(T_U32, BinOp::Add, all, one);
+                    let there = cond.clone().unwrap_or(x::boolean(true));
+                    all = q.one_more(self, appended_name(body)?.clone(), there, all)?;
                 }
                 _ => {}
             }
@@ -216,19 +209,10 @@ fn is_cut(e: &X) -> bool {
     cut
 }
 
-/// What the question is answered with if no item has the name.
-fn nothing(e: &X) -> X {
-    match &*e.kind {
-        K::CountOf { .. } => x::u32(0),
-        K::AnyToken { .. } => x::boolean(false),
-        _ => X::new(e.ty, K::None),
-    }
-}
-
 /// The name of an appended item: the first that is written.
-fn appended_name(body: &ir::Block) -> Option<&[u8]> {
+fn appended_name(body: &ir::Block) -> Option<&X> {
     let first = body.iter().find_map(|s| if let StmtKind::Emit(e) = &s.kind { Some(e) } else { None })?;
-    match first { Emit::Bytes(X { kind, .. }) => if let K::Bytes(b) = &**kind { Some(b) } else { None }, _ => None }
+    match first { Emit::Bytes(e) if matches!(*e.kind, K::Bytes(_)) => Some(e), _ => None }
 }
 
 /// The grammar's own fields become the message's.

@@ -115,7 +115,11 @@ impl Lower<'_, '_> {
         let o = self.message_of(v, span)?;
         Ok(match &o.kind {
             OutKind::Built(body) => ir::Outgoing::Built { unit: o.unit, body: body.clone() },
-            OutKind::Pass { msg, edits } => ir::Outgoing::Pass { msg: *msg, edits: edits.clone() },
+            OutKind::Pass { msg, edits } => {
+                let mut edits = edits.clone();
+                self.settle(o.unit, *msg, &o.fields, &mut edits);
+                ir::Outgoing::Pass { msg: *msg, edits }
+            }
         })
     }
 

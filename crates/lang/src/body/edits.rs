@@ -80,18 +80,19 @@ impl Lower<'_, '_> {
         Ok(body)
     }
 
-    /// Computed lengths of edited fields.
-    pub fn computed_edits(&mut self, unit: ir::UnitId, msg: ir::LocalId, known: &[(String, Val)], edits: &mut Vec<Edit>) {
-        for (id, value) in self.computed_values(unit, msg, known) {
+    /// Once all edits are known: those of computed lengths are added, and all put in order. `known`: what fields hold. Gives what the lengths are.
+    pub fn settle(&self, unit: ir::UnitId, msg: ir::LocalId, known: &[(String, Val)], edits: &mut Vec<Edit>) -> Vec<(FieldId, ir::Expr)> {
+        let computed = self.computed_values(unit, msg, known);
+        for (id, value) in computed.clone() {
             let f = self.field_ir(unit, id);
             let FieldKind::UInt { bytes, big, .. } = f.kind else { continue };
-            let path = vec![id];
-            edits.retain(|e| !matches!(e, Edit::Set { field, .. } if *field == path));
-            edits.push(Edit::Set { field: path, cond: None, body: vec![x::stmt(f.span, StmtKind::Emit(Emit::UInt { value, bytes, big }))] });
+            edits.push(Edit::Set { field: vec![id], cond: None, body: vec![x::stmt(f.span, StmtKind::Emit(Emit::UInt { value, bytes, big }))] });
         }
+        self.order_edits(unit, edits);
+        computed
     }
 
-    /// What they are now: the old value, less the old length, plus the new one.
+    /// Computed lengths of edited fields: the old value, less the old length, plus the new one.
     fn computed_values(&self, unit: ir::UnitId, msg: ir::LocalId, known: &[(String, Val)]) -> Vec<(FieldId, ir::Expr)> {
         let fields = &self.cx.m.units[unit.index()].fields;
         let mut values = vec![];
@@ -114,7 +115,7 @@ impl Lower<'_, '_> {
     }
 
     /// Edits in wire order of their fields; removals from a list before what is appended to it.
-    pub fn order_edits(&mut self, unit: ir::UnitId, edits: &mut [Edit]) {
+    fn order_edits(&self, unit: ir::UnitId, edits: &mut [Edit]) {
         let mut order = HashMap::new();
         let u = &self.cx.m.units[unit.index()];
         wire_order(u, &u.body, &mut order);
@@ -145,19 +146,13 @@ impl Lower<'_, '_> {
         for body in blocks {
             self.in_clause(info.module, proto, response, msg, o.unit, |s| s.forward(body, None, &mut target, &mut edits))?;
         }
-        self.computed_edits(o.unit, msg, &target.known, &mut edits);
-        self.order_edits(o.unit, &mut edits);
-        self.still_valid(&target, &edits, span)?;
-        Ok(ir::Outgoing::Pass { msg, edits })
-    }
-
-    fn still_valid(&mut self, target: &Target, edits: &[Edit], span: Span) -> R<()> {
-        let mut values = self.computed_values(target.unit, target.msg, &target.known);
+        let mut values = self.settle(o.unit, msg, &target.known, &mut edits);
         for (name, v) in &target.known {
-            let (Some(m), Vk::Pure(v)) = (self.cx.units[target.unit.index()].member(name), &v.kind) else { continue };
+            let (Some(m), Vk::Pure(v)) = (self.cx.units[o.unit.index()].member(name), &v.kind) else { continue };
             values.push((m.field, v.clone()));
         }
-        self.still_owed(&Changed { unit: target.unit, msg: target.msg, values, edits, span })
+        self.still_owed(&Changed { unit: o.unit, msg, values, edits: &edits, span })?;
+        Ok(ir::Outgoing::Pass { msg, edits })
     }
 
     /// Runs a piece with the names of a protocol's clause: `request` or `response`, `client`, the unit's parameters.

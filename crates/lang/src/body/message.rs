@@ -252,8 +252,6 @@ impl Lower<'_, '_> {
             known.retain(|(k, _)| *k != m.name);
             known.push((m.name.clone(), value));
         }
-        self.computed_edits(o.unit, msg, &known, &mut edits);
-        self.order_edits(o.unit, &mut edits);
         Ok(Val::out(Outgoing { unit: o.unit, kind: OutKind::Pass { msg, edits }, fields: known, run: None }))
     }
 

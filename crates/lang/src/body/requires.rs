@@ -16,8 +16,8 @@ use ir::{BinOp, Builtin, Expr as X, ExprKind as K, Extent, FaultKind, FieldId, F
 use wireloom_syntax::ast::{Expr, ExprKind, Span, StmtKind as S};
 use wireloom_syntax::Diagnostic;
 
-/// A question about a list of named items.
-struct Query { kind: Asks, ty: ir::TyId, caseless: bool, name: X }
+/// A question about a list of named items of a unit.
+pub struct Query { kind: Asks, ty: ir::TyId, caseless: bool, pub name: X, pub unit: ir::UnitId }
 
 enum Asks { Find, Count, Token(X) }
 
@@ -123,21 +123,27 @@ impl Lower<'_, '_> {
     }
 
     fn known(&mut self, fields: &Fields, e: &X) -> R<Option<X>> {
-        let (list, kind) = match &*e.kind {
-            K::Read(p) | K::Case(p, _) | K::Count(p) | K::Raw(p) if p.root == Root::This => return self.leaf_at(fields, e, p),
-            K::UnitParam(Root::This, i) => return Ok(fields.params.get(*i as usize).cloned()),
-            K::Find { list, name } => (list, (Asks::Find, name)),
-            K::CountOf { list, name } => (list, (Asks::Count, name)),
-            K::AnyToken { list, name, token } => (list, (Asks::Token(token.clone()), name)),
-            _ => return Ok(None),
+        match &*e.kind {
+            K::Read(p) | K::Case(p, _) | K::Count(p) | K::Raw(p) if p.root == Root::This => self.leaf_at(fields, e, p),
+            K::UnitParam(Root::This, i) => Ok(fields.params.get(*i as usize).cloned()),
+            _ => match self.query(fields.unit, e) { Some((l, q)) => self.ask(fields, l, &q), None => Ok(None) },
+        }
+    }
+
+    /// The question that an expression of a unit's grammar asks, and of which list.
+    pub fn query(&self, of: ir::UnitId, e: &X) -> Option<(FieldId, Query)> {
+        let (list, name, kind) = match &*e.kind {
+            K::Find { list, name } => (list, name, Asks::Find),
+            K::CountOf { list, name } => (list, name, Asks::Count),
+            K::AnyToken { list, name, token } => (list, name, Asks::Token(token.clone())),
+            _ => return None,
         };
-        let [Step::Field(l)] = list.steps[..] else { return Ok(None) };
-        let FieldKind::List { element, .. } = self.field_ir(fields.unit, l).kind else { return Ok(None) };
-        let FieldKind::Unit { unit, .. } = self.field_ir(fields.unit, element).kind else { return Ok(None) };
-        if list.root != Root::This { return Ok(None); }
+        let [Step::Field(l)] = list.steps[..] else { return None };
+        let FieldKind::List { element, .. } = self.field_ir(of, l).kind else { return None };
+        let FieldKind::Unit { unit, .. } = self.field_ir(of, element).kind else { return None };
+        if list.root != Root::This { return None; }
         let caseless = self.pair_fields(unit).is_some_and(|(n, _)| matches!(self.field_ir(unit, n).kind, FieldKind::Bytes { caseless: true, .. }));
-        let q = Query { kind: kind.0, ty: e.ty, caseless, name: kind.1.clone() };
-        self.ask(fields, l, unit, &q)
+        Some((l, Query { kind, ty: e.ty, caseless, name: name.clone(), unit }))
     }
 
     fn leaf_at(&mut self, fields: &Fields, e: &X, p: &ir::Path) -> R<Option<X>> {
@@ -254,12 +260,13 @@ impl Lower<'_, '_> {
     }
 
     /// The answer to a question about a list that is built.
-    fn ask(&mut self, fields: &Fields, l: FieldId, unit: ir::UnitId, q: &Query) -> R<Option<X>> {
+    fn ask(&mut self, fields: &Fields, l: FieldId, q: &Query) -> R<Option<X>> {
+        let unit = q.unit;
         match fields.get(l) {
-            None => Ok(Some(q.nothing(self))),
+            None => Ok(Some(q.nothing())),
             Some((_, Given::Pieces(ps), _)) => {
                 let ps = ps.clone();
-                let mut all = q.nothing(self);
+                let mut all = q.nothing();
                 for p in ps.iter().rev() {
                     let Some((name, value)) = self.pair(unit, p)? else { return Ok(None) };
                     all = q.one(self, name, value, all);
@@ -268,7 +275,7 @@ impl Lower<'_, '_> {
             }
             Some((_, Given::Source(e), _)) => {
                 let e = e.clone();
-                let nothing = q.nothing(self);
+                let nothing = q.nothing();
                 let sum = self.kept(nothing, fields.span);
                 let (known, block) = self.sub(|s| s.scan(&e, unit, q, sum));
                 if !known? { return Ok(None); }
@@ -338,15 +345,29 @@ impl Lower<'_, '_> {
 }
 
 impl Query {
-    fn nothing(&self, s: &Lower) -> X {
-        let _ = s;
+    /// The answer if no item has the name.
+    pub fn nothing(&self) -> X {
         match self.kind { Asks::Find => X::new(self.ty, K::None), Asks::Count => x::u32(0), Asks::Token(_) => x::boolean(false) }
+    }
+
+    /// Whether an item of this name is asked for.
+    fn asks_for(&self, s: &Lower, name: X) -> X {
+        let same = x::cmp(if self.caseless { BinOp::EqCase } else { BinOp::Eq }, name, self.name.clone());
+        crate::fold::fold(&s.cx.m, &same)
+    }
+
+    /// With one more item, of which only the name is known; none if its value matters.
+    pub fn one_more(&self, s: &Lower, name: X, there: X, others: X) -> Option<X> {
+        let same = self.asks_for(s, name);
+        if x::as_bool(&same) == Some(false) { return Some(others); }
+        if !matches!(self.kind, Asks::Count) { return None; }
+        let counts = x::if_(T_U32, there, x::if_(T_U32, same, x::u32(1), x::u32(0)), x::u32(0));
+        Some(x::bin(T_U32, BinOp::Add, others, counts))
     }
 
     /// With one item before the others.
     fn one(&self, s: &Lower, name: X, value: X, others: X) -> X {
-        let same = x::cmp(if self.caseless { BinOp::EqCase } else { BinOp::Eq }, name, self.name.clone());
-        let same = crate::fold::fold(&s.cx.m, &same);
+        let same = self.asks_for(s, name);
         match &self.kind {
             Asks::Find => {
                 let inner = match s.cx.m.types.get(self.ty.index()) { Some(ir::Ty::Option(t)) => *t, _ => value.ty };
