@@ -29,6 +29,21 @@ fn scapy_understands_us_and_we_understand_scapy() {
     c.check(&["cores"]);
 }
 
+/// Numbers of 64 bits that pass 2^32, and outer headers of IPv6.
+#[test]
+fn extended_sequence_numbers_and_outer_headers_of_ipv6() {
+    let Some(c) = Captures::make("ipsec_esn", "ipsec_esn", &[]) else { return };
+    let before = ["--load", "sent=@/sent.json", "--dump", "sent=@/sent_then.json", "--dump", "counters=@/out_counts.json"];
+    c.run("ipsec_gateway", &[&["--bind", "plain=pcap:@/in.pcap", "--bind", "wire=pcap:@/out.pcap", "--out", "plain=pcap:@/told.pcap"], &TABLES[..], &before].concat());
+    c.check(&["out"]);
+    for (name, what, cores) in [("clear", "in", "0"), ("clear2", "cores", "0-1")] {
+        let (plain, counters) = (format!("plain=pcap:@/{name}.pcap"), format!("counters=@/{name}_counts.json"));
+        let more = ["--load", "windows=@/windows.json", "--dump", &counters, "--cores", cores];
+        c.run("ipsec_gateway", &[&["--bind", "wire=pcap:@/esp.pcap", "--bind", &plain], &TABLES[..], &more].concat());
+        c.check(&[what]);
+    }
+}
+
 #[test]
 fn numbers_go_on_after_a_restart() {
     let Some(c) = Captures::make("ipsec", "ipsec_restart", &[]) else { return };

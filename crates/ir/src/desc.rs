@@ -342,6 +342,8 @@ pub struct SignalDesc {
     /// As in [`crate::Signal`].
     #[serde(default)]
     pub forms: Vec<Form>,
+    #[serde(default)]
+    pub defaults: Vec<Option<ParamValue>>,
     pub result: ResultType,
 }
 
@@ -476,7 +478,7 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
 fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<SignalDesc> {
     let crate::On::Signal(s) = h.on else { return None };
     let s = m.signals.get(s as usize)?;
-    Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), forms: s.forms.clone(), result: s.result.clone() })
+    Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), forms: s.forms.clone(), defaults: s.defaults.clone(), result: s.result.clone() })
 }
 
 fn table_info(m: &crate::Module, n: usize, half: Half) -> TableInfo {

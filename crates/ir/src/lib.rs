@@ -320,6 +320,8 @@ pub struct Signal {
     pub args: Vec<(String, desc::ParamType)>,
     /// How arguments are written, where their types leave it open; none for the last ones: as their types say.
     pub forms: Vec<desc::Form>,
+    /// What arguments are that are left out; none for the last ones: they must be given.
+    pub defaults: Vec<Option<desc::ParamValue>>,
     pub result: desc::ResultType,
     /// Type of what the handler returns: bytes.
     pub ret: TyId,

@@ -3,7 +3,7 @@
 use crate::names::{self, Found, ItemId, ModId, Names};
 use crate::ty::{self, Ty};
 use crate::units::UnitInfo;
-use crate::val::Val;
+use crate::val::{Val, Vk};
 use std::collections::HashMap;
 use std::rc::Rc;
 use wireloom_ir as ir;
@@ -95,6 +95,8 @@ pub struct Compiler<'a> {
     pub units: Vec<UnitInfo>,
     pub protocols: Vec<ProtocolInfo>,
     pub records: Vec<Vec<(String, Ty)>>,
+    /// What fields are that are left out, where it is not zero.
+    pub record_defaults: HashMap<(ir::RecordId, String), ir::Expr>,
     pub tables: Vec<TableTy>,
     /// Units made of records, and their byte order.
     pub record_units: HashMap<ir::UnitId, (ir::RecordId, bool)>,
@@ -132,7 +134,7 @@ impl<'a> Compiler<'a> {
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
             world, map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
-            records: Vec::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
+            records: Vec::new(), record_defaults: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
             app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
         }
     }
@@ -312,8 +314,10 @@ impl<'a> Compiler<'a> {
             }
             ItemKind::Enum { name, base, variants, open } => self.enum_item(module, name, base.as_ref(), variants, *open).map(Item::Enum),
             ItemKind::Record { name, fields } => {
-                let fields = fields.iter().map(|f| Ok((f.name.clone(), self.ty(module, &f.ty)?))).collect::<R<Vec<_>>>()?;
-                self.record(&name.name, fields, name.span).map(Item::Record)
+                let types = fields.iter().map(|f| Ok((f.name.clone(), self.ty(module, &f.ty)?))).collect::<R<Vec<_>>>()?;
+                let record = self.record(&name.name, types, name.span)?;
+                let wrong = fields.iter().filter(|f| self.field_default(module, record, f).is_err()).count();
+                if wrong == 0 { Ok(Item::Record(record)) } else { Err(Reported) }
             }
             ItemKind::Unit(u) => self.unit_item(module, u, &item.doc).map(Item::Unit),
             ItemKind::Packet(p) => self.packet_item(module, p, &item.doc).map(Item::Unit),
@@ -352,6 +356,15 @@ impl<'a> Compiler<'a> {
         self.m.records.push(ir::Record { name: name.to_string(), fields: lowered });
         self.records.push(seen);
         Ok(ir::RecordId(self.m.records.len() as u32 - 1))
+    }
+
+    /// What a field of a record is where it is left out, if that is not zero, empty or none.
+    fn field_default(&mut self, module: ModId, record: ir::RecordId, f: &ast::Param) -> R<()> {
+        let Some(e) = &f.default else { return Ok(()) };
+        let Some((_, ty)) = self.records[record.index()].iter().find(|(n, _)| *n == f.name.name).cloned() else { return Ok(()) };
+        let Vk::Pure(value) = self.constant(module, e, Some(&ty))?.kind else { return Err(Reported) };
+        self.record_defaults.insert((record, f.name.name.clone()), value);
+        Ok(())
     }
 
     fn enum_item(&mut self, module: ModId, name: &ast::Ident, base: Option<&ast::Type>, variants: &[ast::Variant], open: bool) -> R<ir::EnumId> {

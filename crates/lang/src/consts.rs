@@ -297,7 +297,7 @@ pub fn int_name(name: &str) -> Option<Ty> {
 
 /// Types of addresses that numbers and other addresses are converted to.
 pub fn address_name(name: &str) -> Option<Ty> {
-    match name { "ip" => Some(Ty::Ip), "ip4" => Some(Ty::Ip4), "mac" => Some(Ty::Mac), _ => None }
+    match name { "ip" => Some(Ty::Ip), "ip4" => Some(Ty::Ip4), "ip6" => Some(Ty::Ip6), "mac" => Some(Ty::Mac), _ => None }
 }
 
 /// The names of `a.b.c`.

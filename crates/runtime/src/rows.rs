@@ -106,6 +106,11 @@ pub fn form(signal: &SignalDesc, index: usize) -> &Form {
     signal.forms.get(index).unwrap_or(&Form::Plain)
 }
 
+/// What an argument is that is left out.
+pub fn default(signal: &SignalDesc, index: usize) -> Option<&ParamValue> {
+    signal.defaults.get(index)?.as_ref()
+}
+
 /// The calls that a row stands for: one, or several if there are ranges. `exact`: fields that the signal does not take are an error.
 pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<ParamValue>>, String> {
     if let Some(name) = row.keys().find(|k| exact && !has(signal, k)) {
@@ -139,10 +144,10 @@ pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<
             calls = calls.iter().flat_map(each).collect();
             continue;
         }
-        let value = match given {
-            Some(v) => single(*ty, form(signal, i), name, v).map_err(told)?,
-            None if name == "priority" => ParamValue::UInt(0),
-            None => return Err(format!("`{name}` is missing; it is {}", expected(*ty, form(signal, i)))),
+        let value = match (given, default(signal, i)) {
+            (Some(v), _) => single(*ty, form(signal, i), name, v).map_err(told)?,
+            (None, Some(v)) => v.clone(),
+            (None, None) => return Err(format!("`{name}` is missing; it is {}", expected(*ty, form(signal, i)))),
         };
         calls.iter_mut().for_each(|c| c[i] = Some(value.clone()));
     }
@@ -446,6 +451,7 @@ mod tests {
             handler: 0,
             args: args.iter().map(|(n, t, _)| (n.to_string(), *t)).collect(),
             forms: args.iter().map(|(_, _, f)| f.clone()).collect(),
+            defaults: args.iter().map(|(n, ..)| (*n == "priority").then_some(ParamValue::UInt(0))).collect(),
             result,
         }
     }
@@ -507,6 +513,19 @@ mod tests {
             let e = arguments(&s, &row(bad.clone()), true).unwrap_err();
             assert!(e.contains(why), "{bad}: {e}");
         }
+    }
+
+    #[test]
+    fn what_is_left_out_is_the_default() {
+        let mut s = signal(&[("key", ParamType::UInt(8), Form::Plain), ("esn", ParamType::Bool, Form::Plain), ("n", ParamType::UInt(8), Form::Plain)], ResultType::Nothing);
+        s.defaults = vec![None, Some(ParamValue::Bool(true))];
+        let of = |v: Value| arguments(&s, &row(v), true);
+        let (u, b) = (ParamValue::UInt, ParamValue::Bool);
+        assert_eq!(of(json!({"key": 1, "n": 2})), Ok(vec![vec![u(1), b(true), u(2)]]));
+        assert_eq!(of(json!({"key": 1, "n": 2, "esn": null})), Ok(vec![vec![u(1), b(true), u(2)]]));
+        assert_eq!(of(json!({"key": 1, "n": 2, "esn": false})), Ok(vec![vec![u(1), b(false), u(2)]]));
+        assert_eq!(of(json!({"key": 1})), Err("`n` is missing; it is a number of 8 bits".into()));
+        assert_eq!(of(json!({"n": 1})), Err("`key` is missing; it is a number of 8 bits".into()));
     }
 
     #[test]

@@ -167,6 +167,10 @@ fn arguments(signal: &SignalDesc, query: &str) -> Result<Vec<ParamValue>, String
     let mut out = Vec::new();
     for (i, (name, ty)) in signal.args.iter().enumerate() {
         let Some((_, text)) = given.iter().find(|(n, _)| n == name) else {
+            if let Some(v) = rows::default(signal, i) {
+                out.push(v.clone());
+                continue;
+            }
             return Err(format!("signal `{}` needs `{name}`: /signal/APP/{}?{name}=…", signal.name, signal.name));
         };
         let value = rows::single(*ty, rows::form(signal, i), name, &Value::String(text.clone()));
@@ -257,6 +261,7 @@ mod tests {
             handler: 0,
             args: vec![("n".into(), ParamType::UInt(8)), ("t".into(), ParamType::Bytes(4))],
             forms: Vec::new(),
+            defaults: Vec::new(),
             result: ResultType::Nothing,
         };
         assert_eq!(arguments(&s, "t=a%20b&n=255"), Ok(vec![ParamValue::UInt(255), ParamValue::Bytes(b"a b".to_vec())]));

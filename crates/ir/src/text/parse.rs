@@ -386,14 +386,22 @@ impl Parser {
 
     fn signal(&mut self) -> Res<Signal> {
         let name = self.str()?;
-        let all = self.list(|p| { let n = p.str()?; p.sign(':')?; Ok(((n, p.param_type()?), p.form()?)) })?;
-        let (args, mut forms): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let all = self.list(|p| {
+            let n = p.str()?;
+            p.sign(':')?;
+            let (ty, form) = (p.param_type()?, p.form()?);
+            let default = if p.eat('=') { Some(p.param_value()?) } else { None };
+            Ok(((n, ty), (form, default)))
+        })?;
+        let (args, rest): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let (mut forms, mut defaults): (Vec<_>, Vec<_>) = rest.into_iter().unzip();
         while forms.last() == Some(&Form::Plain) { forms.pop(); }
+        while defaults.last() == Some(&None) { defaults.pop(); }
         let result = self.result_type()?;
         self.word("as")?;
         let ret = self.ty()?;
         self.word("doc")?;
-        Ok(Signal { name, args, forms, result, ret, doc: self.str()?, span: self.span()? })
+        Ok(Signal { name, args, forms, defaults, result, ret, doc: self.str()?, span: self.span()? })
     }
 
     fn result_type(&mut self) -> Res<ResultType> { self.nested(|p| p.result_inner()) }

@@ -208,7 +208,10 @@ impl Printer<'_> {
                 t.idle, if t.evict_lru { "evict_lru" } else { "reject" }, t.memory, span(&t.span)));
         }
         for s in &m.signals {
-            let args: Vec<String> = s.args.iter().enumerate().map(|(i, (n, t))| format!("{}: {}{}", string(n), param_type(t), s.forms.get(i).map_or(String::new(), form))).collect();
+            let args: Vec<String> = s.args.iter().enumerate().map(|(i, (n, t))| {
+                let default = s.defaults.get(i).and_then(Option::as_ref).map_or(String::new(), |v| format!(" = {}", param_value(v)));
+                format!("{}: {}{}{default}", string(n), param_type(t), s.forms.get(i).map_or(String::new(), form))
+            }).collect();
             self.line(&format!("signal {} ({}) {} as {} doc {}{}", string(&s.name), args.join(", "), result_type(&s.result), self.ty(s.ret), string(&s.doc), span(&s.span)));
         }
         for f in &m.funcs { self.func(f) }

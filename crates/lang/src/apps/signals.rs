@@ -68,7 +68,7 @@ impl Compiler<'_> {
         self.no_suspension(&body, s.name.span)?;
         let span = self.span(s.name.span);
         let index = self.m.signals.len() as u32;
-        self.m.signals.push(ir::Signal { name: name.to_string(), doc: s.doc.to_string(), span, args, forms: vec![], result, ret });
+        self.m.signals.push(ir::Signal { name: name.to_string(), doc: s.doc.to_string(), span, args, forms: vec![], defaults: vec![], result, ret });
         self.add_handler(&format!("signal {name}"), ir::On::Signal(index), s.name.span, body);
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::ty::{Ty, U32, U64};
 use crate::val::{Val, Vk};
 use crate::x;
 use wireloom_ir as ir;
-use ir::desc::{Form, ParamType, ResultType};
+use ir::desc::{Form, ParamType, ParamValue, ResultType};
 use ir::{BinOp, Builtin as B, Expr as X, ExprKind as K, FaultKind, LocalId, StmtKind, TableId, TableKind};
 use wireloom_syntax::ast::{self, Arg, FileId, Ident, Span};
 use wireloom_syntax::Diagnostic;
@@ -24,8 +24,8 @@ impl Compiler<'_> {
         let fail = |c: &mut Self, span, text: &str, hint: &str| { let d = Diagnostic::error("E0705", span, text); Err(c.report(if hint.is_empty() { d } else { d.hint(hint.to_string()) })) };
         match word.name.as_str() {
             "wildcard" => {
-                let parts = parts_of(self, key);
-                if parts.is_empty() || parts.iter().any(|(_, t)| !is_masked(t)) {
+                let parts = parts_of(self, key, "k", "key");
+                if parts.is_empty() || parts.iter().any(|p| !is_masked(&p.ty)) {
                     return fail(self, t.key.span, "a wildcard table's key is made of integers and addresses", "write a tuple or record of them: `wildcard (ip4, u16) -> Action`");
                 }
                 Ok(TableKind::Wildcard)
@@ -77,8 +77,8 @@ impl Compiler<'_> {
     fn table_entry(&mut self, id: TableId) -> Option<Entry> {
         let t = &self.tables[id.index()];
         let (key, value) = (t.key.clone(), t.value.clone());
-        let (keys, values) = (named(parts_of(self, &key), "k", "key"), named(parts_of(self, &value), "v", "value"));
-        let ok = |c: &mut Self, parts: &[(String, Ty)]| parts.iter().all(|(_, t)| c.argument_type(t).is_some());
+        let (keys, values) = (parts_of(self, &key, "k", "key"), parts_of(self, &value, "v", "value"));
+        let ok = |c: &mut Self, parts: &[Part]| parts.iter().all(|p| c.argument_type(&p.ty).is_some());
         if !ok(self, &keys) { return None; }
         let settable = ok(self, &values);
         let readable = self.answerable(&value, 0);
@@ -137,12 +137,13 @@ impl Compiler<'_> {
         if max > MAX_RESULT { return Ok(()); }
         let ret = e.ty;
         l.push(span, StmtKind::Return(Some(e)));
-        let (args, mut forms) = (std::mem::take(&mut l.signal_args), std::mem::take(&mut l.signal_forms));
+        let (args, mut forms, mut defaults) = (std::mem::take(&mut l.signal_args), std::mem::take(&mut l.signal_forms), std::mem::take(&mut l.signal_defaults));
         while forms.last() == Some(&Form::Plain) { forms.pop(); }
+        while defaults.last() == Some(&None) { defaults.pop(); }
         let body = l.body();
         let at = self.span(span);
         let index = self.m.signals.len() as u32;
-        self.m.signals.push(ir::Signal { name: name.clone(), doc: doc.to_string(), span: at, args, forms, result, ret });
+        self.m.signals.push(ir::Signal { name: name.clone(), doc: doc.to_string(), span: at, args, forms, defaults, result, ret });
         self.add_handler(&format!("signal {name}"), ir::On::Signal(index), span, body);
         Ok(())
     }
@@ -155,36 +156,54 @@ type Made = (ResultType, X, u64);
 struct Entry {
     key: Ty,
     value: Ty,
-    keys: Vec<(String, Ty)>,
-    values: Vec<(String, Ty)>,
+    keys: Vec<Part>,
+    values: Vec<Part>,
     /// Values can come in from outside; can go out; so can keys.
     settable: bool,
     readable: bool,
     listed: bool,
 }
 
-/// The parts of a record or tuple; without names those of a tuple.
-fn parts_of(c: &Compiler, t: &Ty) -> Vec<(Option<String>, Ty)> {
+/// A field of a key or value, and what it is if it is left out.
+#[derive(Clone)]
+struct Part {
+    name: String,
+    ty: Ty,
+    default: Option<ParamValue>,
+}
+
+/// The parts of a record or tuple; those of a tuple have the letter and a number as names, and what has no parts is the whole.
+fn parts_of(c: &Compiler, t: &Ty, letter: &str, whole: &str) -> Vec<Part> {
+    let part = |name: String, ty: &Ty, default| Part { name, ty: ty.clone(), default };
     match t {
-        Ty::Record(r) => c.records[r.index()].iter().map(|(n, t)| (Some(n.clone()), t.clone())).collect(),
-        Ty::Tuple(ts) => ts.iter().map(|t| (None, t.clone())).collect(),
-        t => vec![(Some(String::new()), t.clone())],
+        Ty::Record(r) => {
+            let default = |n: &str, t: &Ty| c.record_defaults.get(&(*r, n.to_string())).and_then(|x| outside(c, x, t));
+            c.records[r.index()].iter().map(|(n, t)| part(n.clone(), t, default(n, t))).collect()
+        }
+        Ty::Tuple(ts) => ts.iter().enumerate().map(|(i, t)| part(format!("{letter}{i}"), t, None)).collect(),
+        t => vec![part(whole.to_string(), t, None)],
     }
 }
 
-fn named(parts: Vec<(Option<String>, Ty)>, letter: &str, whole: &str) -> Vec<(String, Ty)> {
-    parts.into_iter().enumerate().map(|(i, (n, t))| match n {
-        Some(n) if n.is_empty() => (whole.to_string(), t),
-        Some(n) => (n, t),
-        None => (format!("{letter}{i}"), t),
-    }).collect()
+/// A constant as it would come in from outside.
+fn outside(c: &Compiler, x: &X, t: &Ty) -> Option<ParamValue> {
+    Some(match (&*x.kind, t) {
+        (K::Cast(n), Ty::Ip) => ParamValue::Bytes(x::as_int(n)?.to_be_bytes().to_vec()),
+        (K::Int(n), Ty::Ip6 | Ty::Int { bits: 128, .. }) => ParamValue::Bytes(n.to_be_bytes().to_vec()),
+        (K::Int(n), Ty::Enum(e)) => ParamValue::Bytes(c.m.enums[e.index()].variants.iter().find(|(_, v)| u128::from(*v) == *n)?.0.clone().into_bytes()),
+        (K::Int(n), Ty::Duration) => ParamValue::Duration(*n as u64),
+        (K::Int(n), _) => ParamValue::UInt(*n as u64),
+        (K::Bool(b), _) => ParamValue::Bool(*b),
+        (K::Bytes(b), _) => ParamValue::Bytes(b.clone()),
+        _ => return None,
+    })
 }
 
 fn is_masked(t: &Ty) -> bool { matches!(t, Ty::Int { signed: false, .. } | Ty::Ip | Ty::Ip4 | Ty::Ip6 | Ty::Mac) }
 
 impl Lower<'_, '_> {
     /// An argument's local.
-    fn arg(&mut self, name: &str, t: &Ty) -> R<(LocalId, Ty)> {
+    fn arg(&mut self, name: &str, t: &Ty, default: Option<ParamValue>) -> R<(LocalId, Ty)> {
         let p = self.cx.argument_type(t).ok_or(Reported)?;
         let local = match p {
             ParamType::Bytes(n) => Ty::Bytes(n.into()),
@@ -193,10 +212,11 @@ impl Lower<'_, '_> {
         self.signal_args.push((name.to_string(), p));
         let form = self.cx.argument_form(t);
         self.signal_forms.push(form);
+        self.signal_defaults.push(default);
         Ok((self.new_local(name, &local), t.clone()))
     }
 
-    fn args(&mut self, parts: &[(String, Ty)]) -> R<Vec<(LocalId, Ty)>> { parts.iter().map(|(n, t)| self.arg(n, t)).collect() }
+    fn args(&mut self, parts: &[Part]) -> R<Vec<(LocalId, Ty)>> { parts.iter().map(|p| self.arg(&p.name, &p.ty, p.default.clone())).collect() }
 
     /// An argument as a value of its type.
     fn given_arg(&mut self, (l, t): &(LocalId, Ty), span: Span) -> R<X> {
@@ -259,11 +279,11 @@ impl Lower<'_, '_> {
     fn key_args(&mut self, table: TableId, e: &Entry, masked: bool) -> R<(Vec<(LocalId, Ty)>, Vec<(LocalId, Ty)>, Option<LocalId>)> {
         if !masked { return Ok((self.args(&e.keys)?, vec![], None)); }
         let (mut keys, mut masks) = (vec![], vec![]);
-        for (n, t) in &e.keys {
-            keys.push(self.arg(n, t)?);
-            masks.push(self.arg(&format!("{n}_mask"), t)?);
+        for p in &e.keys {
+            keys.push(self.arg(&p.name, &p.ty, None)?);
+            masks.push(self.arg(&format!("{}_mask", p.name), &p.ty, None)?);
         }
-        let priority = match self.cx.m.tables[table.index()].kind { TableKind::Wildcard => Some(self.arg("priority", &U32)?.0), _ => None };
+        let priority = match self.cx.m.tables[table.index()].kind { TableKind::Wildcard => Some(self.arg("priority", &U32, Some(ParamValue::UInt(0)))?.0), _ => None };
         Ok((keys, masks, priority))
     }
 
@@ -308,7 +328,7 @@ impl Lower<'_, '_> {
     }
 
     fn signal_next(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
-        let cursor = self.arg("cursor", &U64)?.0;
+        let cursor = self.arg("cursor", &U64, None)?.0;
         let (key, value, more) = (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
         let masked = matches!(self.cx.m.tables[table.index()].kind, TableKind::Wildcard | TableKind::Lpm)
             .then(|| (self.new_local("mask", &e.key), self.new_local("priority", &U32)));

@@ -322,8 +322,13 @@ impl Lower<'_, '_> {
             (Ty::Enum(_), Vk::Pure(e), Ty::Int { .. }) | (Ty::Int { .. } | Ty::Lit | Ty::Duration | Ty::Instant | Ty::Fault | Ty::Mac, Vk::Pure(e), Ty::Int { .. }) => {
                 Ok(Val::pure(ty.clone(), self.recast(t, e)))
             }
-            // Numbers as addresses, low bits first kept; an address of either family as one of IPv4, if it is one.
-            (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e), Ty::Ip4 | Ty::Mac) => Ok(Val::pure(ty.clone(), self.recast(t, e))),
+            // Numbers as addresses, low bits first kept; an address of either family as one of IPv4, if it is one, or as the IPv6 address
+            // that stands for it.
+            (Ty::Ip | Ty::Ip4, Vk::Pure(e), Ty::Ip6) => {
+                let ip = if v.ty == Ty::Ip { e } else { self.address_as(e, &v.ty, &Ty::Ip, span)? };
+                Ok(Val::pure(ty.clone(), X::new(t, K::Cast(ip))))
+            }
+            (Ty::Int { signed: false, .. } | Ty::Lit, Vk::Pure(e), Ty::Ip4 | Ty::Ip6 | Ty::Mac) => Ok(Val::pure(ty.clone(), self.recast(t, e))),
             (Ty::Ip4 | Ty::Ip6, Vk::Pure(e), Ty::Ip) => { let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?; Ok(Val::pure(Ty::Ip, ip)) }
             (Ty::Ip, Vk::Pure(e), Ty::Ip4) => {
                 let known = self.is_v4(e.clone());

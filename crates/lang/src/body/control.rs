@@ -110,6 +110,7 @@ impl Lower<'_, '_> {
             }
             return Ok(if never { Val::never() } else { Val::unit() });
         }
+        let (va, vb) = self.same_family(va, vb);
         let joined = match want {
             Some(w) if va.ty == Ty::Lit && vb.ty == Ty::Lit && w.is_int() => Some(w.clone()),
             _ => self.join(&va.ty, &vb.ty),

@@ -143,7 +143,7 @@ fn signal(view: &View, request: &Row) -> Answer {
     }
     let arg = |(i, (n, t)): (usize, &(String, _))| match given.get(n) {
         Some(v) => rows::single(*t, rows::form(signal, i), n, v).map_err(|e| Refused::from(format!("argument `{n}`: {e}"))),
-        None => Err(format!("signal `{name}` needs `{n}`: {}", usage(signal)).into()),
+        None => rows::default(signal, i).cloned().ok_or_else(|| format!("signal `{name}` needs `{n}`: {}", usage(signal)).into()),
     };
     let args = signal.args.iter().enumerate().map(arg).collect::<Result<Vec<_>, _>>()?;
     let (out, all) = app.call(signal, args);

@@ -91,6 +91,7 @@ pub fn desc(mode: u64) -> Desc {
         handler,
         args: args.iter().map(|(n, t)| (n.to_string(), *t)).collect(),
         forms: Vec::new(),
+        defaults: Vec::new(),
         result,
     };
     let key = record(&[("k", ResultType::Int), ("w", ResultType::Text)]);
