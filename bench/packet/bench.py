@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -23,21 +24,26 @@ from jobs import JOBS  # noqa: E402
 
 WORK = os.environ.get("PACKET_WORK", "/tmp/wireloom-bench-packet")
 WIRELOOM = os.path.abspath(os.environ.get("WIRELOOM", os.path.join(ROOT, "target/release/wireloom")))
-PROGRAMS = {"hw": (["hw.c", "hw_flow.c", "hw_rules.c", "hw_balance.c"], ["-O3"], []), "gen": (["gen.c"], ["-O2"], []),
+# Those of hand-written C with the compiler and the flags that the brief names, as far as they are there.
+HAND_WRITTEN = {"plain": ["hw.c", "plain.c"], "hw": ["hw.c", "hw_parse.c", "hw_flow.c", "hw_rules.c", "hw_balance.c"]}
+PROGRAMS = {**{name: (files, ["-O3"], []) for name, files in HAND_WRITTEN.items()}, "gen": (["gen.c"], ["-O2"], []),
             "xsk": (["xsk.c"], ["-O2"], []), "espb": (["espb.c"], ["-O2"], ["-lcrypto"])}
+
+
+def compiler():
+    return next((c for c in ("clang-19", "clang", "gcc") if shutil.which(c)), "cc")
 
 
 def build():
     """Compiles what is older than its sources. A program that does not build is reported; its jobs then fail."""
     os.makedirs(WORK, exist_ok=True)
-    compiler = next((c for c in ("clang", "clang-19", "gcc") if subprocess.run(["which", c], capture_output=True).returncode == 0), "cc")
     src = os.path.join(HERE, "src")
     newest = max(os.path.getmtime(os.path.join(src, f)) for f in os.listdir(src))
     for name, (files, flags, libraries) in PROGRAMS.items():
         out = os.path.join(WORK, name)
         if os.path.exists(out) and os.path.getmtime(out) > newest:
             continue
-        command = [compiler, *flags, "-march=native", "-Wall", "-Wextra", "-o", out, *(os.path.join(src, f) for f in files), *libraries]
+        command = [compiler(), *flags, "-march=native", "-Wall", "-Wextra", "-o", out, *(os.path.join(src, f) for f in files), *libraries]
         if subprocess.call(command):
             print("warning: could not build", name, file=sys.stderr)
 
@@ -76,8 +82,8 @@ def frames(job, seconds):
     return str(int(seconds * 1e9 / job.ns))
 
 
-def hand_written(job, seconds):
-    out, _, rss = run([path("hw"), job.name, frames(job, seconds)], {0})
+def hand_written(job, seconds, program="hw"):
+    out, _, rss = run([path(program), job.name, frames(job, seconds)], {0})
     return dict(json.loads(out), rss_mib=rss)
 
 
@@ -91,22 +97,30 @@ def one_run(job, seconds, *extra):
     return wireloom(job, seconds, "--repeat", "1", "--no-elements", *extra)
 
 
+def accepted(counts):
+    """The share of frames that a firewall in C let through."""
+    return round(counts["accepted"] / (counts["accepted"] + counts["denied"] + counts["unmatched"]), 5)
+
+
 def compare_frames(job, rounds, seconds, note):
-    """A job of frames in memory against the hand-written C."""
-    ours, reference, extra = [], [], {}
+    """A job of frames in memory against the hand-written C, tuned and plain."""
+    ours, tuned, plain, extra = [], [], [], {}
     for _ in range(rounds):
-        theirs, mine = hand_written(job, seconds), one_run(job, seconds)
-        reference.append(theirs["ns"])
+        theirs, mine = [hand_written(job, seconds)], one_run(job, seconds)
+        if job.plain:
+            theirs.append(hand_written(job, seconds, "plain"))
+            plain.append(theirs[1]["ns"])
+        tuned.append(theirs[0]["ns"])
         ours.append(mine["ns"])
-        extra = {"rss_mib": round(mine["rss_mib"]), "reference_rss_mib": round(theirs["rss_mib"]), "faults": mine["runs"][0]["faults"]}
-        if "accepted" in theirs:
-            counts = mine["runs"][0]
-            share = counts["sent"] / counts["received"]
-            extra["accepted"] = [round(share, 5), round(theirs["accepted"] / (theirs["accepted"] + theirs["denied"] + theirs["unmatched"]), 5)]
-            if abs(extra["accepted"][0] - extra["accepted"][1]) > 1e-4:
+        counts = mine["runs"][0]
+        extra = {"rss_mib": round(mine["rss_mib"]), "reference_rss_mib": round(theirs[0]["rss_mib"]), "faults": counts["faults"]}
+        if "accepted" in theirs[0]:
+            extra["accepted"] = [round(counts["sent"] / counts["received"], 5), *map(accepted, theirs)]
+            if max(extra["accepted"]) - min(extra["accepted"]) > 1e-4:
                 note(f"verdicts differ: {extra['accepted']}")
+    extra["plain"] = plain
     extra["elements"] = wireloom(job, seconds, "--repeat", "1")["elements"]
-    return ours, reference, extra
+    return ours, tuned, extra
 
 
 def insertions(job, rounds, seconds, note):
@@ -209,7 +223,7 @@ def measure(options):
         sys.exit(f"no such job: {', '.join(sorted(unknown))}; there are: {', '.join(j.name for j in JOBS)}")
     meta = dict(start=time.strftime("%Y-%m-%d %H:%M:%S"), machine=machine(), uname=" ".join(platform.uname()), rounds=options.rounds,
                 seconds=options.seconds, command=os.environ.get("BENCH_COMMAND", " ".join(sys.argv)),
-                load_before=os.getloadavg()[0], commit=version(["git", "rev-parse", "--short", "HEAD"]), compiler=version(["clang", "--version"]))
+                load_before=os.getloadavg()[0], commit=version(["git", "rev-parse", "--short", "HEAD"]), compiler=version(["clang", "--version"]), c_compiler=version([compiler(), "--version"]))
     rows = []
     for job in chosen:
         row = dict(job=job.name, notes=[])
@@ -219,8 +233,9 @@ def measure(options):
         except (RuntimeError, OSError, ValueError, KeyError, ImportError) as e:
             row["failed"] = str(e)
         rows.append(row)
-        said = row.get("failed") or f"{sorted(row['ours'])[len(row['ours']) // 2]:.2f} {job.unit}" + (
-            f", {job.reference} {sorted(row['reference'])[len(row['reference']) // 2]:.2f}" if row["reference"] else "")
+        median = lambda values: f"{sorted(values)[len(values) // 2]:.2f}"  # noqa: E731
+        said = row.get("failed") or f"{median(row['ours'])} {job.unit}" + (f", {job.reference} {median(row['reference'])}" if row["reference"] else "") + (
+            f", plain C {median(row['extra']['plain'])}" if row["extra"].get("plain") else "")
         print(f"{job.name:12} {said}  ({time.time() - begin:.0f} s)", flush=True)
         with open(options.out, "w") as f:
             json.dump(dict(meta=dict(meta, load_after=os.getloadavg()[0]), rows=rows), f, indent=1)

@@ -62,20 +62,22 @@ ALWAYS uint32_t server_of(struct key k, uint32_t h) {
     }
 }
 static void batch(uint32_t from) {
-    struct key k[BATCH];
-    uint32_t h[BATCH];
+    /* By column, as in hw_flow.c. */
+    uint64_t addresses[BATCH];
+    uint32_t ports[BATCH], proto[BATCH], h[BATCH];
     uint8_t *first = trace + (size_t)from * STRIDE + 64;
     for (uint32_t i = 0; i < BATCH; i++) {
         const uint8_t *p = first + i * STRIDE;
-        k[i] = key_of(p);
-        bool ours = parse(p, FRAME) & ((uint32_t)(k[i].addresses >> 32) == __builtin_bswap32(VIP)) & (p[23] == 17);
-        k[i].proto = ours ? 0x111 : 0;
-        h[i] = hash_key(k[i]);
+        struct key k = key_of(p);
+        bool ours = parse(p, FRAME) & ((uint32_t)(k.addresses >> 32) == __builtin_bswap32(VIP)) & (p[23] == 17);
+        k.proto = ours ? 0x111 : 0;
+        h[i] = hash_key(k);
+        addresses[i] = k.addresses; ports[i] = k.ports; proto[i] = k.proto;
         __builtin_prefetch(table + (h[i] & mask), 1);
     }
     for (uint32_t i = 0; i < BATCH; i++) {
-        if (!k[i].proto) { counts.bad++; continue; }
-        uint32_t s = server_of(k[i], h[i]);
+        if (!proto[i]) { counts.bad++; continue; }
+        uint32_t s = server_of((struct key){addresses[i], ports[i], proto[i]}, h[i]);
         server[s].packets++;
         server[s].bytes += FRAME;
         tunnel(first + i * STRIDE, server[s].address, __builtin_bswap32(VIP));
