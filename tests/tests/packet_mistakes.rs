@@ -107,6 +107,16 @@ fn ports_are_bound_once() {
     f.refused("dns_tap", &["--bind", "lan=memory:@/in.pcap*0"], "`0` is no number of rounds");
 }
 
+/// A name that is spelled wrong is not made a file that is written, and what is never written has no file.
+#[test]
+fn nothing_is_read_or_written_by_mistake() {
+    let f = three_frames("nothing");
+    f.refused("nat44", &["--bind", "lan=pcap:@/im.pcap", "--bind", "wan=null", "--set", "public=192.0.2.1"], "port `lan`: cannot open");
+    assert!(!f.0.join("im.pcap").exists());
+    f.refused("flow_classifier", &["--bind", "wire=pcap:@/in.pcap", "--out", "wire=pcap:@/out.pcap"], "the app sends nothing to this port");
+    assert!(!f.0.join("out.pcap").exists());
+}
+
 #[test]
 fn what_is_dumped_is_written_over_nothing_that_is_read() {
     let f = three_frames("dump");

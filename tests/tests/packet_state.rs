@@ -9,6 +9,8 @@ use wireloom_tests::Wireloom;
 
 #[path = "packet_state/shapes.rs"]
 mod shapes;
+#[path = "packet_state/values.rs"]
+mod values;
 
 const MS: u64 = 1_000_000;
 /// When the captures begin.

@@ -125,6 +125,8 @@ pub struct PortDesc {
     /// Whether the program picks instances by ketama / Maglev on this port (the runtime then builds the table).
     pub ketama: bool,
     pub maglev: bool,
+    /// Of frames: the program sends some there.
+    pub sent: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -401,7 +403,7 @@ impl crate::Module {
         Desc {
             app: self.app.clone(),
             params: self.params.iter().map(|p| ParamDesc { name: p.name.clone(), ty: p.ty, form: p.form.clone(), default: p.default.clone(), doc: p.doc.clone() }).collect(),
-            ports: self.ports.iter().map(port_desc).collect(),
+            ports: self.ports.iter().enumerate().map(|(n, p)| port_desc(self, n, p)).collect(),
             protocols: self.protocols.iter().map(|p| protocol_desc(self, p)).collect(),
             units: self.units.iter().map(|u| u.name.clone()).collect(),
             handlers: self.handlers.iter().enumerate().map_while(|(n, h)| handler_desc(self, h, half(&halves.handlers, n))).collect(),
@@ -451,7 +453,7 @@ impl Desc {
     }
 }
 
-fn port_desc(p: &crate::Port) -> PortDesc {
+fn port_desc(m: &crate::Module, n: usize, p: &crate::Port) -> PortDesc {
     PortDesc {
         name: p.name.clone(),
         kind: p.kind.clone(),
@@ -459,7 +461,16 @@ fn port_desc(p: &crate::Port) -> PortDesc {
         options: p.options.clone(),
         ketama: p.ketama,
         maglev: p.maglev,
+        sent: is_sent_to(m, n),
     }
+}
+
+/// Whether some body sends frames to a port.
+fn is_sent_to(m: &crate::Module, n: usize) -> bool {
+    use crate::{FrameAct, StmtKind};
+    let mut sent = false;
+    m.bodies(&mut |b| crate::walk::stmts(&b.block, &mut |s| if let StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } | StmtKind::SendFrame { port, .. } | StmtKind::Send { port, .. } = &s.kind { sent |= port.index() == n }));
+    sent
 }
 
 fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {

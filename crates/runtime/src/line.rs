@@ -226,6 +226,7 @@ fn desc(exclusive: bool) -> Desc {
         options: PortOptions::default(),
         ketama: false,
         maglev: false,
+        sent: true,
     };
     let on = |on| HandlerDesc { name: format!("{on:?}"), on, steps: 1, begins: Begins::Any, frames: FrameUse::Edits, sends: true, half: Half::Both };
     let param = |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new() };

@@ -387,6 +387,7 @@ mod tests {
             options: PortOptions::default(),
             ketama: false,
             maglev: false,
+            sent: true,
         };
         Desc {
             app: "a".into(),

@@ -5,7 +5,7 @@
 //! own; the kernel deals the flows out among them.
 
 use super::pool::Pool;
-use super::port::{Batch, FramePort, BATCH};
+use super::port::{Batch, FramePort, Sent, BATCH};
 use super::offload::{Large, Left, HEADER};
 use super::socket::Messages;
 use crate::abi::wl_frame;
@@ -275,7 +275,7 @@ impl FramePort for AfPacket {
         Ok(())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
         let n = batch.len().min(BATCH);
         for (i, f) in batch.frames.iter().take(n).enumerate() {
             self.messages.set(i, f.p, f.n as usize, 0);

@@ -7,7 +7,7 @@
 use super::bpf::{set, Attached};
 use super::offload::complete_if_partial;
 use super::pool::{Buf, Pool, Region, CHUNK, NOTE};
-use super::port::{bytes, Batch, FramePort};
+use super::port::{bytes, Batch, FramePort, Sent};
 use crate::abi::wl_frame;
 use crate::engine::common;
 use std::io;
@@ -372,11 +372,11 @@ impl FramePort for AfXdp {
         Ok(())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
         self.reap(pool);
-        let mut sent = 0;
+        let mut sent = Sent::default();
         for (f, buf) in batch.frames.iter().zip(&batch.bufs) {
-            sent += u32::from(self.put(pool, *buf, f));
+            sent = sent.and(f, self.put(pool, *buf, f));
             self.send.given();
         }
         batch.clear();

@@ -1,7 +1,7 @@
 //! Ports that lead nowhere (`null`), and back into the program.
 
 use super::pool::{Buf, Pool};
-use super::port::{Batch, FramePort};
+use super::port::{Batch, FramePort, Sent};
 use crate::abi::{wl_frame, WL_GONE};
 use std::collections::VecDeque;
 use std::io;
@@ -13,10 +13,10 @@ impl FramePort for Null {
     fn receive(&mut self, _: &mut Pool, _: &mut Batch, _: u64) -> io::Result<()> {
         Ok(())
     }
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
-        let n = batch.len() as u32;
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
+        let all = Sent::all(batch);
         batch.release(pool);
-        n
+        all
     }
     fn swallows(&self) -> bool {
         true
@@ -44,9 +44,9 @@ impl FramePort for Loop {
         Ok(())
     }
 
-    fn transmit(&mut self, _: &mut Pool, batch: &mut Batch) -> u32 {
-        let n = batch.len() as u32;
+    fn transmit(&mut self, _: &mut Pool, batch: &mut Batch) -> Sent {
+        let all = Sent::all(batch);
         self.waiting.extend(batch.bufs.drain(..).zip(batch.frames.drain(..)));
-        n
+        all
     }
 }

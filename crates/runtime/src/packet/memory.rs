@@ -2,7 +2,7 @@
 
 use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX, NONE};
-use super::port::{bytes, Batch, FramePort, Label};
+use super::port::{bytes, Batch, FramePort, Label, Sent};
 use crate::abi::{wl_frame, WL_GONE};
 use std::io;
 use std::path::Path;
@@ -319,14 +319,14 @@ impl FramePort for Memory {
         Ok(())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
-        let n = batch.len() as u32;
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
+        let all = Sent::all(batch);
         if let Some(sink) = self.sink.as_ref().filter(|s| s.keep) {
             let mut kept = sink.frames.lock().unwrap_or_else(|e| e.into_inner());
             kept.extend(batch.frames.iter().map(|f| (self.core, f.time, bytes(f).to_vec())));
         }
         batch.release(pool);
-        n
+        all
     }
 
     fn swallows(&self) -> bool {

@@ -141,6 +141,9 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
                 let names: Vec<&str> = desc.ports.iter().filter(|p| is_outside(&p.kind)).map(|p| p.name.as_str()).collect();
                 return Err(bad(format!("app `{}` has no port `{port}`; it has: {}", desc.app, names.join(", "))));
             };
+            if flag == "out" && !desc.ports[i].sent {
+                return Err(bad("the app sends nothing to this port".into()));
+            }
             let names: Vec<String> = targets(text).map_err(bad)?.iter().map(Target::to_string).collect();
             let read = desc.handlers.iter().any(|h| h.on == HandlerOn::Frame { port: i as u32 });
             let bound = options.bind.iter().any(|b| &b.0 == port);
@@ -415,12 +418,12 @@ fn port_targets(desc: &Desc, settings: &Settings, p: usize, options: &Options) -
     Ok(PortTargets { handler, main, out: out.unwrap_or_default() })
 }
 
-/// A port of both directions whose capture does not exist, without `--out`, is written if there is something else to read:
+/// A port of both directions whose capture does not exist, without `--out`, is written if there is something else to read, which `null` is not:
 /// `--bind lan=pcap:in.pcap --bind wan=pcap:out.pcap`.
 fn write_what_is_missing(ports: &mut [PortTargets]) {
     let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !Path::new(&t.name).exists());
-    let looped = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Loop);
-    if ports.iter().any(|p| p.handler.is_some() && !missing(p) && !looped(p)) {
+    let nothing = |p: &PortTargets| p.main.iter().all(|t| matches!(t.engine, Engine::Loop | Engine::Queue | Engine::Null));
+    if ports.iter().any(|p| p.handler.is_some() && !missing(p) && !nothing(p)) {
         for port in ports.iter_mut().filter(|p| p.handler.is_some() && p.out.is_empty() && missing(p)) {
             port.handler = None;
         }
@@ -711,6 +714,8 @@ mod tests {
         assert_eq!(read(vec![port(&there, ""), port("/nowhere/out.pcap", "")]), [true, false]);
         assert_eq!(read(vec![port(&there, ""), port("/nowhere/in.pcap", "pcap:x")]), [true, true]);
         // A name that is spelled wrong is no output.
+        let null = PortTargets { handler: Some(0), main: targets("null").unwrap(), out: vec![] };
+        assert_eq!(read(vec![port("/nowhere/in.pcap", ""), null]), [true, true]);
         assert_eq!(read(vec![port("/nowhere/in.pcap", "")]), [true]);
     }
 

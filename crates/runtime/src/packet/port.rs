@@ -114,6 +114,24 @@ pub struct Label {
     pub sent: bool,
 }
 
+/// Frames that have left, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    pub frames: u64,
+    pub bytes: u64,
+}
+
+impl Sent {
+    pub fn all(batch: &Batch) -> Sent {
+        batch.frames.iter().fold(Sent::default(), |s, f| s.and(f, true))
+    }
+    /// One more, if it has left.
+    #[inline]
+    pub fn and(self, f: &wl_frame, left: bool) -> Sent {
+        Sent { frames: self.frames + u64::from(left), bytes: self.bytes + if left { u64::from(f.n) } else { 0 } }
+    }
+}
+
 /// One instance of a port, on one core. All calls come from that core's thread.
 pub trait FramePort: Send {
     /// Adds frames that are there, as many as `into` has room for. Frames of a capture later than `until` are left for
@@ -131,9 +149,9 @@ pub trait FramePort: Send {
         0
     }
 
-    /// Sends all frames of the batch and empties it: buffers are given back now or when they are sent. Answers how many were sent;
+    /// Sends all frames of the batch and empties it: buffers are given back now or when they are sent. Answers what was sent;
     /// the others are lost.
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32;
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent;
 
     /// Whether it does nothing with the frames that it is given to send. Then it need not see them: `transmit` may be left out.
     fn swallows(&self) -> bool {

@@ -4,7 +4,7 @@
 use super::core::Member;
 use super::pcap::Style;
 use super::pool::Pool;
-use super::port::{Batch, FramePort};
+use super::port::{Batch, FramePort, Sent};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -47,7 +47,7 @@ impl FramePort for Tap {
         self.port.port().receive(pool, into, until)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
         let [own, opened_as] = self.names;
         if own != opened_as {
             // What answers goes by where the frame came from.

@@ -4,7 +4,7 @@ use super::core::{frame_handler, End, Fans, Input, PacketCore, Parts, Route};
 use super::mesh::Mesh;
 use super::plan::{depth, is_loop, is_queue};
 use super::pool::Pool;
-use super::port::{bytes, Batch, FramePort};
+use super::port::{bytes, Batch, FramePort, Sent};
 use crate::core::app::App;
 use crate::error::Error;
 use crate::stats::CoreStats;
@@ -48,11 +48,11 @@ impl FramePort for Line {
         Ok(())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
-        let n = batch.len() as u32;
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
+        let all = Sent::all(batch);
         self.lines().sent.extend(batch.frames.iter().map(|f| bytes(f).to_vec()));
         batch.release(pool);
-        n
+        all
     }
 
     fn is_capture(&self) -> bool {

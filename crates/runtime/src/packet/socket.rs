@@ -1,6 +1,6 @@
 //! What ports on sockets share: messages of many frames per system call.
 
-use super::port::BATCH;
+use super::port::{Sent, BATCH};
 use crate::engine::common::{self, RawAddr};
 use std::os::fd::RawFd;
 
@@ -44,18 +44,20 @@ impl Messages {
         got.max(0) as usize
     }
 
-    /// Sends the first `n`; how many went. One that cannot be sent (too long, say) does not hold up those behind it.
+    /// Sends the first `n`; what went. One that cannot be sent (too long, say) does not hold up those behind it.
     ///
     /// # Safety
     /// They were `set` to valid memory.
-    pub unsafe fn send(&mut self, fd: RawFd, n: usize) -> u32 {
-        let (mut at, mut sent, mut waits) = (0, 0, 0);
+    pub unsafe fn send(&mut self, fd: RawFd, n: usize) -> Sent {
+        let (mut at, mut sent, mut waits) = (0, Sent::default(), 0);
         while at < n {
             // SAFETY: by contract.
             let k = unsafe { libc::sendmmsg(fd, self.headers[at..].as_mut_ptr(), (n - at) as u32, libc::MSG_DONTWAIT) };
             if k > 0 {
-                at += k as usize;
-                sent += k as u32;
+                let gone = &self.headers[at..at + k as usize];
+                sent.frames += gone.len() as u64;
+                sent.bytes += gone.iter().map(|h| u64::from(h.msg_len)).sum::<u64>();
+                at += gone.len();
                 continue;
             }
             match common::errno() {

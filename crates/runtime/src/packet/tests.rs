@@ -73,6 +73,7 @@ fn port(name: &str, engine: FrameEngine) -> PortDesc {
         options: PortOptions::default(),
         ketama: false,
         maglev: false,
+        sent: true,
     }
 }
 

@@ -1,7 +1,7 @@
 //! TUN and TAP devices, and `kernel`: frames handed to the host's own stack through a TAP.
 
 use super::pool::Pool;
-use super::port::{bytes, Batch, FramePort};
+use super::port::{bytes, Batch, FramePort, Sent};
 use crate::engine::common;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -120,13 +120,13 @@ impl FramePort for Tun {
         Ok(())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
-        let mut sent = 0;
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
+        let mut sent = Sent::default();
         for f in &batch.frames {
             let data = bytes(f);
             // SAFETY: the bytes live here.
             let n = unsafe { libc::write(self.fd.as_raw_fd(), data.as_ptr().cast(), data.len()) };
-            sent += u32::from(n == data.len() as isize);
+            sent = sent.and(f, n == data.len() as isize);
         }
         batch.release(pool);
         sent

@@ -4,7 +4,7 @@
 //! last). A port that is only written sends to its address.
 
 use super::pool::{Buf, Pool};
-use super::port::{Batch, FramePort, BATCH};
+use super::port::{Batch, FramePort, Sent, BATCH};
 use super::socket::Messages;
 use crate::abi::{wl_frame, WL_TAILROOM};
 use crate::engine::common::RawAddr;
@@ -113,7 +113,7 @@ impl FramePort for Udp {
         Ok(())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
         let mut count = 0;
         for (f, buf) in batch.frames.iter().zip(&batch.bufs).take(BATCH) {
             let Some(to) = self.peer(pool, *buf, f) else { continue };

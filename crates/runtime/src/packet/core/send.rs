@@ -3,7 +3,7 @@
 use super::{PacketCore, Route};
 use crate::abi::{wl_frame, WL_F_OVERLOAD, WL_GONE};
 use crate::packet::mesh::Item;
-use crate::packet::port::{Batch, BATCH};
+use crate::packet::port::{Batch, Sent, BATCH};
 
 /// What a program has done with a batch, all in all.
 struct Leaving {
@@ -96,7 +96,7 @@ impl PacketCore {
     #[inline]
     fn leave_through(&mut self, end: usize, batch: &mut Batch, leaving: &Leaving) {
         if self.ends[end].port.swallows() {
-            self.count_sent(end, leaving.frames, leaving.frames, leaving.bytes);
+            self.count_sent(end, leaving.frames, Sent { frames: leaving.frames, bytes: leaving.bytes });
             return batch.release(&mut self.pool);
         }
         if self.writes || self.popped.serving {
@@ -172,17 +172,16 @@ impl PacketCore {
 
     fn transmit_through(&mut self, end: usize, batch: &mut Batch) {
         let n = batch.len() as u64;
-        let size: u64 = batch.frames.iter().map(|f| u64::from(f.n)).sum();
-        let sent = u64::from(self.ends[end].port.transmit(&mut self.pool, batch));
-        self.count_sent(end, n, sent, size);
+        let sent = self.ends[end].port.transmit(&mut self.pool, batch);
+        self.count_sent(end, n, sent);
     }
 
     #[inline]
-    fn count_sent(&self, end: usize, n: u64, sent: u64, size: u64) {
+    fn count_sent(&self, end: usize, n: u64, sent: Sent) {
         let s = &self.stats[self.index].apps[self.number].ports[self.ends[end].of].frames;
-        s.sent.add(sent);
-        s.sent_bytes.add(size);
-        s.dropped.add(n.saturating_sub(sent));
+        s.sent.add(sent.frames);
+        s.sent_bytes.add(sent.bytes);
+        s.dropped.add(n.saturating_sub(sent.frames));
     }
 
     /// Frames of other cores for this one's ports.

@@ -11,7 +11,7 @@ mod write;
 pub use read::Reader;
 pub use write::Writer;
 
-use super::port::{Batch, FramePort};
+use super::port::{Batch, FramePort, Sent};
 use super::Pool;
 use std::io;
 
@@ -91,9 +91,9 @@ impl FramePort for Input {
         }
     }
 
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
         batch.release(pool);
-        0
+        Sent::default()
     }
 
     fn ended(&self) -> bool {
@@ -117,10 +117,10 @@ impl FramePort for Output {
         Ok(())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> u32 {
-        let sent = batch.frames.iter().filter(|f| self.0.frame(super::port::bytes(f), f.time, f.wire)).count();
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> Sent {
+        let sent = batch.frames.iter().fold(Sent::default(), |sent, f| sent.and(f, self.0.frame(super::port::bytes(f), f.time, f.wire)));
         batch.release(pool);
-        sent as u32
+        sent
     }
 
     fn ended(&self) -> bool {

@@ -48,6 +48,16 @@ fn what_is_written_is_read_back() {
     }
 }
 
+/// What is sent may be longer than what was read, and readers cut frames to the length that the file's header gives.
+#[test]
+fn headers_leave_room_for_frames_that_grow() {
+    let most = |snap| {
+        let file = written("snap.pcap", Style { snap, ..Style::default() });
+        u32::from_le_bytes([file[16], file[17], file[18], file[19]])
+    };
+    assert_eq!([most(0), most(96), most(1514), most(262_144)], [65_535, 65_535, 65_535, 262_144]);
+}
+
 #[test]
 fn both_byte_orders_and_resolutions() {
     for (nanos, big) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -64,7 +64,8 @@ impl Writer {
 
     fn classic_header(&mut self, s: Style) {
         let magic: u32 = if s.nanos { 0xa1b2_3c4d } else { 0xa1b2_c3d4 };
-        self.words(&[magic, 0x0004_0002, 0, 0, s.snap, s.link.number().into()]);
+        // Frames may have grown, and readers cut them to what the header says.
+        self.words(&[magic, 0x0004_0002, 0, 0, s.snap.max(u16::MAX.into()), s.link.number().into()]);
     }
 
     fn ng_header(&mut self, link: Link) {

@@ -1,0 +1,81 @@
+//! Bytes of a frame that a program has named stay what they are, and a frame stays whole for whoever uses it, whatever is sent or changed before.
+
+use super::{both_ways, udp, write, Folder, Frames, EPOCH};
+
+const NAMED: &str = r#"
+record Piece { n: u32, data: bytes<2000> }
+
+app named {
+    port wire = nic("a"), out = nic("b"), early = nic("c")
+
+    on wire(p) where p.udp and p.ip4 {
+        // Read behind the frame's leaving, and twice behind new frames: nothing has taken its place.
+        let data = payload(p.udp)
+        let head = slice(payload(p.eth), 0, 20)
+        let piece = Piece { n: p.len, data: payload(p.udp) }
+        var last: bytes<20> = ""
+        for i in 0..2 {
+            if i == 1 { [Ethernet { type: 0x1111 }, last] -> early }
+            last = slice(payload(p.ip4), 0, 8)
+            p.udp.src += 1
+        }
+        p.ip4.ttl = 9
+        insert Ipv4 { version: 4, ihl: 5, proto: 4, src: 1.1.1.1, dst: 2.2.2.2 } before p.ip4
+        [Ethernet { type: 0x2222 }, head] -> early
+        p -> out
+        [Ethernet { type: 0x3333 }, data] -> out
+        [Ethernet { type: 0x4444 }, piece.data] -> out
+    }
+}
+"#;
+
+const LEFT: &str = r#"
+app left {
+    port wire = nic("a"), out = nic("b"), early = nic("c")
+
+    on wire(p) where p.udp {
+        loop max 3 {
+            if p.udp.src > 1000 { p -> early; break }
+            return
+        }
+        p -> out
+    }
+}
+"#;
+
+fn input() -> Frames {
+    (0..300).map(|i| {
+        let mut f = udp(1, 900 + i, 53, 40);
+        f[42..].iter_mut().enumerate().for_each(|(k, b)| *b = (i as u8).wrapping_add(k as u8));
+        (EPOCH + u64::from(i), f)
+    }).collect()
+}
+
+#[test]
+fn bytes_of_a_frame_are_values() {
+    let folder = Folder::new("named");
+    std::fs::write(folder.file("named.loom"), NAMED).unwrap();
+    let input = input();
+    write(&folder.file("in.pcap"), &input);
+    let (outs, faults) = both_ways(&folder, "named.loom", &["out", "early"], &[]);
+    assert_eq!((faults, outs[0].len(), outs[1].len()), (0, 900, 600));
+    let framed = |kind: u8, data: &[u8]| [&[0; 12][..], &[kind, kind], data].concat();
+    for (i, (_, f)) in input.iter().enumerate() {
+        assert_eq!(outs[0][3 * i].1.len(), f.len() + 20);
+        assert_eq!(outs[0][3 * i + 1].1, framed(0x33, &f[42..]), "{i}");
+        assert_eq!(outs[0][3 * i + 2].1, framed(0x44, &f[42..]), "{i}");
+        assert_eq!(outs[1][2 * i].1[..18], framed(0x11, &f[34..38]), "{i}");
+        assert_eq!(outs[1][2 * i + 1].1, framed(0x22, &f[14..34]), "{i}");
+    }
+}
+
+#[test]
+fn a_frame_that_leaves_in_a_loop_may_leave_again() {
+    let folder = Folder::new("left");
+    std::fs::write(folder.file("left.loom"), LEFT).unwrap();
+    let input = input();
+    write(&folder.file("in.pcap"), &input);
+    let (outs, _) = both_ways(&folder, "left.loom", &["out", "early"], &[]);
+    assert_eq!(outs[0], input[101..]);
+    assert_eq!(outs[1], input[101..]);
+}
