@@ -117,6 +117,20 @@ fn nothing_is_read_or_written_by_mistake() {
     assert!(!f.0.join("out.pcap").exists());
 }
 
+/// What came and what was wrong with it is told at the end, also if nothing came.
+#[test]
+fn the_last_line_tells_of_faults() {
+    let f = three_frames("told");
+    f.capture("none.pcap", ETHERNET, []);
+    let out = f.run("flow_classifier", &["--bind", "wire=pcap:@/none.pcap"]);
+    assert!(out.text.contains("0 frames received, 0 sent, 0 without a way out, 0 faults, in "), "{}", out.text);
+    let mut lying = framed(udp([10, 0, 0, 1], 1));
+    lying[17] = 200;
+    f.capture("lying.pcap", ETHERNET, [(0, lying.clone()), (1, lying)]);
+    let out = f.run("flow_classifier", &["--bind", "wire=pcap:@/lying.pcap"]);
+    assert!(out.text.contains("2 faults (2 constraint packet.Ipv4.total), in "), "{}", out.text);
+}
+
 #[test]
 fn what_is_dumped_is_written_over_nothing_that_is_read() {
     let f = three_frames("dump");

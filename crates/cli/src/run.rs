@@ -67,9 +67,12 @@ pub fn parameters(desc: &Desc) -> String {
     text
 }
 
+/// So many kinds of faults are told at the end of a run.
+const FAULTS_TOLD: usize = 4;
+
 fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, interpreted: bool) -> Outcome {
     let sets = sets(&programs.iter().map(|p| &p.1).collect::<Vec<_>>(), &args.set)?;
-    let specs = programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
+    let specs: Vec<AppSpec> = programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
     let options = ServeOptions {
         cpus: cpus(args.cores.as_deref())?,
         engine: match args.engine {
@@ -89,14 +92,18 @@ fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, inter
         ready: Some(Box::new(move |ready: &Ready| announce(ready, begin, interpreted))),
         ..ServeOptions::default()
     };
+    let frames = specs.iter().any(|s| s.desc.has_frames());
     let served = serve(specs, options)?;
     if !served.clean {
         eprintln!("wireloom: not all was finished when the drain ended, after {} s or by a second signal; the rest was cut off", args.drain);
     }
-    if served.frames + served.frames_sent > 0 {
-        let (ms, faults) = (served.elapsed.as_millis(), served.faults);
+    if frames {
+        let ms = served.elapsed.as_millis();
+        let kinds: Vec<String> = served.kinds.iter().take(FAULTS_TOLD).map(|(kind, n)| format!("{n} {kind}")).collect();
+        let more = if served.kinds.len() > FAULTS_TOLD { ", …" } else { "" };
+        let faults = if kinds.is_empty() { format!("{} faults", served.faults) } else { format!("{} faults ({}{more})", served.faults, kinds.join(", ")) };
         let counts = format!("{} frames received, {} sent, {} without a way out", served.frames, served.frames_sent, served.frames_dropped);
-        eprintln!("wireloom: {counts}, {faults} faults, in {ms} ms");
+        eprintln!("wireloom: {counts}, {faults}, in {ms} ms");
     }
     Ok(())
 }

@@ -29,6 +29,8 @@ pub fn json_rows(text: &str) -> Result<Vec<Row>, String> {
 }
 
 pub fn csv_rows(text: &str) -> Result<Vec<Row>, String> {
+    // As spreadsheets begin their files.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines().filter(|l| !l.trim().is_empty());
     let names: Vec<String> = csv_fields(lines.next().unwrap_or("")).iter().map(|f| f.trim().to_string()).collect();
     let row = |(n, line): (usize, &str)| {
@@ -567,6 +569,7 @@ mod tests {
         assert_eq!(rows[0], row(json!({"src": "10.0.0.1", "action": "drop"})));
         assert_eq!(rows[1], row(json!({"action": "a \"b\", c"})));
         assert_eq!(csv_rows("a,b\n1\n").unwrap_err(), "row 1 has 1 fields, the first line 2");
+        assert_eq!(csv_rows("\u{feff}key\r\n5\r\n").unwrap()[0]["key"], "5");
         let bytes = csv_rows("key\n0x00ff\n").unwrap().remove(0);
         assert_eq!(single(ParamType::Bytes(4), &Form::Plain, "key", &bytes["key"]), Ok(ParamValue::Bytes(vec![0, 255])));
     }

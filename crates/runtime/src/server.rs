@@ -79,7 +79,7 @@ pub struct Ready {
 }
 
 /// What was served.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Summary {
     pub connections: u64,
     pub requests: u64,
@@ -89,6 +89,8 @@ pub struct Summary {
     pub frames: u64,
     pub frames_sent: u64,
     pub frames_dropped: u64,
+    /// Of packet apps: how many faults there were of which kind and place, most first.
+    pub kinds: Vec<(String, u64)>,
     pub elapsed: Duration,
     /// All connections ended by themselves within the drain limit.
     pub clean: bool,
@@ -258,6 +260,7 @@ impl Summary {
         self.frames += b.frames;
         self.frames_sent += b.frames_sent;
         self.frames_dropped += b.frames_dropped;
+        self.kinds.extend_from_slice(&b.kinds);
         self.elapsed = self.elapsed.max(b.elapsed);
         self.clean &= b.clean;
     }

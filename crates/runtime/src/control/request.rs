@@ -156,7 +156,7 @@ fn signal(view: &View, request: &Row) -> Answer {
 /// Several apps have what was named.
 pub(super) fn several<'v>(what: &str, name: &str, apps: impl Iterator<Item = &'v Hosted>) -> Refused {
     let names: Vec<&str> = apps.map(Hosted::name).collect();
-    format!("several apps have a {what} `{name}`: {}; say which with `app`", names.join(", ")).into()
+    format!("several apps have a {what} `{name}`: {}; say which with `app` (--app NAME)", names.join(", ")).into()
 }
 
 fn usage(signal: &SignalDesc) -> String {

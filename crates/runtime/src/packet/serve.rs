@@ -181,8 +181,16 @@ fn summary(apps: &[Arc<App>], stats: &[CoreStats], elapsed: Duration, clean: boo
             s.frames_sent += if outside { p.frames.sent.get() } else { 0 };
             s.frames_dropped += p.frames.dropped.get();
         }
-        s.faults += app.faults.list().iter().map(|f| f.2).sum::<u64>();
+        for (kind, place, n) in app.faults.list() {
+            s.faults += n;
+            let name = format!("{} {}", of.fault_name(kind), of.place_name(place));
+            match s.kinds.iter_mut().find(|k| k.0 == name) {
+                Some(k) => k.1 += n,
+                None => s.kinds.push((name, n)),
+            }
+        }
     }
+    s.kinds.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
     s
 }
 

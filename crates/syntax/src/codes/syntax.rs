@@ -101,6 +101,6 @@ codes! {
     "record P { x: u8 }\nfn f(p: P) {\n    if p == P { x: 1 } { return }\n}\n";
 
     "E0112" "a value that cannot be given here",
-    "A session's values start as zero, empty or `none` for every connection.",
+    "A session's values start as zero, empty or `none` for every connection. Parameters of functions, signals and units are given wherever those are used.",
     "app a {\n    session n: u32 = 1\n}\n";
 }

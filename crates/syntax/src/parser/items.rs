@@ -169,7 +169,7 @@ impl Parser<'_> {
 
     // ---- parameters, functions ----
 
-    /// `(a: T, b: T = value)`
+    /// `(a: T, b: T)`
     pub(super) fn params(&mut self) -> P<Vec<Param>> {
         self.mark_tight();
         self.bracketed("(", ")", |p| p.param(false))
@@ -185,6 +185,10 @@ impl Parser<'_> {
         }
         let ty = self.ty()?;
         let default = if self.eat("=") { Some(self.expr()?) } else { None };
+        if let Some(value) = default.as_ref().filter(|_| !field) {
+            let d = Diagnostic::error("E0112", value.span, "a parameter of a function, signal or unit has no default").hint("give the value wherever it is used; an app's `param` and a record's field may have defaults");
+            self.report(d);
+        }
         Ok(Param { doc, name, ty, default })
     }
 
