@@ -5,6 +5,7 @@ from scapy.layers.dns import DNS, DNSQR
 from scapy.layers.inet import IPOption
 from scapy.layers.inet6 import ICMPv6EchoRequest, ICMPv6ND_NS, IPv6ExtHdrFragment
 from scapy.layers.l2 import GRE
+from scapy.layers.ppp import PPPoE, PPPoED
 from scapy.layers.vxlan import VXLAN
 
 
@@ -33,6 +34,10 @@ def kinds():
         eth(type=0x88A8) / Dot1Q(vlan=100) / Dot1Q(vlan=200) / inner / UDP() / b"x",
         eth(type=0x8847) / MPLS(label=16, s=0, ttl=9) / MPLS(label=17, s=1, ttl=8) / inner / UDP(),
         eth(type=0x8847) / MPLS(label=16, s=1, ttl=9) / inner / UDP(),
+        eth() / PPPoE(sessionid=5) / b"\0\x21" / inner / UDP() / b"in",
+        eth() / Dot1Q(vlan=100) / PPPoE(sessionid=5) / b"\0\x57" / IPv6(src="2001:db8::9") / UDP() / b"in",
+        eth() / PPPoE(sessionid=5) / b"\xc0\x21\x09\x07\0\x08magi",
+        eth() / PPPoED(code=9) / b"\1\1\0\0",
         eth() / IP(src=here, dst=there) / GRE(key_present=1, key=7) / inner / UDP(),
         eth() / IP(src=here, dst=there) / GRE(proto=0x6558, key_present=1, key=0x138801) / eth() / inner / UDP(),
         eth() / IP(src=here, dst=there) / UDP(dport=4789) / VXLAN(vni=42) / eth() / inner / UDP() / b"in",

@@ -11,7 +11,7 @@ import zlib
 
 from scapy.all import (AH, BOOTP, DHCP, DNS, DNSQR, DNSRR, DNSRRMX, DNSRROPT, DNSRRSOA, DNSRRSRV, ESP, GRE, Dot1AD, ICMPv6EchoRequest,
                        ICMPv6ND_NS, ICMPv6ND_RA, ICMPv6NDOptMTU, ICMPv6NDOptPrefixInfo, ICMPv6NDOptSrcLLAddr, IPOption_RR,
-                       IPOption_Router_Alert, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, NTP, RTP,
+                       IPOption_Router_Alert, IPv6ExtHdrDestOpt, PPPoE, PPPoED, PPPoED_Tags, PPPoETag, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, NTP, RTP,
                        RouterAlert, VXLAN, load_contrib)
 from scapy.contrib.geneve import GENEVE, GeneveOptions
 from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
@@ -26,6 +26,9 @@ T = TCP(sport=4001, dport=80, seq=0x01020304, ack=0x05060708, flags="SAUPEC", wi
 IN4 = IP(src="10.0.0.1", dst="10.0.0.2", ttl=7)
 IN6 = IPv6(src="2001:db8:1::1", dst="2001:db8:1::2", hlim=8)
 OPTIONS = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (77, 88)), ("NOP", None), ("WScale", 7)]
+
+# Scapy's own PPP leaves the first byte of the protocol out, which RFC 2516 advises against.
+PPP4, PPP6 = Raw(b"\0\x21"), Raw(b"\0\x57")
 
 # What is in a frame, from the front: members of `Packet`.
 FRAMES = [
@@ -73,6 +76,11 @@ FRAMES = [
     ("eth ip6 inner_ip4 inner_udp", ETH / V6 / IN4 / U),
     ("eth ip6 inner_ip6 inner_tcp", ETH / V6 / IN6 / T),
     ("eth mpls ip4 udp", ETH / MPLS(label=16, cos=5, s=1, ttl=64) / V4 / U),
+    ("eth pppoe ppp ip4 tcp", ETH / PPPoE(sessionid=0x1234) / PPP4 / V4 / T / b"session"),
+    ("eth vlan pppoe ppp ip6 udp", ETH / Dot1Q(vlan=7) / PPPoE(sessionid=7) / PPP6 / V6 / U / b"six"),
+    ("eth vlan vlan2 pppoe ppp ip4 icmp", ETH / Dot1AD(vlan=100, prio=1) / Dot1Q(vlan=200, prio=6) / PPPoE(sessionid=9) / PPP4 / V4 / ICMP(type=8, id=3, seq=5)),
+    ("eth pppoe ppp", ETH / PPPoE(sessionid=0x1234) / bytes.fromhex("c02109070008deadbeef")),
+    ("eth pppoe", ETH / PPPoED(code=0x09) / PPPoED_Tags(tag_list=[PPPoETag(tag_type=0x0101)])),
     ("eth mpls mpls2 mpls3 ip6 tcp", ETH / MPLS(label=100, s=0, ttl=9) / MPLS(label=200, cos=1, s=0, ttl=8) / MPLS(label=300, s=1, ttl=7) / V6 / T),
 ]
 
@@ -116,6 +124,8 @@ FIELDS = {
     "gtp_more": [(".sequence", "gtp.seq_number"), (".npdu", "gtp.npdu_number"), (".next", "gtp.ext_hdr.next")],
     "gtp_ext": [("u32(.size)", "gtp.ext_hdr.length")],
     "gtp_ext2": [],
+    "pppoe": [(".version", "pppoe.version"), (".type", "pppoe.type"), (".code", "pppoe.code"), (".session", "pppoe.session_id"), (".length", "pppoe.payload_length")],
+    "ppp": [(".protocol", "ppp.protocol")],
 }
 for name in ("eth", "vlan", "arp", "ip4", "ip6", "tcp", "udp", "icmp", "icmp6"):
     FIELDS["inner_" + name] = FIELDS[name]
@@ -152,6 +162,9 @@ INVITE = [('sip.header(m, "via", "v") else ""', "sip.Via", "str"), ('sip.header(
           ('sip.header(m, "cseq", "") else ""', "sip.CSeq", "str"), ('sip.header(m, "content-length", "l") else ""', "sip.Content-Length", "str")]
 LONG = [("m.form", "quic.header_form"), ("m.version", "quic.version"), ("m.destination_size", "quic.dcil"), ("m.destination", "quic.dcid", "hex"),
         ("m.source_size", "quic.scil"), ("m.source", "quic.scid", "hex")]
+
+PPPOE = [('pppoe.tag(m, pppoe.service_name) else ""', "pppoed.tags.service_name", "str"), ('pppoe.tag(m, pppoe.ac_name) else ""', "pppoed.tags.ac_name", "str"),
+         ('pppoe.tag(m, pppoe.host_uniq) else ""', "pppoed.tags.host_uniq", "hex"), ('pppoe.tag(m, pppoe.ac_cookie) else ""', "pppoed.tags.ac_cookie", "hex")]
 
 # Frame, what cuts off its headers, unit, expressions over the message `m`, each with tshark's field and how its text is to be read.
 MESSAGES = [
@@ -220,6 +233,9 @@ MESSAGES = [
      LONG[:3] + LONG[4:] + [("if let r = m.retry { slice(r, 0, 5) } else { \"\" }", "quic.retry_token", "hex")]),
     (dgram(443, 4433, bytes.fromhex("80000000000461626364027879000000016b3343cf")), UDP, "quic.Long",
      LONG + [("if let v = m.versions { v[0] } else { 0 }", "quic.supported_version"), ("if let v = m.versions { v[1] } else { 0 }", "quic.supported_version#1")]),
+    (ETH / PPPoED(code=0x07) / PPPoED_Tags(tag_list=[PPPoETag(tag_type=0x0101, tag_value=b"internet"), PPPoETag(tag_type=0x0102, tag_value=b"bras-7"),
+                                                     PPPoETag(tag_type=0x0103, tag_value=b"\1\2\3\4"), PPPoETag(tag_type=0x0104, tag_value=b"c" * 20)]),
+     PPPoED, "pppoe.Tags", PPPOE),
     (ETH / V4 / TCP(sport=4001, dport=443, flags="PA") / hello(), TCP, "tls.Opening",
      [("u8(m.type)", "tls.record.content_type"), ("m.version", "tls.record.version"), ("m.record_size", "tls.record.length"),
       ("u8(m.kind)", "tls.handshake.type"), ("m.size", "tls.handshake.length"), ("m.hello.version", "tls.handshake.version"),
