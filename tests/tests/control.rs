@@ -117,6 +117,9 @@ fn service(name: &str, extra: &[&str]) {
     assert_eq!(app.json(&["table", "names"]).as_array().map(Vec::len), Some(2));
     let text = app.refused(&["signal", "set", "name=k", "n=x", "on=1", "at=1.1.1.1:1"]);
     assert!(text.contains("argument `n`: expected a number of 32 bits (got `x`)"), "{text}");
+    assert_eq!(app.told(&["signal", "host", "10.0.0.1", "02:00:00:00:00:01"]), format!("{}\n", 0x0a00_0000));
+    let text = app.refused(&["signal", "host", "10.0.0", "02:00:00:00:00:01"]);
+    assert!(text.contains("argument `at`: expected an IPv4 address"), "{text}");
     app.told(&["signal", "reset"]);
     assert!(app.refused(&["signal", "ask", "5"]).contains("ended with a fault"));
     assert!(app.told(&["counter", "--all"]).contains("fault division"));

@@ -43,6 +43,17 @@ app left {
 }
 "#;
 
+const LISTS: &str = r#"
+app lists {
+    port wire = nic("a"), out = nic("b"), early = nic("c")
+
+    on wire(p) where p.udp {
+        p -> broadcast [out, early]
+        p -> steer [out, early] by p.udp.src
+    }
+}
+"#;
+
 fn input() -> Frames {
     (0..300).map(|i| {
         let mut f = udp(1, 900 + i, 53, 40);
@@ -78,4 +89,15 @@ fn a_frame_that_leaves_in_a_loop_may_leave_again() {
     let (outs, _) = both_ways(&folder, "left.loom", &["out", "early"], &[]);
     assert_eq!(outs[0], input[101..]);
     assert_eq!(outs[1], input[101..]);
+}
+
+#[test]
+fn handlers_send_to_lists_of_ports() {
+    let folder = Folder::new("lists");
+    std::fs::write(folder.file("lists.loom"), LISTS).unwrap();
+    let input = input();
+    write(&folder.file("in.pcap"), &input);
+    let (outs, _) = both_ways(&folder, "lists.loom", &["out", "early"], &[]);
+    let steered = outs.iter().map(|o| o.len() - input.len()).collect::<Vec<_>>();
+    assert!(steered.iter().all(|n| *n > 90) && steered.iter().sum::<usize>() == input.len(), "{steered:?}");
 }

@@ -10,7 +10,7 @@ use crate::val::{Val, Vk};
 use crate::x;
 use std::rc::Rc;
 use wireloom_ir as ir;
-use ir::desc::ResultType;
+use ir::desc::{Form, ResultType};
 use ir::{Builtin as B, Expr as X, ExprKind as K, StmtKind};
 use wireloom_syntax::ast::{self, Arg, Expr, ExprKind, Ident, MemberKind, Span};
 use wireloom_syntax::Diagnostic;
@@ -68,7 +68,9 @@ impl Compiler<'_> {
         self.no_suspension(&body, s.name.span)?;
         let span = self.span(s.name.span);
         let index = self.m.signals.len() as u32;
-        self.m.signals.push(ir::Signal { name: name.to_string(), doc: s.doc.to_string(), span, args, forms: vec![], defaults: vec![], result, ret });
+        let mut forms: Vec<Form> = info.params.iter().map(|(_, t)| self.argument_form(t)).collect();
+        while forms.last() == Some(&Form::Plain) { forms.pop(); }
+        self.m.signals.push(ir::Signal { name: name.to_string(), doc: s.doc.to_string(), span, args, forms, defaults: vec![], result, ret });
         self.add_handler(&format!("signal {name}"), ir::On::Signal(index), s.name.span, body);
         Ok(())
     }

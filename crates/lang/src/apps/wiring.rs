@@ -48,6 +48,7 @@ impl Compiler<'_> {
                 Some(_) => Err(self.error("E0603", id.span, format!("`{}` is no port", id.name))),
                 None => { let known: Vec<String> = self.app.names().collect(); Err(self.unknown(module, &id.name, id.span, "port", &known)) }
             },
+            ExprKind::List(_) => Err(self.report(Diagnostic::error("E0609", e.span, "only ports by name are wired").hint("where several lead to one, each has a wiring: `a -> e`, `b -> e`"))),
             _ => Err(self.error("E0609", e.span, "only ports by name are wired")),
         }
     }

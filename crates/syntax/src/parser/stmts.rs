@@ -285,7 +285,8 @@ impl Parser<'_> {
     /// Where a handler sends to: an expression, or `broadcast x`, `steer x by e`, which become calls of that name.
     fn send_target(&mut self) -> P<Expr> {
         let start = self.span();
-        if !(self.at_word("broadcast") || self.at_word("steer")) || !self.word_here(1) {
+        let listed = self.sign_at(1, "[") && !self.adjacent(1);
+        if !(self.at_word("broadcast") || self.at_word("steer")) || !(self.word_here(1) || listed) {
             return self.place();
         }
         let word = self.any_word("a node")?;
