@@ -476,7 +476,7 @@ WL_WILD_INLINE uint32_t wl_wild_find(const wl_wild *t, const uint32_t *key, cons
 
 /* ---- many keys at once ----
  *
- * Keys of a batch lie in columns: word pair p of the key of frame k is key[p * WL_WILD_KEYS + k]. Sixteen keys are hashed side by side for one
+ * Keys of a batch lie in columns: word w of the key of frame k is key[w * WL_WILD_KEYS + k]. Sixteen keys are hashed side by side for one
  * tuple after the other; what the gathered buckets have with the right tag is appended to a list of candidates, which are compared when
  * the list is complete. Nothing on the way branches on what a frame holds, so that the searches of many frames overlap. */
 #define WL_WILD_KEYS 64u
@@ -485,43 +485,47 @@ WL_WILD_INLINE uint32_t wl_wild_find(const wl_wild *t, const uint32_t *key, cons
 /* Fewer keys than that of sixteen are looked up one by one. */
 #define WL_WILD_EACH_LEAST 4
 
-static __attribute__((noinline, unused)) uint32_t wl_wild_find_column(const wl_wild *t, const uint64_t *key, uint32_t k, const uint32_t words) {
+static __attribute__((noinline, unused)) uint32_t wl_wild_find_column(const wl_wild *t, const uint32_t *key, uint32_t k, const uint32_t words) {
     uint32_t one[WL_WILD_MAX_WORDS];
-    for (uint32_t w = 0; w < words; w += 2) memcpy(one + w, key + (size_t)(w / 2) * WL_WILD_KEYS + k, 8);
+    for (uint32_t w = 0; w < words; w++) one[w] = wl_wild_word(key, w * WL_WILD_KEYS + k);
     return wl_wild_find(t, one, words);
 }
 #ifdef WL_WILD_VECTOR
 /* Word w of sixteen keys from k on. */
-WL_WILD_INLINE __m512i wl_wild_column(const uint64_t *key, uint32_t w, uint32_t k) {
-    const uint64_t *p = key + (size_t)(w / 2) * WL_WILD_KEYS + k;
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    return _mm512_permutex2var_epi32(_mm512_load_si512(p), _mm512_add_epi32(even, _mm512_set1_epi32((int)(w & 1))), _mm512_load_si512(p + 8));
-}
-/* Sixteen keys against a short list, entry by entry, the best last. */
-WL_WILD_INLINE void wl_wild_few_each(const wl_wild *t, const uint64_t *key, uint32_t k, uint32_t *found, const uint32_t words, const uint32_t varyings) {
-    __m512i column[WL_WILD_MAX_WORDS], number = _mm512_set1_epi32(-1);
-    const uint32_t *few[WL_WILD_MAX_WORDS];
-    uint32_t off[WL_WILD_MAX_WORDS];
+WL_WILD_INLINE __m512i wl_wild_column(const uint32_t *key, uint32_t w, uint32_t k) { return _mm512_load_si512(key + (size_t)w * WL_WILD_KEYS + k); }
+/* Keys against a short list, entry by entry, the best last: `many` times sixteen at once, for which each entry is loaded once. */
+#define WL_WILD_FEW_AT_ONCE 2u
+WL_WILD_INLINE void wl_wild_few_each(const wl_wild *t, const uint32_t *key, uint32_t k, uint32_t *found, const uint32_t words, const uint32_t varyings) {
+    const uint32_t many = WL_WILD_FEW_AT_ONCE;
+    __m512i column[WL_WILD_MAX_WORDS][WL_WILD_FEW_AT_ONCE], number[WL_WILD_FEW_AT_ONCE];
+    const uint32_t *few[WL_WILD_MAX_WORDS], *const numbers = WL_FEW_NUMBER(t), used = t->used;
+    uint32_t off[WL_WILD_MAX_WORDS][WL_WILD_FEW_AT_ONCE], any = 0;
+    for (uint32_t g = 0; g < many; g++) number[g] = _mm512_set1_epi32(-1);
     for (uint32_t j = 0; j < varyings; j++) {
-        column[j] = wl_wild_column(key, t->varying[j], k);
+        for (uint32_t g = 0; g < many; g++) column[j][g] = wl_wild_column(key, t->varying[j], k + 16 * g);
         few[j] = t->few + (size_t)t->varying[j] * WL_WILD_FEW;
     }
-    for (uint32_t i = 0; i < t->fixeds; i++) {
-        off[i] = 0;
-        for (uint32_t w = t->fixed[i].from; w < t->fixed[i].to; w++)
-            off[i] |= _mm512_cmpneq_epi32_mask(_mm512_and_si512(wl_wild_column(key, w, k), _mm512_set1_epi32((int)t->fixed_mask[w])), _mm512_set1_epi32((int)t->fixed_key[w]));
-    }
-    for (uint32_t e = t->used; e-- > 0;) {
-        uint32_t not = 0;
-        for (uint32_t i = 0; i < t->fixeds; i++) not |= off[i] & -(uint32_t)(t->fixed[i].entries >> e & 1);
-        __m512i d = _mm512_setzero_si512();
+    for (uint32_t i = 0; i < t->fixeds; i++)
+        for (uint32_t g = 0; g < many; g++) {
+            __m512i d = _mm512_setzero_si512();
+            for (uint32_t w = t->fixed[i].from; w < t->fixed[i].to; w++)
+                d = _mm512_or_si512(d, _mm512_xor_si512(_mm512_and_si512(wl_wild_column(key, w, k + 16 * g), _mm512_set1_epi32((int)t->fixed_mask[w])), _mm512_set1_epi32((int)t->fixed_key[w])));
+            any |= off[i][g] = _mm512_test_epi32_mask(d, d);
+        }
+    for (uint32_t e = used; e-- > 0;) {
+        __m512i d[WL_WILD_FEW_AT_ONCE];
+        uint32_t not[WL_WILD_FEW_AT_ONCE];
+        for (uint32_t g = 0; g < many; g++) { d[g] = _mm512_setzero_si512(); not[g] = 0; }
         for (uint32_t j = 0; j < varyings; j++) {
             const __m512i v = _mm512_set1_epi32((int)few[j][e]), m = _mm512_set1_epi32((int)few[j][e + words * WL_WILD_FEW]);
-            d = _mm512_or_si512(d, _mm512_xor_si512(_mm512_and_si512(column[j], m), v));
+            for (uint32_t g = 0; g < many; g++) d[g] = _mm512_or_si512(d[g], _mm512_xor_si512(_mm512_and_si512(column[j][g], m), v));
         }
-        number = _mm512_mask_mov_epi32(number, _mm512_testn_epi32_mask(d, d) & (__mmask16)~not, _mm512_set1_epi32((int)WL_FEW_NUMBER(t)[e]));
+        /* Most keys have all that is asked of fixed words. */
+        if (WL_UNLIKELY(any))
+            for (uint32_t i = 0; i < t->fixeds; i++) for (uint32_t g = 0; g < many; g++) not[g] |= off[i][g] & -(uint32_t)(t->fixed[i].entries >> e & 1);
+        for (uint32_t g = 0; g < many; g++) number[g] = _mm512_mask_mov_epi32(number[g], _mm512_testn_epi32_mask(d[g], d[g]) & (__mmask16)~not[g], _mm512_set1_epi32((int)numbers[e]));
     }
-    _mm512_storeu_si512(found + k, number);
+    for (uint32_t g = 0; g < many; g++) _mm512_storeu_si512(found + k + 16 * g, number[g]);
 }
 /* A candidate: the entry + 1, the key's number << 20, the tuple << 26. */
 _Static_assert(WL_WILD_KEYS <= 64 && WL_WILD_EACH_TUPLES <= 64, "a candidate has six bits for each");
@@ -529,7 +533,7 @@ _Static_assert(WL_WILD_KEYS <= 64 && WL_WILD_EACH_TUPLES <= 64, "a candidate has
 
 /* A search of many keys: the candidates, how good what has been found is (its priority + 1), and what it is. */
 typedef struct wl_wild_search {
-    const uint64_t *key;
+    const uint32_t *key;
     uint32_t *found, n, list[WL_WILD_LIST];
     uint64_t best[WL_WILD_KEYS];
 } wl_wild_search;
@@ -541,13 +545,13 @@ WL_WILD_INLINE void wl_wild_choose(const wl_wild *t, wl_wild_search *s, const ui
     size_t word[WL_WILD_MAX_WORDS];
     for (uint32_t j = 0; j < hashed; j++) {
         word[j] = wl_whole(t->loose_word[j]);
-        column[j] = (const uint32_t *)(const void *)s->key + word[j] / 2 * WL_WILD_KEYS * 2 + (word[j] & 1);
+        column[j] = s->key + word[j] * WL_WILD_KEYS;
     }
     for (uint32_t c = 0; c < n; c++) {
         const uint32_t e = (s->list[c] & 0xfffff) - 1, k = s->list[c] >> 20 & 63;
         const uint32_t *v = entry + (size_t)e * WL_WILD_STRIDE(words), *m = mask + (size_t)(s->list[c] >> 26) * 16;
         uint32_t d = 0;
-        for (uint32_t j = 0; j < hashed; j++) d |= (column[j][2 * k] & m[word[j]]) ^ v[word[j]];
+        for (uint32_t j = 0; j < hashed; j++) d |= (column[j][k] & m[word[j]]) ^ v[word[j]];
         const uint64_t rank = d ? 0 : (uint64_t)v[words] + 1;
         const bool better = rank > s->best[k];
         s->best[k] = better ? rank : s->best[k];
@@ -605,14 +609,14 @@ WL_WILD_INLINE void wl_wild_candidates(const wl_wild *t, wl_wild_search *s, uint
     }
 }
 /* Those of sixteen keys that have what all entries want. */
-WL_WILD_INLINE uint32_t wl_wild_wanted(const wl_wild *t, const uint64_t *key, uint32_t k, const uint32_t words) {
+WL_WILD_INLINE uint32_t wl_wild_wanted(const wl_wild *t, const uint32_t *key, uint32_t k, const uint32_t words) {
     __m512i d = _mm512_setzero_si512();
     for (uint32_t w = 0; w < words; w++)
         if (t->want_mask[w]) d = _mm512_or_si512(d, _mm512_xor_si512(_mm512_and_si512(wl_wild_column(key, w, k), _mm512_set1_epi32((int)t->want_mask[w])), _mm512_set1_epi32((int)t->want_key[w])));
     return _mm512_testn_epi32_mask(d, d);
 }
 /* By tuple space, keys that are many; answers those that are left. */
-WL_WILD_INLINE uint64_t wl_wild_many_each(const wl_wild *t, const uint64_t *key, uint64_t who, uint32_t *found, const uint32_t words, const uint32_t hashed) {
+WL_WILD_INLINE uint64_t wl_wild_many_each(const wl_wild *t, const uint32_t *key, uint64_t who, uint32_t *found, const uint32_t words, const uint32_t hashed) {
     wl_wild_search s;
     s.key = key;
     s.found = found;
@@ -629,13 +633,13 @@ WL_WILD_INLINE uint64_t wl_wild_many_each(const wl_wild *t, const uint64_t *key,
     wl_wild_choose(t, &s, words, hashed);
     return who;
 }
-WL_WILD_INLINE uint64_t wl_wild_vectors(const wl_wild *t, const uint64_t *key, uint64_t who, uint32_t *found, const uint32_t words) {
+WL_WILD_INLINE uint64_t wl_wild_vectors(const wl_wild *t, const uint32_t *key, uint64_t who, uint32_t *found, const uint32_t words) {
     if (t->used > WL_WILD_FEW) {
         if (t->tuples > WL_WILD_EACH_TUPLES) return who;
         return t->hashed == 4 ? wl_wild_many_each(t, key, who, found, words, 4) : wl_wild_many_each(t, key, who, found, words, t->hashed);
     }
-    for (uint32_t k = 0; k < WL_WILD_KEYS; k += 16) {
-        if (!(who >> k & 0xffff)) continue;
+    for (uint32_t k = 0; k < WL_WILD_KEYS; k += 16 * WL_WILD_FEW_AT_ONCE) {
+        if (!(who >> k & 0xffffffff)) continue;
         if (t->varyings == 4) wl_wild_few_each(t, key, k, found, words, 4);
         else wl_wild_few_each(t, key, k, found, words, t->varyings);
     }
@@ -643,7 +647,7 @@ WL_WILD_INLINE uint64_t wl_wild_vectors(const wl_wild *t, const uint64_t *key, u
 }
 #endif
 /* The entries of the keys in `who`, a bit for each; UINT32_MAX: none. `words` is t->words. */
-static __attribute__((noinline, unused)) void wl_wild_find_each(const wl_wild *t, const uint64_t *key, uint64_t who, uint32_t *found, const uint32_t words) {
+static __attribute__((noinline, unused)) void wl_wild_find_each(const wl_wild *t, const uint32_t *key, uint64_t who, uint32_t *found, const uint32_t words) {
 #ifdef WL_WILD_VECTOR
     who = wl_wild_vectors(t, key, who, found, words);
 #endif

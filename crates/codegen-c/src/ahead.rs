@@ -11,6 +11,7 @@ use crate::expr::{may_fault, Scope};
 use crate::flow::is_flow;
 use crate::frame::Offset;
 use crate::gen::Gen;
+use crate::lanes::Halves;
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::frame::field_size;
@@ -33,9 +34,9 @@ pub(crate) struct Use<'m> {
     /// The key as it stands in the statement.
     pub site: &'m Expr,
     /// The key over the frame alone.
-    key: Expr,
+    pub key: Expr,
     /// All conditions that lead there, over the frame alone.
-    guard: Vec<Expr>,
+    pub guard: Vec<Expr>,
 }
 
 /// What the handler reads of the view besides.
@@ -289,9 +290,10 @@ impl<'m> Gen<'m> {
         };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n";
         let (begin, end) = (self.flow_tend(), self.at_batch_end() + &self.mark("engine"));
+        let lanes = self.lanes(h, unit, ahead.as_ref(), &kept);
         let body = match ahead {
-            None => self.one_pass(h, &over),
-            Some(a) => self.two_passes(h, &a, &over),
+            None => self.one_pass(h, &over, lanes.as_ref()),
+            Some(a) => self.two_passes(h, &a, &over, lanes.as_ref()),
         };
         self.code.push_str(&format!(
             "/* {} over a batch. */\nstatic void batch_{i}(wl_core *core, wl_frame *f, uint32_t n) {{\n{fx}{begin}{}{body}{}{end}}}\n\n",
@@ -300,28 +302,34 @@ impl<'m> Gen<'m> {
     }
 
     /// Frames that the handler has taken from queues follow it at once; the batch at hand is not used by then.
-    fn serve(&self) -> &'static str {
+    pub fn serve(&self) -> &'static str {
         let queue = |p: &Port| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. });
         if self.m.ports.iter().any(queue) { "packets.serve(x->core);\n" } else { "" }
     }
 
-    fn one_pass(&mut self, h: &Handler, o: &Over) -> String {
+    fn one_pass(&mut self, h: &Handler, o: &Over, lanes: Option<&Halves>) -> String {
         let mut size = 0;
         walk::stmts(&h.body.block, &mut |_| size += 1);
         let (open, run) = (&o.open, o.run("&v", ""));
+        // A small handler has a copy for each, so that what is known of a usual frame simplifies it.
+        let copied = o.usual.is_some() && (size <= SMALL || lanes.is_some());
+        if copied {
+            self.code.push_str(&format!(
+                "/* A frame of another shape. */\nstatic __attribute__((noinline)) void other_{}(wl_fx *x, wl_frame *f) {{\nwl_view v;\n{}{}{run}{}}}\n\n",
+                o.i, o.kept_begin, o.open_other("x", "&v"), o.kept_end
+            ));
+        }
         let found = match &o.usual {
             None => format!("{open}(x, &v, &f[k]);\n"),
-            Some(usual) if size > SMALL => format!("if (WL_UNLIKELY(!{usual}(&v, &f[k]))) {open}(x, &v, &f[k]);\n"),
-            Some(usual) => {
-                // A small handler has a copy for each, so that what is known of a usual frame simplifies it.
-                self.code.push_str(&format!(
-                    "/* A frame of another shape. */\nstatic __attribute__((noinline)) void other_{}(wl_fx *x, wl_frame *f) {{\nwl_view v;\n{}{}{run}{}}}\n\n",
-                    o.i, o.kept_begin, o.open_other("x", "&v"), o.kept_end
-                ));
-                format!("if (WL_UNLIKELY(!{}(&v, &f[k]))) {{ other_{}(x, &f[k]); continue; }}\n", o.most.as_ref().unwrap_or(usual), o.i)
-            }
+            Some(_) if copied => format!("if (WL_UNLIKELY(!{}(&v, &f[k]))) {{ other_{}(x, &f[k]); continue; }}\n", o.most(), o.i),
+            Some(usual) => format!("if (WL_UNLIKELY(!{usual}(&v, &f[k]))) {open}(x, &v, &f[k]);\n"),
         };
-        format!("for (uint32_t k = 0; k < n; k++) {{\n{}wl_view v;\n{found}{run}}}\n", o.headers)
+        let many = lanes.filter(|_| copied).map_or(String::new(), |l| {
+            let group = l.group(o, "f", "ok = 0", &format!("{}{}", l.run, o.own));
+            let rest = format!("for (uint32_t left = ok ^ WL_LANES_ALL; left; left &= left - 1) other_{}(x, &g[__builtin_ctz(left)]);\n", o.i);
+            format!("#ifdef WL_LANES\n{}for (; n >= WL_LANES; f += WL_LANES, n -= WL_LANES) {{\n{group}{rest}}}\n{}#endif\n", l.sums_begin(), l.sums_end())
+        });
+        format!("{many}for (uint32_t k = 0; k < n; k++) {{\n{}wl_view v;\n{found}{run}}}\n", o.headers)
     }
 
     /// A key that depends on whether a header is there, at several places: the header, the key with it, and without. IPv4 and IPv6 are such; TCP
@@ -370,7 +378,7 @@ impl<'m> Gen<'m> {
         let t = &self.m.tables[u.table.index()];
         let (guard, pack, words) = (self.guard(u, scope), self.packer(t.key), self.words(t));
         let key = self.packed_key(u, scope, &|e| format!("{pack}(w_, {e});\n"));
-        let store: String = (0..words).map(|w| format!("column[{w}][k] = w_[{w}];\n")).collect();
+        let store: String = (0..self.words32(t)).map(|w| format!("column[{w}][k] = (uint32_t){};\n", if w % 2 == 0 { format!("w_[{}]", w / 2) } else { format!("(w_[{}] >> 32)", w / 2) })).collect();
         format!("if ({guard}) {{\nuint64_t w_[{words}];\n{key}{store}who |= UINT64_C(1) << k;\n}}\n")
     }
 
@@ -391,7 +399,7 @@ impl<'m> Gen<'m> {
         )
     }
 
-    fn two_passes(&mut self, h: &'m Handler, a: &Ahead, o: &Over) -> String {
+    fn two_passes(&mut self, h: &'m Handler, a: &Ahead, o: &Over, lanes: Option<&Halves>) -> String {
         let i = o.i;
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
@@ -410,27 +418,45 @@ impl<'m> Gen<'m> {
             let any = if self.steady(u.table) { "const bool any = wl_flow_any(table);\n" } else { "" };
             format!("wl_flows *const table = &wl_state(x)->{};\n{any}", names::table(self.m, u.table))
         });
-        if let Some(u) = &a.masked { tables.push_str(&format!("uint64_t (*const column)[WL_WILD_KEYS] = wl_state(x)->{}_ahead;\n", names::table(self.m, u.table))) }
+        if let Some(u) = &a.masked { tables.push_str(&format!("uint32_t (*const column)[WL_WILD_KEYS] = wl_state(x)->{}_ahead;\n", names::table(self.m, u.table))) }
         // A bit for each frame that asks the table of masks.
         let (who, take, ret, answer) = if a.masked.is_some() { ("uint64_t who = 0;\n", "who |= ", "uint64_t", "return who;\n") } else { ("", "", "void", "") };
         // What is wrong in a frame that is opened twice is counted the second time.
         let counted = match a.keeps { Keeps::Nothing => "NULL", Keeps::Places(_) => "x" };
         let found = match &o.usual {
             None => format!("{open}({counted}, v, &f[k]);\n"),
-            Some(usual) => {
+            Some(_) => {
                 let (arg, pass) = if a.masked.is_some() { (", uint32_t k", ", k") } else { ("", "") };
                 self.code.push_str(&format!(
                     "/* A frame of another shape. */\nstatic __attribute__((noinline)) {ret} ahead_other_{i}(wl_fx *x, wl_ahead_{i} *a, wl_frame *f{arg}) {{\n\
                      (void)a;\n{tables}{who}{view}{}{ready}{answer}}}\n\n", o.open_other(counted, "v")
                 ));
-                format!("if (WL_UNLIKELY(!{}(v, &f[k]))) {{ {take}ahead_other_{i}(x, a, &f[k]{pass}); continue; }}\n", o.most.as_ref().unwrap_or(usual))
+                format!("if (WL_UNLIKELY(!{}(v, &f[k]))) {{ {take}ahead_other_{i}(x, a, &f[k]{pass}); continue; }}\n", o.most())
             }
         };
         let entry = if a.masked.is_some() { "a->entry = entry[k];\n" } else { "" };
+        let (first, second, each) = match lanes {
+            None => (String::new(), String::new(), "for (uint32_t k = 0; k < m; k++) {\n"),
+            Some(l) => {
+                // What an exact table has an entry for is not looked up; lanes are for an empty one.
+                let empty = if a.exact.is_some() { "if (!any) " } else { "" };
+                let first = l.group(o, "&f[k]", "ok = 0", &l.ready);
+                let second = l.group(o, "&f[k]", "ok = (uint32_t)(same >> k) & WL_LANES_ALL", &format!("{}{}", o.own, l.run));
+                (
+                    format!(
+                        "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\n{empty}for (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{first}same |= (uint64_t)ok << k;\n}}\n#endif\n\
+                         const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n"
+                    ),
+                    format!("#ifdef WL_LANES\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{second}}}\n#endif\n"),
+                    "for (uint64_t left = others; left; left &= left - 1) {\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\n",
+                )
+            }
+        };
+        let (begin, end) = lanes.map_or((String::new(), String::new()), |l| (l.if_lanes(l.sums_begin()), l.if_lanes(l.sums_end())));
         format!(
-            "{tables}wl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n{who}\
-             /* Keys first, and their places fetched ahead. */\n{}for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n(void)a;\n{view}{found}{ready}}}\n{seek}\
-             for (uint32_t k = 0; k < m; k++) {{\nwl_ahead_{i} *a = &ahead[k];\n{entry}{view}{run}}}\nf += m;\nn -= m;\n}}\n", o.headers
+            "{tables}{begin}wl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n{who}\
+             /* Keys first, and their places fetched ahead. */\n{}{first}{each}wl_ahead_{i} *a = &ahead[k];\n(void)a;\n{view}{found}{ready}}}\n{seek}\
+             {second}{each}wl_ahead_{i} *a = &ahead[k];\n{entry}{view}{run}}}\nf += m;\nn -= m;\n}}\n{end}", o.headers
         )
     }
 
@@ -470,6 +496,9 @@ struct Over {
 }
 
 impl Over {
+    /// The function that opens a frame of the shape that most have.
+    fn most(&self) -> &str { self.most.as_ref().or(self.usual.as_ref()).map_or("", |s| s) }
+
     /// Opens a frame that is not of the shape most frames have.
     fn open_other(&self, x: &str, view: &str) -> String {
         match (&self.usual, &self.most) {
@@ -487,6 +516,22 @@ impl Over {
             false => format!("{own}(void){on}(x, {view}{ahead}{counts});\n{serve}"),
         }
     }
+}
+
+impl Halves {
+    /// Statements for sixteen frames from `at` on, if `ok` says that some of them, or its first value that nothing is known yet; they see `g`, `lengths`.
+    fn group(&self, o: &Over, at: &str, ok: &str, body: &str) -> String {
+        let known = ok != "ok = 0";
+        let test = if known { "if (ok)".into() } else { format!("if (WL_LIKELY(wl_lanes_hold(lengths, {})))", self.least) };
+        let headers = if known { "" } else { &o.headers };
+        format!("wl_frame *const g = {at};\nuint32_t {ok};\n{headers}const wl_lanes lengths = wl_lanes_lengths(g);\n{test} {{\n{body}}}\n")
+    }
+
+    fn sums_begin(&self) -> String { self.sums.iter().map(|c| format!("wl_lanes sums_{c} = wl_lanes_set(0);\n")).collect() }
+
+    fn sums_end(&self) -> String { self.sums.iter().map(|c| format!("keep.c{c} += wl_lanes_total(sums_{c});\n")).collect() }
+
+    fn if_lanes(&self, text: String) -> String { if text.is_empty() { text } else { format!("#ifdef WL_LANES\n{text}#endif\n") } }
 }
 
 impl Way {

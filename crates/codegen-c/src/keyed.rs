@@ -38,8 +38,8 @@ impl Gen<'_> {
             let (n, value, cap) = (names::table(m, TableId(i as u32)), self.stored(t.value), t.capacity);
             text.push_str(&match t.kind {
                 TableKind::Wildcard | TableKind::Lpm => format!(
-                    "wl_wild {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_WILD_WORDS({}, {cap})];\n{value} {n}_value[{cap}];\n\
-                     _Alignas(64) uint64_t {n}_ahead[{}][WL_WILD_KEYS]; /* keys of a batch, in columns */\n", words32(m, t), self.words(t)
+                    "wl_wild {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_WILD_WORDS({0}, {cap})];\n{value} {n}_value[{cap}];\n\
+                     _Alignas(64) uint32_t {n}_ahead[{0}][WL_WILD_KEYS]; /* keys of a batch, in columns */\n", words32(m, t)
                 ),
                 TableKind::Array => format!("{value} {n}[{cap}];\n"),
                 TableKind::Ring => format!("wl_ring {n}; /* capacity {cap} */\n{value} {n}_value[{cap}];\n"),

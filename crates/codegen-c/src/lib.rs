@@ -2,7 +2,7 @@
 //!
 //! In: a verified and annotated [`ir::Module`]. Out: [`emit`] gives the C text (a [`CSource`]), [`compile`] a `.so` that exports
 //! `wireloom_program` (see `support/wireloom.h`). Stages: types and views ([`types`], [`view`]) → a parser per message unit
-//! ([`parser`], [`parse_field`]; of frames [`frame`], [`open`]) → functions, handlers and fault replies ([`body`], [`message`], [`table`], [`merge`]; expressions in
+//! ([`parser`], [`parse_field`]; of frames [`frame`], [`open`]; of many at once [`lanes`]) → functions, handlers and fault replies ([`body`], [`message`], [`table`], [`merge`]; expressions in
 //! [`expr`]) → the program's tables ([`program`]) → the C compiler, cached by content ([`compile`]).
 
 mod ahead;
@@ -14,6 +14,7 @@ mod frame;
 mod frame_act;
 mod gen;
 mod keyed;
+mod lanes;
 mod merge;
 mod message;
 mod names;
@@ -37,6 +38,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("base.h", include_str!("../../../support/base.h")),
     ("builtin.h", include_str!("../../../support/builtin.h")),
     ("wild.h", include_str!("../../../support/wild.h")),
+    ("lanes.h", include_str!("../../../support/lanes.h")),
     ("sketch.h", include_str!("../../../support/sketch.h")),
     ("flow.h", include_str!("../../../support/flow.h")),
     ("frame.h", include_str!("../../../support/frame.h")),

@@ -97,7 +97,7 @@ impl<'m> Gen<'m> {
     fn needed(&self, u: UnitId) -> Vec<u32> { self.frames.needed.get(&u.0).into_iter().flatten().copied().collect() }
 
     /// What may follow each header, if at most one of them does.
-    fn chain(&self, u: UnitId) -> Option<Chain<'m>> {
+    pub(crate) fn chain(&self, u: UnitId) -> Option<Chain<'m>> {
         let layers = self.all_layers(u);
         let mut chain = Chain::new();
         for n in self.needed(u) {

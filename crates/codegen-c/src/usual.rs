@@ -18,7 +18,7 @@ use wireloom_ir::*;
 const USUAL_MAX: usize = 8;
 
 /// By place in the frame: bits of a byte, and what they are.
-type Bits = BTreeMap<u32, (u8, u8)>;
+pub(crate) type Bits = BTreeMap<u32, (u8, u8)>;
 
 /// Values of a header's fields.
 pub(crate) type Known = BTreeMap<FieldId, u64>;
@@ -37,6 +37,28 @@ struct Asks<'m> {
     rules: String,
     /// How far the header says that it and its payload go, from its first byte.
     covers: Option<String>,
+}
+
+/// The shape that most frames have, as `NAME_most` knows it: header behind header.
+pub(crate) struct Shape {
+    /// Bytes that such a frame has at least, and 16.
+    pub least: u32,
+    /// Each header, or several of which one is there; only the last are several.
+    pub stages: Vec<Vec<Stage>>,
+}
+
+/// A header of such a frame.
+pub(crate) struct Stage {
+    pub layer: u32,
+    pub unit: UnitId,
+    /// Where it begins.
+    pub at: u32,
+    /// Its bytes, without what varies.
+    pub least: u32,
+    /// What must be there, at its own fields or at those of the header before it.
+    pub bits: Bits,
+    /// Fields whose values these bits say.
+    pub known: Known,
 }
 
 /// How far a way has come.
@@ -114,11 +136,7 @@ impl<'m> Gen<'m> {
     fn usual_from(&mut self, u: UnitId, chain: &Chain<'m>, steps: &Steps, way: Way) -> String {
         let (layers, k) = (self.all_layers(u), way.from.map(|f| f.0));
         let list: Vec<_> = chain.get(&k).into_iter().flatten().collect();
-        // Of headers that only their first bits tell apart, the first is tried here.
-        let here = |x: &&&Next| steps.contains(&(k, x.layer)) && !list.iter().take_while(|y| y.layer != x.layer).any(|y| y.again.is_some() && y.cond == x.cond);
-        let mut tried: Vec<&Next> = list.iter().copied().filter(|x| here(&x)).collect();
-        // What many headers lead to is met more often.
-        tried.sort_by_key(|x| std::cmp::Reverse(layers[x.layer as usize].after.len()));
+        let mut tried = self.usual_tried(u, chain, steps, way);
         if way.most {
             let ends = self.usual_ends(u, chain, &tried, way);
             if !ends.is_empty() { return self.usual_one_of(u, &ends, way) }
@@ -142,6 +160,51 @@ impl<'m> Gen<'m> {
             text.push_str(&format!("if ({cond}) return false;\n"));
         }
         text + "return true;\n"
+    }
+
+    /// Headers that are looked for behind the last one, those first that many headers lead to: they are met more often.
+    fn usual_tried<'c>(&self, u: UnitId, chain: &'c Chain<'m>, steps: &Steps, way: Way) -> Vec<&'c Next<'m>> {
+        let (layers, k) = (self.all_layers(u), way.from.map(|f| f.0));
+        let list: Vec<_> = chain.get(&k).into_iter().flatten().collect();
+        // Of headers that only their first bits tell apart, the first is tried here.
+        let here = |x: &&&Next| steps.contains(&(k, x.layer)) && !list.iter().take_while(|y| y.layer != x.layer).any(|y| y.again.is_some() && y.cond == x.cond);
+        let mut tried: Vec<&Next> = list.iter().copied().filter(|x| here(&x)).collect();
+        tried.sort_by_key(|x| std::cmp::Reverse(layers[x.layer as usize].after.len()));
+        tried
+    }
+
+    /// The shape that most frames have, if it can be told by bits, and by what headers say of their fields.
+    pub(crate) fn shape(&mut self, u: UnitId) -> Option<Shape> {
+        let chain = self.chain(u)?;
+        let (steps, layers) = (self.usual_steps(u, &chain), self.all_layers(u));
+        let mut shape = Shape { least: 16, stages: Vec::new() };
+        let mut way = Way { from: None, at: 0, size: Size::Open, most: true };
+        loop {
+            let tried = self.usual_tried(u, &chain, &steps, way);
+            let ends = self.usual_ends(u, &chain, &tried, way);
+            let Some(first) = tried.first() else { break };
+            let several = !ends.is_empty();
+            let stage = (if several { ends } else { vec![*first] }).into_iter().map(|x| self.stage(u, x, way)).collect::<Option<Vec<_>>>()?;
+            shape.least = stage.iter().map(|s| s.at + s.least).fold(shape.least, u32::max);
+            let (n, at) = (stage[0].layer, stage[0].at + stage[0].least);
+            shape.stages.push(stage);
+            if several { return Some(shape) }
+            way = Way { from: Some((n, at - self.least(layers[n as usize].unit))), at, size: Size::Whole, most: true };
+        }
+        // What may follow the last header would have to be looked for.
+        let end = chain.get(&way.from.map(|f| f.0)).is_none_or(Vec::is_empty);
+        (end && !shape.stages.is_empty()).then_some(shape)
+    }
+
+    fn stage(&mut self, u: UnitId, x: &Next<'m>, way: Way) -> Option<Stage> {
+        let (m, layers, n) = (self.m, self.all_layers(u), x.layer);
+        let unit = layers[n as usize].unit;
+        let last = !layers.iter().any(|other| other.after.iter().any(|a| a.layer == Some(n)));
+        let known = self.usual_values(unit, last);
+        let varies = !last && self.options(unit).into_iter().any(|e| self.value(unit, e, &known).is_none());
+        let parts = m.unit(unit).header.partial.is_some_and(|more| self.lengths_follow(u, n) && self.zero_bits(unit, more, way.at).is_none());
+        let asks = self.usual_asks(u, x, way, Miss::Usual);
+        (!varies && !parts && asks.rest.is_empty()).then_some(Stage { layer: n, unit, at: way.at, least: asks.least, bits: asks.bits, known })
     }
 
     /// What is asked of a header, and what it says.

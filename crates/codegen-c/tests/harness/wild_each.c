@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WORDS = 11, PAIRS = 6, RULES = 700 };
+enum { WORDS = 11, RULES = 700 };
 static struct rule { uint32_t k[WORDS + 1], m[WORDS + 1], priority; uint32_t entry; bool there; } rules[RULES];
-static _Alignas(64) uint64_t column[PAIRS][WL_WILD_KEYS];
+static _Alignas(64) uint32_t column[WORDS][WL_WILD_KEYS];
 static uint64_t seed = 11;
 static uint32_t next(void) { uint64_t z = (seed += UINT64_C(0x9e3779b97f4a7c15)); z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9); return (uint32_t)((z ^ z >> 27) * UINT64_C(0x94d049bb133111eb) >> 32); }
 #define NEED(e) do { if (!(e)) { printf("line %d: %s\n", __LINE__, #e); exit(1); } } while (0)
@@ -62,7 +62,7 @@ static void check(const wl_wild *t, bool both) {
     uint32_t found[WL_WILD_KEYS];
     for (unsigned k = 0; k < WL_WILD_KEYS; k++) {
         key(keys[k], both && next() % 3 == 0);
-        for (unsigned p = 0; p < PAIRS; p++) memcpy(&column[p][k], keys[k] + 2 * p, 8);
+        for (unsigned w = 0; w < WORDS; w++) column[w][k] = keys[k][w];
         found[k] = 77;
     }
     uint64_t who = (uint64_t)next() << 32 | next();

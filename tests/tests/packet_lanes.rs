@@ -1,0 +1,249 @@
+//! Handlers that run for sixteen frames at a time send and count what the interpreter does, whatever the frames are.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use wireloom_tests::process::finish_within;
+use wireloom_tests::{root, Wireloom};
+
+/// Conditions over headers of all kinds, locals set in branches, counts of several frames' numbers, two ways out.
+const CONDITIONS: &str = r#"
+app conditions {
+    param near: bool = true
+    port wire = nic("in"), low = nic("a"), high = nic("b")
+    counter bytes
+    counter payload
+    counter optional
+    counter local
+    counter many
+
+    on wire(p) where p.ip4 {
+        bytes += p.len
+        var class: u32 = 0
+        if p.udp {
+            payload += u64(p.udp.length) - 8
+            class = u32(p.udp.dst >> 4) & 0xff
+        } else if p.tcp {
+            if p.tcp.offset > 5 { optional += 1 }
+            class = u32(p.tcp.src) + u32(p.tcp.dst)
+            if p.tcp.syn == 1 and not (p.tcp.ack == 1) { class = 7 }
+        }
+        if p.ip4.src == 10.0.0.1 or p.ip4.ttl < 2 {
+            local += 3
+            if near { p -> low }
+        } else if class > 100 and p.ip4.total != 40 {
+            many += u64(class)
+            p -> high
+        }
+    }
+}
+"#;
+
+/// What a frame without TCP or UDP is tested by: headers up to IPv4, with numbers of several widths.
+const SHORT: &str = r#"
+app short {
+    port wire = nic("in"), low = nic("a"), high = nic("b")
+    counter odd
+    counter wide
+    counter fragments
+
+    on wire(p) {
+        if p.ip4 {
+            wide += u64(p.ip4.id) * 3 + u64(p.len)
+            if p.ip4.offset > 0 or p.ip4.more == 1 { fragments += 1 }
+            if p.ip4.dscp ^ 1 < 4 { p -> low } else if p.ip4.id & 0xff < 128 { p -> high }
+        } else {
+            odd += 1
+            p -> high
+        }
+    }
+}
+"#;
+
+/// A folder, removed at the end unless the test fails.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("wireloom-lanes-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+        Folder(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            std::fs::remove_dir_all(&self.0).ok();
+        }
+    }
+}
+
+/// A sequence that looks random and is the same each time.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % below
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.next(n) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.next(list.len() as u64) as usize]
+    }
+}
+
+/// A frame of the shape that most have, or one in which something is otherwise: types, lengths, options, fragments, cut off anywhere.
+fn frame(d: &mut Draw, odd: u64) -> Vec<u8> {
+    let tcp = d.one_in(2);
+    let payload = d.next(40) as usize;
+    let offset = if d.one_in(odd) { d.next(16) as u8 } else { d.pick(&[5, 5, 8]) };
+    let header = if tcp { usize::from(offset.max(5)) * 4 } else { 8 };
+    let total = (20 + header + payload) as u16;
+    let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    f.extend(if d.one_in(odd) { d.pick(&[0x86ddu16, 0x0806, 0x8100, 0x0801, 0x8847]) } else { 0x0800 }.to_be_bytes());
+    f.push(if d.one_in(odd) { d.pick(&[0x44, 0x46, 0x4f, 0x65, 0x40]) } else { 0x45 });
+    f.push(d.next(8) as u8 * 4);
+    f.extend(if d.one_in(odd) { d.pick(&[0, 19, 20, 21, 27, 28, total + 1, total.wrapping_sub(1), u16::MAX]) } else { total }.to_be_bytes());
+    f.extend((d.next(65536) as u16).to_be_bytes());
+    f.extend(if d.one_in(odd) { d.pick(&[0x2000u16, 0x0001, 0x1fff, 0x8000]) } else { 0x4000 }.to_be_bytes());
+    f.push(if d.one_in(8) { 1 } else { 64 });
+    f.push(if d.one_in(odd) { d.pick(&[1, 47, 58, 0, 255]) } else if tcp { 6 } else { 17 });
+    f.extend([0, 0]);
+    f.extend([10, 0, d.next(2) as u8, d.next(3) as u8]);
+    f.extend([192, 168, d.next(4) as u8, d.next(256) as u8]);
+    f.extend((d.pick(&[80, 443, 1024, 65535, 7]) as u16).to_be_bytes());
+    f.extend((d.pick(&[53, 80, 2000, 1, 40000]) as u16).to_be_bytes());
+    if tcp {
+        f.extend([0; 8]);
+        f.extend([offset << 4, d.pick(&[0x02, 0x12, 0x10, 0x18, 0xff]), 0, 0, 0, 0, 0, 0]);
+        f.resize(34 + header, 1);
+    } else {
+        let long = (8 + payload) as u16;
+        f.extend(if d.one_in(odd) { d.pick(&[0, 7, 8, long + 1, u16::MAX]) } else { long }.to_be_bytes());
+        f.extend([0, 0]);
+    }
+    f.resize(34 + header + payload, 0xee);
+    if d.one_in(3) { f.resize(f.len().max(60), 0) }
+    if d.one_in(odd) { f.truncate(d.next(f.len() as u64 + 1) as usize) }
+    if f.is_empty() { f.push(0) }
+    f
+}
+
+/// A capture of frames that all came at one time, so that batches are whole. Of those of other shapes there are stretches of few and of many.
+fn capture(path: &str, frames: usize) {
+    let mut d = Draw(0x9e37_79b9_7f4a_7c15);
+    let mut file: Vec<u8> = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1].iter().flat_map(|w| w.to_le_bytes()).collect();
+    for n in 0..frames {
+        let odd = [400, 60, 12, 3][n * 4 / frames];
+        let f = frame(&mut d, odd);
+        file.extend([1_700_000_000u32, 0, f.len() as u32, f.len() as u32].iter().flat_map(|w| w.to_le_bytes()));
+        file.extend(f);
+    }
+    std::fs::write(path, file).expect("the capture is written");
+}
+
+/// What a run leaves: the captures it has written, and its counters.
+fn run(folder: &Folder, app: &Path, ports: &[&str], args: &[String], interpret: bool) -> (Vec<Vec<u8>>, Value) {
+    let kind = if interpret { "interpreted" } else { "compiled" };
+    let out = |p: &str| folder.path(&format!("{kind}-{p}.pcap"));
+    let mut command = Command::new(Wireloom::binary());
+    command.current_dir(root()).arg("run").arg(app).args(["--cores", "0", "--bind", &format!("wire=pcap:{}", folder.path("in.pcap"))]);
+    for p in ports {
+        command.args(["--bind", &format!("{p}=pcap:{}", out(p))]);
+    }
+    command.args(["--dump", &format!("counters={}", folder.path(kind))]).args(args);
+    if interpret {
+        command.arg("--interpret");
+    }
+    let done = finish_within(&mut command, Duration::from_secs(120));
+    assert_eq!(done.code, Some(0), "{}:\n{}", app.display(), done.text);
+    let counters = std::fs::read_to_string(folder.path(kind)).expect("counters are written");
+    (ports.iter().map(|p| std::fs::read(out(p)).expect("a capture")).collect(), serde_json::from_str(&counters).expect("JSON"))
+}
+
+/// Compiled and interpreted alike; all ways out are taken, all counters count; and there is code for many frames at once.
+fn agree(folder: &Folder, app: &Path, ports: &[&str], args: &[String]) {
+    let emitted = Wireloom::command(&["emit", "c", &app.display().to_string()]);
+    assert!(emitted.out.contains("wl_lanes_bytes(g, "), "no code for many frames at once:\n{}", emitted.text);
+    let (compiled, interpreted) = (run(folder, app, ports, args, false), run(folder, app, ports, args, true));
+    assert_eq!(compiled.1, interpreted.1, "{}: counters", app.display());
+    for ((c, t), port) in compiled.0.iter().zip(&interpreted.0).zip(ports) {
+        assert!(c == t, "{}: what leaves through {port} is not the same ({} and {} bytes)", folder.0.display(), c.len(), t.len());
+        assert!(c.len() > 24, "nothing leaves through {port}");
+    }
+}
+
+fn on_text(name: &str, text: &str, args: &[&str]) {
+    let folder = Folder::new(&format!("{name}{}", args.concat().replace('=', "-")));
+    capture(&folder.path("in.pcap"), 8000);
+    let app = folder.0.join("app.loom");
+    std::fs::write(&app, text).expect("the folder is writable");
+    agree(&folder, &app, &["low", "high"], &args.iter().map(|a| a.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
+fn conditions_over_headers() {
+    on_text("conditions", CONDITIONS, &[]);
+}
+
+#[test]
+fn a_parameter_decides() {
+    let text = CONDITIONS.replace("if near { p -> low }", "if near { p -> high }").replace("p -> high\n", "p -> low\n");
+    on_text("decides", &text, &["--set", "near=true"]);
+}
+
+#[test]
+fn short_frames_and_fragments() {
+    on_text("short", SHORT, &[]);
+}
+
+/// Rules: as many as are compared one by one, and more.
+fn rules(n: u64) -> String {
+    let mut d = Draw(n);
+    let rule = |i: u64| {
+        let mut parts = vec![format!(r#""priority": {i}, "action": "{}""#, d.pick(&["accept", "drop"]))];
+        if d.one_in(2) { parts.push(format!(r#""src": "10.0.{}.{}/{}""#, d.next(2), d.next(3), d.pick(&[24, 32]))) }
+        parts.push(format!(r#""dst": "192.168.{}.{}/{}""#, d.next(4), d.next(256) & 0xf0, d.pick(&[24, 28, 28, 28])));
+        if d.one_in(3) { parts.push(format!(r#""dport": {}"#, d.pick(&[53, 80, 2000, 1, 40000]))) }
+        if d.one_in(3) { parts.push(format!(r#""proto": {}"#, d.pick(&[6, 17, 1]))) }
+        format!("{{{}}}", parts.join(", "))
+    };
+    format!("[{}]", (0..n).map(rule).collect::<Vec<_>>().join(",\n"))
+}
+
+fn firewall(name: &str, n: u64, args: &[&str]) {
+    let folder = Folder::new(name);
+    capture(&folder.path("in.pcap"), 8000);
+    std::fs::write(folder.path("rules.json"), rules(n)).expect("the folder is writable");
+    std::fs::write(folder.path("exact.json"), r#"[{"src": "10.0.0.1", "dst": "192.168.1.7", "sport": 80, "dport": 53, "proto": 17, "action": "accept"}]"#).expect("the folder is writable");
+    let mut all = vec!["--load".to_string(), format!("rules={}", folder.path("rules.json"))];
+    all.extend(args.iter().map(|a| a.replace('@', &folder.0.display().to_string())));
+    agree(&folder, &root().join("apps/openflow_firewall.loom"), &["accepted"], &all);
+}
+
+#[test]
+fn few_rules() {
+    firewall("few", 12, &[]);
+}
+
+#[test]
+fn many_rules() {
+    firewall("many", 300, &["--set", "otherwise=accept"]);
+}
+
+#[test]
+fn an_exact_rule_comes_first() {
+    firewall("exact", 40, &["--load", "exact=@/exact.json"]);
+}
