@@ -172,6 +172,14 @@ fn a_start_that_fails_is_no_run() {
         f.refused("l4_balancer", &args.iter().map(String::as_str).collect::<Vec<_>>(), why);
     }
     f.refused("aes_gateway", &["--bind", "plain=pcap:@/in.pcap", "--bind", "secret=pcap:@/out.pcap", "--set", "key=0011"], "cannot start: fault bad_key");
+    for (app, set, why) in [
+        ("http_balancer", "policy=random", "unknown_policy"),
+        ("memcached_proxy", "distribution=Ketama", "unknown_distribution"),
+        ("redis_proxy", "distribution=", "unknown_distribution"),
+    ] {
+        let port = format!("port={}", wireloom_tests::free_port());
+        f.refused(app, &["--set", "servers=127.0.0.1:1", "--set", &port, "--set", set], &format!("cannot start: fault {why}"));
+    }
 }
 
 #[test]
