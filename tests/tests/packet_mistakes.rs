@@ -288,3 +288,59 @@ fn lying_lengths_split_no_flow() {
     let flows: serde_json::Value = serde_json::from_str(&f.text("flows.json")).expect("it is JSON");
     assert_eq!((flows.as_array().map(Vec::len), &flows[0]["packets"], &flows[0]["sport"]), (Some(1), &64.into(), &0.into()), "{flows}");
 }
+
+/// Numbers, ranges, prefixes and names that cannot be: the row and the field are named, in JSON and CSV alike.
+#[test]
+fn rows_that_cannot_be_are_named() {
+    let f = Files::new("rows");
+    f.capture("in.pcap", ETHERNET, []);
+    let load = |app: &str, bind: &[&str], table: &str, file: &str, text: &str| {
+        std::fs::write(f.0.join(file), text).expect("the folder is writable");
+        let load = format!("{table}=@/{file}");
+        f.run(app, &[bind, &["--load", &load]].concat())
+    };
+    let firewall = |file: &str, text: &str| load("openflow_firewall", &["--bind", "wire=pcap:@/in.pcap", "--bind", "accepted=null:x"], "rules", file, text);
+    let good = r#"{"priority": 1, "dport": [1024, 65535], "src": "10.0.0.0/8", "action": "drop"}"#;
+    assert_eq!(firewall("good.json", &format!("[{good}]")).code, Some(0));
+    for (field, value, said) in [
+        ("dport", "65536", "`dport`: expected a number from 0 to 65535 (got `65536`)"),
+        ("sport", "[65536, 70000]", "`sport`: expected a number from 0 to 65535 (got [65536, 70000])"),
+        ("dport", "[80, 65536]", "`dport`: expected a number from 0 to 65535 (got [80, 65536])"),
+        ("dport", "[90, 80]", "`dport`: [90, 80] is no range"),
+        ("dport", "-1", "`dport`: expected a number from 0 to 65535 (got `-1`)"),
+        ("dport", "\"10.0.0.1\"", "`dport`: expected a number from 0 to 65535 (got `10.0.0.1`)"),
+        ("proto", "256", "`proto`: must be at most 255"),
+        ("src", "\"10.0.0.0/33\"", "`src`: `10.0.0.0/33`: a prefix has at most 32 bits"),
+        ("dst", "\"2001:db8::/129\"", "`dst`: `2001:db8::/129`: a prefix has at most 128 bits"),
+        ("priority", "4294967296", "`priority`: must be at most 4294967295"),
+        ("action", "\"allow\"", "`action`: expected drop or accept (got `allow`)"),
+    ] {
+        let bad = good.replace(&format!("\"{field}\": "), &format!("\"{field}\": {value}, \"was\": "));
+        let bad = if bad == good { good.replace('}', &format!(", \"{field}\": {value}}}")) } else { drop_field(&bad) };
+        let out = firewall("bad.json", &format!("[{good}, {bad}]"));
+        assert!(out.code == Some(1) && out.text.contains("bad.json: row 2: ") && out.text.contains(said), "{bad}\n{}", out.text);
+    }
+    let out = firewall("bad.csv", "priority,dport,action\n1,80,drop\n2,70000,drop\n");
+    assert!(out.code == Some(1) && out.text.contains("bad.csv: row 2: `dport`: expected a number from 0 to 65535 (got `70000`)"), "{}", out.text);
+    let out = firewall("twice.json", &format!("[{good}, {}]", good.replace("\"drop\"", "\"accept\"")));
+    assert!(out.code == Some(0) && out.text.contains("row 2 replaces row 1"), "{}", out.text);
+    let out = firewall("names.json", r#"[{"priority": 1, "priority": 2, "action": "drop"}]"#);
+    assert!(out.code == Some(1) && out.text.contains("`priority` is given twice"), "{}", out.text);
+    // A row of prefixes without its prefix is not one of all addresses.
+    let row = r#"{"spi": 256, "suite": "aes_gcm", "source": "192.0.2.1", "peer": "192.0.2.2", "cipher": "", "auth": "", "gateway": "02:00:00:00:00:fe"}"#;
+    let gateway = |text: &str| load("ipsec_gateway", &["--bind", "plain=pcap:@/in.pcap", "--bind", "wire=null:x"], "policies", "policies.json", text);
+    let out = gateway(&format!("[{row}]"));
+    assert!(out.code == Some(1) && out.text.contains("row 1: `key` is missing; it is a prefix"), "{}", out.text);
+    let out = gateway(&format!("[{}]", row.replacen('{', r#"{"key": "10.0.0.0&255.0.255.0", "#, 1)));
+    assert!(out.code == Some(1) && out.text.contains("`key`: expected a prefix"), "{}", out.text);
+    let out = gateway(&format!("[{}]", row.replacen('{', r#"{"key": "any", "#, 1).replace("00:fe", "00:fe:01")));
+    assert!(out.code == Some(1) && out.text.contains("`gateway`: expected a MAC address"), "{}", out.text);
+    assert_eq!(gateway(&format!("[{}]", row.replacen('{', r#"{"key": "any", "#, 1))).code, Some(0));
+}
+
+/// Without the field that was replaced.
+fn drop_field(row: &str) -> String {
+    let mut row: serde_json::Map<String, serde_json::Value> = serde_json::from_str(row).expect("JSON");
+    row.remove("was");
+    serde_json::to_string(&row).expect("JSON")
+}

@@ -104,7 +104,7 @@ impl ParamType {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum ParamValue {
     Bool(bool),
     UInt(u64),
@@ -328,6 +328,12 @@ pub enum Form {
     Ip4,
     /// `Bytes(16)`: an address of either version.
     Ip,
+    /// `Bytes(16)`: an address of IPv6.
+    Ip6,
+    /// `Bytes(16)`: a number of 128 bits.
+    Wide,
+    /// A `UInt` in one of these ranges, their ends included.
+    Within(Vec<(u64, u64)>),
     /// A `UInt(48)`, as `02:00:00:00:00:01`.
     Mac,
     /// Bytes: one of these names.
@@ -346,6 +352,8 @@ pub struct SignalDesc {
     pub forms: Vec<Form>,
     #[serde(default)]
     pub defaults: Vec<Option<ParamValue>>,
+    #[serde(default)]
+    pub masked: bool,
     pub result: ResultType,
 }
 
@@ -489,7 +497,7 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
 fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<SignalDesc> {
     let crate::On::Signal(s) = h.on else { return None };
     let s = m.signals.get(s as usize)?;
-    Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), forms: s.forms.clone(), defaults: s.defaults.clone(), result: s.result.clone() })
+    Some(SignalDesc { name: s.name.clone(), doc: s.doc.clone(), handler: n as u32, args: s.args.clone(), forms: s.forms.clone(), defaults: s.defaults.clone(), masked: s.masked, result: s.result.clone() })
 }
 
 fn table_info(m: &crate::Module, n: usize, half: Half) -> TableInfo {

@@ -322,6 +322,8 @@ pub struct Signal {
     pub forms: Vec<desc::Form>,
     /// What arguments are that are left out; none for the last ones: they must be given.
     pub defaults: Vec<Option<desc::ParamValue>>,
+    /// Of a table of patterns: behind each argument `x` of the key stands its mask, `x_mask`.
+    pub masked: bool,
     pub result: desc::ResultType,
     /// Type of what the handler returns: bytes.
     pub ret: TyId,

@@ -83,6 +83,15 @@ pub struct ProtocolInfo {
     pub no_reply: bool,
 }
 
+/// What a record says of a field besides its type.
+#[derive(Clone, Default)]
+pub struct FieldSays {
+    /// What it is where it is left out, if that is not zero.
+    pub default: Option<ir::Expr>,
+    /// What may come in from outside; none: all.
+    pub within: Vec<(u64, u64)>,
+}
+
 pub struct Compiler<'a> {
     pub world: &'a dyn World,
     pub map: &'a SourceMap,
@@ -95,8 +104,8 @@ pub struct Compiler<'a> {
     pub units: Vec<UnitInfo>,
     pub protocols: Vec<ProtocolInfo>,
     pub records: Vec<Vec<(String, Ty)>>,
-    /// What fields are that are left out, where it is not zero.
-    pub record_defaults: HashMap<(ir::RecordId, String), ir::Expr>,
+    /// What records say of their fields.
+    pub record_says: HashMap<(ir::RecordId, String), FieldSays>,
     pub tables: Vec<TableTy>,
     /// Units made of records, and their byte order.
     pub record_units: HashMap<ir::UnitId, (ir::RecordId, bool)>,
@@ -134,7 +143,7 @@ impl<'a> Compiler<'a> {
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
             world, map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
-            records: Vec::new(), record_defaults: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
+            records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
             app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
         }
     }
@@ -316,7 +325,7 @@ impl<'a> Compiler<'a> {
             ItemKind::Record { name, fields } => {
                 let types = fields.iter().map(|f| Ok((f.name.clone(), self.ty(module, &f.ty)?))).collect::<R<Vec<_>>>()?;
                 let record = self.record(&name.name, types, name.span)?;
-                let wrong = fields.iter().filter(|f| self.field_default(module, record, f).is_err()).count();
+                let wrong = fields.iter().filter(|f| self.field_says(module, record, f).is_err()).count();
                 if wrong == 0 { Ok(Item::Record(record)) } else { Err(Reported) }
             }
             ItemKind::Unit(u) => self.unit_item(module, u, &item.doc).map(Item::Unit),
@@ -358,12 +367,24 @@ impl<'a> Compiler<'a> {
         Ok(ir::RecordId(self.m.records.len() as u32 - 1))
     }
 
-    /// What a field of a record is where it is left out, if that is not zero, empty or none.
-    fn field_default(&mut self, module: ModId, record: ir::RecordId, f: &ast::Param) -> R<()> {
-        let Some(e) = &f.default else { return Ok(()) };
+    /// What a field of a record is where it is left out, if that is not zero, empty or none; and what may come in from outside.
+    fn field_says(&mut self, module: ModId, record: ir::RecordId, f: &ast::Param) -> R<()> {
         let Some((_, ty)) = self.records[record.index()].iter().find(|(n, _)| *n == f.name.name).cloned() else { return Ok(()) };
-        let Vk::Pure(value) = self.constant(module, e, Some(&ty))?.kind else { return Err(Reported) };
-        self.record_defaults.insert((record, f.name.name.clone()), value);
+        let mut says = FieldSays::default();
+        if let Some(e) = &f.within {
+            if !matches!(ty, Ty::Int { signed: false, bits } if bits <= 64) {
+                let shown = self.show(&ty);
+                return Err(self.error("E0301", e.span, format!("`in` is for unsigned integers, and this is {shown}")));
+            }
+            says.within = self.ranges(module, e, &ty)?;
+        }
+        if let Some(e) = &f.default {
+            let Vk::Pure(value) = self.constant(module, e, Some(&ty))?.kind else { return Err(Reported) };
+            let outside = crate::x::as_int(&value).is_some_and(|n| !says.within.iter().any(|(a, b)| (u128::from(*a)..=u128::from(*b)).contains(&n)));
+            if outside && !says.within.is_empty() { return Err(self.error("E0304", e.span, "the default is not among what `in` says")); }
+            says.default = Some(value);
+        }
+        self.record_says.insert((record, f.name.name.clone()), says);
         Ok(())
     }
 

@@ -272,7 +272,7 @@ pub fn mac(text: &str) -> Result<u64, String> {
 }
 
 /// A number, with `_` between digits, `0x`, or a size suffix: `64KiB`, `1M`.
-fn number(text: &str) -> Result<u64, String> {
+pub fn number(text: &str) -> Result<u64, String> {
     let bad = || "expected a number, as in 8080 or 64KiB".to_string();
     let clean = text.replace('_', "");
     if let Some(hex) = clean.strip_prefix("0x") {

@@ -7,7 +7,11 @@
 
 use crate::params;
 use crate::signal::{decode, Fault, Run};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{json, Map, Value};
+use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use wireloom_ir::desc::{Form, ParamType, ParamValue, ResultType, SignalDesc};
 use wireloom_ir::near;
@@ -22,10 +26,39 @@ pub const ROW_MAX: usize = 65_536;
 /// A list of objects, or one object per line.
 pub fn json_rows(text: &str) -> Result<Vec<Row>, String> {
     if text.trim_start().starts_with('{') {
-        let rows = serde_json::Deserializer::from_str(text).into_iter::<Row>().enumerate();
-        return rows.map(|(n, row)| row.map_err(|e| format!("object {}: {e}", n + 1))).collect();
+        let rows = serde_json::Deserializer::from_str(text).into_iter::<Once>().enumerate();
+        return rows.map(|(n, row)| row.map(|r| r.0).map_err(|e| format!("object {}: {e}", n + 1))).collect();
     }
-    serde_json::from_str(text).map_err(|e| format!("expected a list of objects: {e}"))
+    let rows: Vec<Once> = serde_json::from_str(text).map_err(|e| format!("expected a list of objects: {e}"))?;
+    Ok(rows.into_iter().map(|r| r.0).collect())
+}
+
+/// An object whose fields are each there once.
+struct Once(Row);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Once, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Once;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
+                let mut row = Row::new();
+                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                    if row.contains_key(&name) {
+                        return Err(A::Error::custom(format!("`{name}` is given twice")));
+                    }
+                    row.insert(name, value);
+                }
+                Ok(Once(row))
+            }
+        }
+        from.deserialize_map(Fields)
+    }
 }
 
 pub fn csv_rows(text: &str) -> Result<Vec<Row>, String> {
@@ -33,6 +66,9 @@ pub fn csv_rows(text: &str) -> Result<Vec<Row>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines().filter(|l| !l.trim().is_empty());
     let names: Vec<String> = csv_fields(lines.next().unwrap_or("")).iter().map(|f| f.trim().to_string()).collect();
+    if let Some((_, name)) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
+        return Err(format!("the first line names `{name}` twice"));
+    }
     let row = |(n, line): (usize, &str)| {
         let fields = csv_fields(line);
         if fields.len() != names.len() {
@@ -92,7 +128,7 @@ pub fn fields(signal: &SignalDesc) -> Vec<&str> {
 }
 
 fn is_mask(signal: &SignalDesc, name: &str) -> bool {
-    name.strip_suffix("_mask").is_some_and(|of| has(signal, of))
+    signal.masked && name.strip_suffix("_mask").is_some_and(|of| has(signal, of))
 }
 
 fn has(signal: &SignalDesc, name: &str) -> bool {
@@ -101,7 +137,12 @@ fn has(signal: &SignalDesc, name: &str) -> bool {
 
 /// Whether a field takes patterns.
 pub fn is_pattern(signal: &SignalDesc, name: &str) -> bool {
-    has(signal, &format!("{name}_mask"))
+    signal.masked && has(signal, &format!("{name}_mask"))
+}
+
+/// Of entries with masks but no priority: prefixes.
+fn is_prefixes(signal: &SignalDesc) -> bool {
+    signal.masked && !has(signal, "priority")
 }
 
 pub fn form(signal: &SignalDesc, index: usize) -> &Form {
@@ -130,8 +171,15 @@ pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<
         let given = row.get(name).filter(|v| !v.is_null());
         let told = |e: String| format!("`{name}`: {e}");
         let mask = format!("{name}_mask");
-        if let Some(m) = signal.args.iter().position(|(n, _)| *n == mask) {
-            let patterns = given.map_or_else(|| Ok(vec![any(*ty)]), |v| patterns(*ty, form(signal, i), name, v)).map_err(told)?;
+        if let Some(m) = signal.args.iter().position(|(n, _)| signal.masked && *n == mask) {
+            let patterns = match given {
+                Some(v) => patterns(*ty, form(signal, i), name, v).map_err(told)?,
+                None if is_prefixes(signal) => return Err(format!("`{name}` is missing; it is a prefix, `any` for all")),
+                None => vec![any(*ty)],
+            };
+            if is_prefixes(signal) && !patterns.iter().all(|(_, m)| is_prefix(m)) {
+                return Err(told(format!("expected a prefix (got `{}`)", short(&given.map(text_of).unwrap_or_default()))));
+            }
             if calls.len() * patterns.len() > ROW_MAX {
                 return Err(format!("its ranges stand for more than {ROW_MAX} entries"));
             }
@@ -156,11 +204,32 @@ pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<
     Ok(calls.into_iter().map(|c| c.into_iter().flatten().collect()).collect())
 }
 
+/// The first call that replaces what another row's has put in, with another value: the numbers of both rows. `remove` takes what tells entries apart.
+pub fn replaced(insert: &SignalDesc, remove: &SignalDesc, calls: &[(usize, Vec<ParamValue>)]) -> Option<(usize, usize)> {
+    let key: Vec<bool> = insert.args.iter().map(|(n, _)| has(remove, n)).collect();
+    let mut seen: HashMap<Vec<&ParamValue>, (usize, &Vec<ParamValue>)> = HashMap::new();
+    for (row, args) in calls {
+        let of = args.iter().zip(&key).filter(|(_, k)| **k).map(|(a, _)| a).collect();
+        if let Some((before, other)) = seen.insert(of, (*row, args)) {
+            if before != *row && other != args {
+                return Some((before, *row));
+            }
+        }
+    }
+    None
+}
+
 /// What a field holds, for messages.
 pub fn expected(ty: ParamType, form: &Form) -> String {
     match (form, ty) {
         (Form::Enum(names), _) => names.join(" or "),
         (Form::Ip4, _) => "an IPv4 address".into(),
+        (Form::Ip6, _) => "an IPv6 address".into(),
+        (Form::Wide, _) => "a number of 128 bits".into(),
+        (Form::Within(ranges), _) => {
+            let one = |(a, b): &(u64, u64)| if a == b { a.to_string() } else { format!("from {a} to {b}") };
+            format!("a number {}", ranges.iter().map(one).collect::<Vec<_>>().join(" or "))
+        }
         (Form::Ip, _) => "an address".into(),
         (Form::Mac, _) => "a MAC address".into(),
         (_, ParamType::UInt(bits)) => format!("a number of {bits} bits"),
@@ -196,6 +265,14 @@ pub fn single(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<Param
             true => Ok(ParamValue::Bytes(text.into_bytes())),
             false => Err(wrong() + &near::hint(&text, names.iter().map(String::as_str))),
         },
+        (Form::Within(ranges), _) => match params::number(&text) {
+            Ok(n) if ranges.iter().any(|(a, b)| (a..=b).contains(&&n)) => Ok(ParamValue::UInt(n)),
+            _ => Err(wrong()),
+        },
+        (Form::Ip6, _) => text.parse().map(|ip: Ipv6Addr| ParamValue::Bytes(ip.octets().to_vec())).map_err(|_| wrong()),
+        (Form::Wide, _) => wide(&text).map(|n| ParamValue::Bytes(n.to_be_bytes().to_vec())).ok_or_else(wrong),
+        // Only what is an address may be written as one.
+        (Form::Plain, ParamType::UInt(_)) if text.contains(['.', ':']) => Err(wrong()),
         (Form::Ip, _) => text.parse().map(|ip| ParamValue::Bytes(octets(ip).to_vec())).map_err(|_| wrong()),
         // As tables show them.
         (_, ParamType::Duration) if v.is_u64() => Ok(ParamValue::Duration(v.as_u64().unwrap_or(0))),
@@ -216,6 +293,14 @@ fn short(text: &str) -> String {
     }
 }
 
+/// Decimal, or hexadecimal behind `0x`.
+fn wide(text: &str) -> Option<u128> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u128::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
 fn octets(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(v) => v.to_ipv6_mapped().octets(),
@@ -226,6 +311,23 @@ fn octets(ip: IpAddr) -> [u8; 16] {
 // ---- patterns ----
 
 type Pattern = (ParamValue, ParamValue);
+
+fn is_prefix(mask: &ParamValue) -> bool {
+    let bits: Vec<bool> = match mask {
+        ParamValue::UInt(m) => (0..64).rev().map(|i| m >> i & 1 == 1).skip_while(|b| !b).collect(),
+        ParamValue::Bytes(b) => b.iter().flat_map(|b| (0..8).rev().map(move |i| b >> i & 1 == 1)).collect(),
+        _ => vec![],
+    };
+    bits.windows(2).all(|w| w[0] || !w[1])
+}
+
+/// The bits that a field has which holds no more than this: patterns are over them, and the others are 0.
+fn held(ranges: &[(u64, u64)]) -> Option<u32> {
+    match ranges {
+        [(0, top)] if top.count_ones() == top.trailing_ones() => Some(top.count_ones()),
+        _ => None,
+    }
+}
 
 fn width(ty: ParamType) -> u32 {
     match ty {
@@ -244,6 +346,11 @@ fn mask(ty: ParamType, ones: u32) -> ParamValue {
     }
 }
 
+/// So many ones, at the end.
+fn mask_bits(ones: u32) -> u64 {
+    if ones == 0 { 0 } else { u64::MAX >> (64 - ones) }
+}
+
 fn any(ty: ParamType) -> Pattern {
     match ty {
         ParamType::Bytes(n) => (ParamValue::Bytes(vec![0; n as usize]), mask(ty, 0)),
@@ -258,8 +365,21 @@ fn patterns(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<Vec<Pat
     }
     if text.starts_with('[') {
         let bounds: [u64; 2] = serde_json::from_str(&text).map_err(|_| format!("expected a range [low, high] (got {})", short(&text)))?;
-        let ParamType::UInt(bits) = ty else { return Err("only numbers have ranges".into()) };
+        let (ParamType::UInt(bits), Form::Plain | Form::Within(_)) = (ty, form) else { return Err("only numbers have ranges".into()) };
+        if let Form::Within(ranges) = form {
+            if !ranges.iter().any(|(a, b)| *a <= bounds[0] && bounds[1] <= *b) {
+                return Err(format!("expected {} (got [{}, {}])", expected(ty, form), bounds[0], bounds[1]));
+            }
+        }
         return range(bounds[0], bounds[1], bits.into());
+    }
+    if let (Form::Within(ranges), true) = (form, text.contains(['/', '&'])) {
+        let Some(bits) = held(ranges) else { return Err(format!("takes values and ranges (got `{}`)", short(&text))) };
+        // As if the field were of so many bits.
+        let narrow = patterns(ParamType::UInt(bits as u8), &Form::Plain, name, v)?;
+        let above = !mask_bits(bits) & mask_bits(width(ty));
+        let widen = |(v, m): Pattern| (v, match m { ParamValue::UInt(m) => ParamValue::UInt(m | above), m => m });
+        return Ok(narrow.into_iter().map(widen).collect());
     }
     let of = |text: &str| single(ty, form, name, &Value::String(text.into()));
     if let Some((value, mask)) = text.split_once('&') {
@@ -269,8 +389,11 @@ fn patterns(ty: ParamType, form: &Form, name: &str, v: &Value) -> Result<Vec<Pat
     let Some((value, n)) = text.split_once('/') else {
         return Ok(vec![(single(ty, form, name, v)?, mask(ty, width(ty)))]);
     };
+    if *form == Form::Wide {
+        return Err(format!("takes values and masks (got `{}`)", short(&text)));
+    }
     let value = of(value)?;
-    let short = matches!(ty, ParamType::Bytes(16)) && !text.contains(':');
+    let short = *form == Form::Ip && !text.contains(':');
     let most = if short { 32 } else { width(ty) };
     let n: u32 = n.parse().ok().filter(|n| *n <= most).ok_or_else(|| format!("`{text}`: a prefix has at most {most} bits"))?;
     let mask = mask(ty, n + if short { 96 } else { 0 });
@@ -332,7 +455,13 @@ impl Shape {
         });
         let lpm = !insert.is_some_and(|s| has(s, "priority"));
         let priority = (masks.is_some() && !lpm).then(|| "priority".to_string());
-        let columns = priority.into_iter().chain(columns(&key, "key", "k")).chain(columns(&value, "value", "v")).collect();
+        let (keys, values) = (columns(&key, "key", "k"), columns(&value, "value", "v"));
+        // By the names that rows have: a value's field called as one of the key has another one there.
+        let names = insert.map_or(Vec::new(), |s| fields(s).into_iter().map(String::from).collect::<Vec<_>>());
+        let behind = names.len().checked_sub(values.len()).filter(|n| *n >= keys.len());
+        let values = behind.map_or(values, |n| names[n..].to_vec());
+        let keys = if behind.is_some() { names[..keys.len()].to_vec() } else { keys };
+        let columns = priority.into_iter().chain(keys).chain(values).collect();
         Some(Shape { key, value, masks, lpm, columns })
     }
 
@@ -347,6 +476,9 @@ impl Shape {
             let masks = cells(&self.key, entry.remove("mask"));
             for ((k, m), (ty, form)) in key.iter_mut().zip(&masks).zip(forms) {
                 *k = pattern_text(*ty, form, k, m);
+                if self.lpm && k.is_null() {
+                    *k = json!(if *form == Form::Ip4 { "0.0.0.0/0" } else { "::/0" });
+                }
             }
         }
         out.append(&mut key);
@@ -392,21 +524,29 @@ fn cells(ty: &ResultType, value: Option<Value>) -> Vec<Value> {
 /// A value and its mask as a pattern that [`patterns`] reads; null is any.
 fn pattern_text(ty: ParamType, form: &Form, value: &Value, mask: &Value) -> Value {
     let parse = |v: &Value| bits_of(ty, form, v);
-    let (Some(v), Some(m)) = (parse(value), parse(mask)) else { return value.clone() };
-    let width = width(ty);
-    let ones = (m << (128 - width)).leading_ones().min(width);
+    let (Some(v), Some(mut m)) = (parse(value), parse(mask)) else { return value.clone() };
+    let mut width = width(ty);
+    let mut mask = mask.clone();
     if m == 0 {
         return Value::Null;
     }
+    if let Form::Within(ranges) = form {
+        // What lies above the field's own bits goes without saying.
+        if let Some(bits) = held(ranges).filter(|bits| v >> bits == 0 && m >> bits == u128::from(mask_bits(width - bits))) {
+            (width, m) = (bits, m & u128::from(mask_bits(bits)));
+            mask = json!(m as u64);
+        }
+    }
+    let ones = (m << (128 - width)).leading_ones().min(width);
     if ones == width {
         return value.clone();
     }
     if ones != m.count_ones() {
-        return Value::String(format!("{}&{}", text_of(value), text_of(mask)));
+        return Value::String(format!("{}&{}", text_of(value), text_of(&mask)));
     }
     match form {
         Form::Ip if v >> 32 == 0xffff && ones >= 96 => Value::String(format!("{}/{}", text_of(value), ones - 96)),
-        Form::Plain => json!([v as u64, (v | (u128::MAX >> (128 - width) & !m)) as u64]),
+        Form::Plain | Form::Within(_) => json!([v as u64, (v | (u128::MAX >> (128 - width) & !m)) as u64]),
         _ => Value::String(format!("{}/{ones}", text_of(value))),
     }
 }
@@ -414,7 +554,7 @@ fn pattern_text(ty: ParamType, form: &Form, value: &Value, mask: &Value) -> Valu
 /// A value's bits, from its text.
 fn bits_of(ty: ParamType, form: &Form, v: &Value) -> Option<u128> {
     match (form, ty) {
-        (Form::Ip, _) => v.as_str()?.parse().ok().map(|ip| u128::from(Ipv6Addr::from(octets(ip)))),
+        (Form::Ip | Form::Ip6, _) => v.as_str()?.parse().ok().map(|ip| u128::from(Ipv6Addr::from(octets(ip)))),
         (_, ParamType::UInt(_)) => match params::parse(ty, &text_of(v)).ok()? {
             ParamValue::UInt(n) => Some(n.into()),
             _ => None,
@@ -439,156 +579,4 @@ pub fn step(run: &mut Run, next: &SignalDesc, cursor: u64) -> Result<(Option<Row
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(v: Value) -> Row {
-        v.as_object().unwrap().clone()
-    }
-
-    fn signal(args: &[(&str, ParamType, Form)], result: ResultType) -> SignalDesc {
-        SignalDesc {
-            name: "t.insert".into(),
-            doc: String::new(),
-            handler: 0,
-            args: args.iter().map(|(n, t, _)| (n.to_string(), *t)).collect(),
-            forms: args.iter().map(|(_, _, f)| f.clone()).collect(),
-            defaults: args.iter().map(|(n, ..)| (*n == "priority").then_some(ParamValue::UInt(0))).collect(),
-            result,
-        }
-    }
-
-    fn rules() -> SignalDesc {
-        let action = Form::Enum(vec!["drop".into(), "accept".into()]);
-        let args = [
-            ("src", ParamType::UInt(32), Form::Ip4),
-            ("src_mask", ParamType::UInt(32), Form::Ip4),
-            ("dport", ParamType::UInt(16), Form::Plain),
-            ("dport_mask", ParamType::UInt(16), Form::Plain),
-            ("priority", ParamType::UInt(32), Form::Plain),
-            ("action", ParamType::Bytes(8), action),
-        ];
-        signal(&args, ResultType::Nothing)
-    }
-
-    #[test]
-    fn ranges_are_the_fewest_prefixes() {
-        let check = |low: u64, high: u64, bits: u32, count: usize| {
-            let list = range(low, high, bits).unwrap();
-            assert_eq!(list.len(), count, "[{low}, {high}]");
-            let top = if bits == 64 { 1000 } else { (1u64 << bits).min(1 << 16) };
-            for x in (0..top).step_by(if top > 1000 { 7 } else { 1 }) {
-                let hits = list.iter().filter(|(v, m)| matches!((v, m), (ParamValue::UInt(v), ParamValue::UInt(m)) if x & m == *v)).count();
-                assert_eq!(hits, usize::from(low <= x && x <= high), "{x} in [{low}, {high}]");
-            }
-        };
-        check(0, 65535, 16, 1);
-        check(80, 80, 16, 1);
-        check(1024, 65535, 16, 6);
-        check(1, 65534, 16, 30);
-        check(0, u64::MAX, 64, 1);
-        assert!(range(5, 4, 16).is_err() && range(0, 65536, 16).is_err());
-    }
-
-    #[test]
-    fn rows_become_calls() {
-        let s = rules();
-        let u = ParamValue::UInt;
-        let action = ParamValue::Bytes(b"drop".to_vec());
-        let calls = arguments(&s, &row(json!({"src": "10.1.2.3/8", "dport": 80, "action": "drop"})), true).unwrap();
-        assert_eq!(calls, [vec![u(10 << 24), u(0xff00_0000), u(80), u(0xffff), u(0), action.clone()]]);
-        let calls = arguments(&s, &row(json!({"dport": [1, 3], "priority": 7, "action": "drop"})), true).unwrap();
-        assert_eq!(calls, [vec![u(0), u(0), u(1), u(0xffff), u(7), action.clone()], vec![u(0), u(0), u(2), u(0xfffe), u(7), action]]);
-        for (bad, why) in [
-            (json!({"dport": 80}), "`action` is missing; it is drop or accept"),
-            (json!({"action": "drop", "x": 1}), "`x` is no field of the table; its fields: src, dport, priority, action"),
-            (json!({"action": "drop", "dprt": 1}), "did you mean `dport`?"),
-            (json!({"action": "acept"}), "`action`: expected drop or accept (got `acept`); did you mean `accept`?"),
-            (json!({"action": "drop", "src": "10.0.0.0/33"}), "at most 32 bits"),
-            (json!({"action": "drop", "src": "fe80::1"}), "expected an IPv4 address (got `fe80::1`)"),
-            (json!({"action": "drop", "dport": 65536}), "must be at most 65535"),
-            (json!({"action": "drop", "dport": "http"}), "`dport`: expected a number of 16 bits (got `http`)"),
-            (json!({"action": "drop", "dport": {"a": 1}}), "expected a number of 16 bits"),
-            (json!({"action": "drop", "dport": [3, 2]}), "is no range"),
-            (json!({"action": "drop", "dport": 1e300}), "expected a number"),
-        ] {
-            let e = arguments(&s, &row(bad.clone()), true).unwrap_err();
-            assert!(e.contains(why), "{bad}: {e}");
-        }
-    }
-
-    #[test]
-    fn what_is_left_out_is_the_default() {
-        let mut s = signal(&[("key", ParamType::UInt(8), Form::Plain), ("esn", ParamType::Bool, Form::Plain), ("n", ParamType::UInt(8), Form::Plain)], ResultType::Nothing);
-        s.defaults = vec![None, Some(ParamValue::Bool(true))];
-        let of = |v: Value| arguments(&s, &row(v), true);
-        let (u, b) = (ParamValue::UInt, ParamValue::Bool);
-        assert_eq!(of(json!({"key": 1, "n": 2})), Ok(vec![vec![u(1), b(true), u(2)]]));
-        assert_eq!(of(json!({"key": 1, "n": 2, "esn": null})), Ok(vec![vec![u(1), b(true), u(2)]]));
-        assert_eq!(of(json!({"key": 1, "n": 2, "esn": false})), Ok(vec![vec![u(1), b(false), u(2)]]));
-        assert_eq!(of(json!({"key": 1})), Err("`n` is missing; it is a number of 8 bits".into()));
-        assert_eq!(of(json!({"n": 1})), Err("`key` is missing; it is a number of 8 bits".into()));
-    }
-
-    #[test]
-    fn prefixes_of_either_family() {
-        let (ty, f) = (ParamType::Bytes(16), &Form::Ip);
-        let (v, m) = patterns(ty, f, "src", &json!("10.9.0.0/15")).unwrap().remove(0);
-        let want = |ip: &str| ParamValue::Bytes(octets(ip.parse().unwrap()).to_vec());
-        assert_eq!(v, want("10.8.0.0"));
-        assert_eq!(m, want("ffff:ffff:ffff:ffff:ffff:ffff:fffe:0"));
-        assert_eq!(patterns(ty, f, "src", &json!("2001:db8::/32")).unwrap()[0].1, want("ffff:ffff::"));
-        assert_eq!(single(ParamType::UInt(48), &Form::Mac, "m", &json!("02:00:00:00:00:ff")).unwrap(), ParamValue::UInt(0x0200_0000_00ff));
-    }
-
-    /// What a table of patterns shows is what it takes.
-    #[test]
-    fn patterns_come_back_as_they_went() {
-        let (ip, number) = ((ParamType::Bytes(16), Form::Ip), (ParamType::UInt(16), Form::Plain));
-        let text = |of: &(ParamType, Form), p: &Pattern| {
-            let show = |v: &ParamValue| match v {
-                ParamValue::Bytes(b) => json!(std::net::Ipv6Addr::from(<[u8; 16]>::try_from(&b[..]).unwrap()).to_canonical().to_string()),
-                ParamValue::UInt(n) => json!(n),
-                _ => Value::Null,
-            };
-            pattern_text(of.0, &of.1, &show(&p.0), &show(&p.1))
-        };
-        for (of, v) in [
-            (&ip, json!("10.0.0.0/8")), (&ip, json!("10.1.2.3")), (&ip, json!("2001:db8::/32")), (&ip, json!("fe80::1")),
-            (&number, json!([1024, 2047])), (&number, json!(80)), (&number, json!("5&255")),
-        ] {
-            let list = patterns(of.0, &of.1, "x", &v).unwrap();
-            assert_eq!(list.iter().map(|p| text(of, p)).collect::<Vec<_>>(), [v]);
-        }
-        assert_eq!(text(&ip, &any(ip.0)), Value::Null);
-    }
-
-    #[test]
-    fn csv_is_read() {
-        let rows = csv_rows("src,action\n10.0.0.1,drop\n\n,\"a \"\"b\"\", c\"\n").unwrap();
-        assert_eq!(rows[0], row(json!({"src": "10.0.0.1", "action": "drop"})));
-        assert_eq!(rows[1], row(json!({"action": "a \"b\", c"})));
-        assert_eq!(csv_rows("a,b\n1\n").unwrap_err(), "row 1 has 1 fields, the first line 2");
-        assert_eq!(csv_rows("\u{feff}key\r\n5\r\n").unwrap()[0]["key"], "5");
-        let bytes = csv_rows("key\n0x00ff\n").unwrap().remove(0);
-        assert_eq!(single(ParamType::Bytes(4), &Form::Plain, "key", &bytes["key"]), Ok(ParamValue::Bytes(vec![0, 255])));
-    }
-
-    #[test]
-    fn bytes_are_taken_as_they_are() {
-        let take = |v: Value| single(ParamType::Bytes(3), &Form::Plain, "k", &v);
-        assert_eq!(take(json!(" a ")), Ok(ParamValue::Bytes(b" a ".to_vec())));
-        assert_eq!(take(json!("0x0A0b")), Ok(ParamValue::Bytes(vec![10, 11])));
-        for bad in [json!("0x0"), json!("0xé0"), json!("0x00000000"), json!({"x": 1}), json!("abcd"), json!(true), json!([1])] {
-            assert!(take(bad.clone()).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn json_is_a_list_or_lines() {
-        assert_eq!(json_rows("[{\"a\":1},{\"a\":2}]").unwrap().len(), 2);
-        assert_eq!(json_rows("{\"a\":1}\n{\"a\":2}\n").unwrap().len(), 2);
-        assert!(json_rows("{\"a\":1}\n{\"a\":").unwrap_err().starts_with("object 2:"));
-        assert!(json_rows("nothing").is_err());
-    }
-}
+mod tests;

@@ -262,6 +262,7 @@ mod tests {
             args: vec![("n".into(), ParamType::UInt(8)), ("t".into(), ParamType::Bytes(4))],
             forms: Vec::new(),
             defaults: Vec::new(),
+            masked: false,
             result: ResultType::Nothing,
         };
         assert_eq!(arguments(&s, "t=a%20b&n=255"), Ok(vec![ParamValue::UInt(255), ParamValue::Bytes(b"a b".to_vec())]));

@@ -81,6 +81,8 @@ pub struct Param {
     pub doc: String,
     pub name: Ident,
     pub ty: Type,
+    /// Of a record's field: what may come in from outside.
+    pub within: Option<Expr>,
     pub default: Option<Expr>,
 }
 

@@ -378,6 +378,9 @@ impl Parser {
         Ok(match self.any_word()?.as_str() {
             "ip4" => Form::Ip4,
             "ip" => Form::Ip,
+            "ip6" => Form::Ip6,
+            "wide" => Form::Wide,
+            "within" => Form::Within(self.list(|p| { let a = p.num()?; p.word("to")?; Ok((a, p.num()?)) })?),
             "mac" => Form::Mac,
             "one" => { self.word("of")?; Form::Enum(self.list(|p| p.str())?) }
             w => return self.error(format!("unknown form `{w}`")),
@@ -397,11 +400,12 @@ impl Parser {
         let (mut forms, mut defaults): (Vec<_>, Vec<_>) = rest.into_iter().unzip();
         while forms.last() == Some(&Form::Plain) { forms.pop(); }
         while defaults.last() == Some(&None) { defaults.pop(); }
+        let masked = self.eat_word("masked");
         let result = self.result_type()?;
         self.word("as")?;
         let ret = self.ty()?;
         self.word("doc")?;
-        Ok(Signal { name, args, forms, defaults, result, ret, doc: self.str()?, span: self.span()? })
+        Ok(Signal { name, args, forms, defaults, masked, result, ret, doc: self.str()?, span: self.span()? })
     }
 
     fn result_type(&mut self) -> Res<ResultType> { self.nested(|p| p.result_inner()) }

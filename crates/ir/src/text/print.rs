@@ -120,6 +120,9 @@ fn form(f: &Form) -> String {
         Form::Plain => String::new(),
         Form::Ip4 => " is ip4".into(),
         Form::Ip => " is ip".into(),
+        Form::Ip6 => " is ip6".into(),
+        Form::Wide => " is wide".into(),
+        Form::Within(ranges) => format!(" is within ({})", ranges.iter().map(|(a, b)| format!("{a} to {b}")).collect::<Vec<_>>().join(", ")),
         Form::Mac => " is mac".into(),
         Form::Enum(names) => format!(" is one of ({})", names.iter().map(|n| string(n)).collect::<Vec<_>>().join(", ")),
     }
@@ -212,7 +215,8 @@ impl Printer<'_> {
                 let default = s.defaults.get(i).and_then(Option::as_ref).map_or(String::new(), |v| format!(" = {}", param_value(v)));
                 format!("{}: {}{}{default}", string(n), param_type(t), s.forms.get(i).map_or(String::new(), form))
             }).collect();
-            self.line(&format!("signal {} ({}) {} as {} doc {}{}", string(&s.name), args.join(", "), result_type(&s.result), self.ty(s.ret), string(&s.doc), span(&s.span)));
+            let masked = if s.masked { "masked " } else { "" };
+            self.line(&format!("signal {} ({}) {masked}{} as {} doc {}{}", string(&s.name), args.join(", "), result_type(&s.result), self.ty(s.ret), string(&s.doc), span(&s.span)));
         }
         for f in &m.funcs { self.func(f) }
         for h in &m.handlers {

@@ -70,7 +70,7 @@ impl Compiler<'_> {
         let index = self.m.signals.len() as u32;
         let mut forms: Vec<Form> = info.params.iter().map(|(_, t)| self.argument_form(t)).collect();
         while forms.last() == Some(&Form::Plain) { forms.pop(); }
-        self.m.signals.push(ir::Signal { name: name.to_string(), doc: s.doc.to_string(), span, args, forms, defaults: vec![], result, ret });
+        self.m.signals.push(ir::Signal { name: name.to_string(), doc: s.doc.to_string(), span, args, forms, defaults: vec![], masked: false, result, ret });
         self.add_handler(&format!("signal {name}"), ir::On::Signal(index), s.name.span, body);
         Ok(())
     }

@@ -77,7 +77,13 @@ impl Compiler<'_> {
     fn table_entry(&mut self, id: TableId) -> Option<Entry> {
         let t = &self.tables[id.index()];
         let (key, value) = (t.key.clone(), t.value.clone());
-        let (keys, values) = (parts_of(self, &key, "k", "key"), parts_of(self, &value, "v", "value"));
+        let (mut keys, mut values) = (parts_of(self, &key, "k", "key"), parts_of(self, &value, "v", "value"));
+        let masked = matches!(self.m.tables[id.index()].kind, TableKind::Wildcard | TableKind::Lpm);
+        let mut taken = if masked { vec!["priority".to_string()] } else { vec![] };
+        apart(&mut keys, "key", &taken);
+        taken.extend(keys.iter().map(|p| p.name.clone()));
+        if masked { taken.extend(keys.iter().map(|p| format!("{}_mask", p.name))); }
+        apart(&mut values, "value", &taken);
         let ok = |c: &mut Self, parts: &[Part]| parts.iter().all(|p| c.argument_type(&p.ty).is_some());
         if !ok(self, &keys) { return None; }
         let settable = ok(self, &values);
@@ -118,7 +124,9 @@ impl Compiler<'_> {
     /// How it is written.
     pub(super) fn argument_form(&self, t: &Ty) -> Form {
         match t {
-            Ty::Ip | Ty::Ip6 => Form::Ip,
+            Ty::Ip => Form::Ip,
+            Ty::Ip6 => Form::Ip6,
+            Ty::Int { bits: 128, .. } => Form::Wide,
             Ty::Ip4 => Form::Ip4,
             Ty::Mac => Form::Mac,
             Ty::Enum(e) => Form::Enum(self.m.enums[e.index()].variants.iter().map(|(n, _)| n.clone()).collect()),
@@ -140,10 +148,11 @@ impl Compiler<'_> {
         let (args, mut forms, mut defaults) = (std::mem::take(&mut l.signal_args), std::mem::take(&mut l.signal_forms), std::mem::take(&mut l.signal_defaults));
         while forms.last() == Some(&Form::Plain) { forms.pop(); }
         while defaults.last() == Some(&None) { defaults.pop(); }
+        let masked = l.signal_masked;
         let body = l.body();
         let at = self.span(span);
         let index = self.m.signals.len() as u32;
-        self.m.signals.push(ir::Signal { name: name.clone(), doc: doc.to_string(), span: at, args, forms, defaults, result, ret });
+        self.m.signals.push(ir::Signal { name: name.clone(), doc: doc.to_string(), span: at, args, forms, defaults, masked, result, ret });
         self.add_handler(&format!("signal {name}"), ir::On::Signal(index), span, body);
         Ok(())
     }
@@ -164,24 +173,32 @@ struct Entry {
     listed: bool,
 }
 
-/// A field of a key or value, and what it is if it is left out.
+/// A field of a key or value, what it is if it is left out, and what may come in; none: all.
 #[derive(Clone)]
 struct Part {
     name: String,
     ty: Ty,
     default: Option<ParamValue>,
+    within: Vec<(u64, u64)>,
 }
 
 /// The parts of a record or tuple; those of a tuple have the letter and a number as names, and what has no parts is the whole.
 fn parts_of(c: &Compiler, t: &Ty, letter: &str, whole: &str) -> Vec<Part> {
-    let part = |name: String, ty: &Ty, default| Part { name, ty: ty.clone(), default };
+    let part = |name: String, ty: &Ty| Part { name, ty: ty.clone(), default: None, within: vec![] };
     match t {
-        Ty::Record(r) => {
-            let default = |n: &str, t: &Ty| c.record_defaults.get(&(*r, n.to_string())).and_then(|x| outside(c, x, t));
-            c.records[r.index()].iter().map(|(n, t)| part(n.clone(), t, default(n, t))).collect()
-        }
-        Ty::Tuple(ts) => ts.iter().enumerate().map(|(i, t)| part(format!("{letter}{i}"), t, None)).collect(),
-        t => vec![part(whole.to_string(), t, None)],
+        Ty::Record(r) => c.records[r.index()].iter().map(|(n, t)| {
+            let says = c.record_says.get(&(*r, n.clone())).cloned().unwrap_or_default();
+            Part { default: says.default.and_then(|x| outside(c, &x, t)), within: says.within, ..part(n.clone(), t) }
+        }).collect(),
+        Ty::Tuple(ts) => ts.iter().enumerate().map(|(i, t)| part(format!("{letter}{i}"), t)).collect(),
+        t => vec![part(whole.to_string(), t)],
+    }
+}
+
+/// A name that another argument has already is made another one.
+fn apart(parts: &mut [Part], before: &str, taken: &[String]) {
+    for p in parts {
+        while taken.contains(&p.name) { p.name = format!("{before}_{}", p.name); }
     }
 }
 
@@ -203,20 +220,21 @@ fn is_masked(t: &Ty) -> bool { matches!(t, Ty::Int { signed: false, .. } | Ty::I
 
 impl Lower<'_, '_> {
     /// An argument's local.
-    fn arg(&mut self, name: &str, t: &Ty, default: Option<ParamValue>) -> R<(LocalId, Ty)> {
+    fn arg(&mut self, part: &Part) -> R<(LocalId, Ty)> {
+        let Part { name, ty: t, default, within } = part;
         let p = self.cx.argument_type(t).ok_or(Reported)?;
         let local = match p {
             ParamType::Bytes(n) => Ty::Bytes(n.into()),
             _ => t.clone(),
         };
-        self.signal_args.push((name.to_string(), p));
-        let form = self.cx.argument_form(t);
+        self.signal_args.push((name.clone(), p));
+        let form = if within.is_empty() { self.cx.argument_form(t) } else { Form::Within(within.clone()) };
         self.signal_forms.push(form);
-        self.signal_defaults.push(default);
+        self.signal_defaults.push(default.clone());
         Ok((self.new_local(name, &local), t.clone()))
     }
 
-    fn args(&mut self, parts: &[Part]) -> R<Vec<(LocalId, Ty)>> { parts.iter().map(|p| self.arg(&p.name, &p.ty, p.default.clone())).collect() }
+    fn args(&mut self, parts: &[Part]) -> R<Vec<(LocalId, Ty)>> { parts.iter().map(|p| self.arg(p)).collect() }
 
     /// An argument as a value of its type.
     fn given_arg(&mut self, (l, t): &(LocalId, Ty), span: Span) -> R<X> {
@@ -280,10 +298,11 @@ impl Lower<'_, '_> {
         if !masked { return Ok((self.args(&e.keys)?, vec![], None)); }
         let (mut keys, mut masks) = (vec![], vec![]);
         for p in &e.keys {
-            keys.push(self.arg(&p.name, &p.ty, None)?);
-            masks.push(self.arg(&format!("{}_mask", p.name), &p.ty, None)?);
+            keys.push(self.arg(&Part { default: None, ..p.clone() })?);
+            masks.push(self.arg(&Part { name: format!("{}_mask", p.name), default: None, within: vec![], ..p.clone() })?);
         }
-        let priority = match self.cx.m.tables[table.index()].kind { TableKind::Wildcard => Some(self.arg("priority", &U32, Some(ParamValue::UInt(0)))?.0), _ => None };
+        self.signal_masked = true;
+        let priority = match self.cx.m.tables[table.index()].kind { TableKind::Wildcard => Some(self.arg(&Part { name: "priority".into(), ty: U32, default: Some(ParamValue::UInt(0)), within: vec![] })?.0), _ => None };
         Ok((keys, masks, priority))
     }
 
@@ -328,7 +347,7 @@ impl Lower<'_, '_> {
     }
 
     fn signal_next(&mut self, table: TableId, e: &Entry, span: Span) -> R<Made> {
-        let cursor = self.arg("cursor", &U64, None)?.0;
+        let cursor = self.arg(&Part { name: "cursor".into(), ty: U64, default: None, within: vec![] })?.0;
         let (key, value, more) = (self.new_local("key", &e.key), self.new_local("value", &e.value), self.new_local("more", &Ty::Bool));
         let masked = matches!(self.cx.m.tables[table.index()].kind, TableKind::Wildcard | TableKind::Lpm)
             .then(|| (self.new_local("mask", &e.key), self.new_local("priority", &U32)));

@@ -97,7 +97,7 @@ impl Lower<'_, '_> {
             parts[i] = Some(self.expr_as(e, &fields[i].1)?);
         }
         let _ = span;
-        let default = |s: &mut Self, (name, t): &(String, Ty)| s.cx.record_defaults.get(&(r, name.clone())).cloned().unwrap_or_else(|| s.zero(t));
+        let default = |s: &mut Self, (name, t): &(String, Ty)| s.cx.record_says.get(&(r, name.clone())).and_then(|f| f.default.clone()).unwrap_or_else(|| s.zero(t));
         let parts = parts.into_iter().zip(&fields).map(|(p, f)| p.unwrap_or_else(|| default(self, f))).collect();
         let t = self.cx.lower_ty(&ty);
         Ok(Val::pure(ty, ir::Expr::new(t, K::Make(parts))))

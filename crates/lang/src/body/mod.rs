@@ -147,6 +147,7 @@ pub struct Lower<'c, 'a> {
     pub signal_args: Vec<(String, ir::desc::ParamType)>,
     pub signal_forms: Vec<ir::desc::Form>,
     pub signal_defaults: Vec<Option<ir::desc::ParamValue>>,
+    pub signal_masked: bool,
     /// The key that a walk over a table has given last.
     pub walked: HashMap<ir::TableId, LocalId>,
     /// Signals show enums by name, not by number.
@@ -165,7 +166,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false,
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, outlets: vec![], under_way: vec![], mark: None, span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, outlets: vec![], under_way: vec![], mark: None, span: Span::default(),
         }
     }
 

@@ -113,6 +113,9 @@ fn load(desc: &Desc, table: &str, file: &Path) -> Result<Load, Error> {
         let list = rows::arguments(insert, row, true).map_err(|e| fail(format!("row {}: {e}", n + 1)))?;
         calls.extend(list.into_iter().map(|args| (n + 1, args)));
     }
+    if let Some((before, row)) = signal(desc, table, "remove").ok().and_then(|remove| rows::replaced(insert, remove, &calls)) {
+        log::warn!("{}: row {row} replaces row {before}: they have the same key and other values", file.display());
+    }
     Ok(Load { file: file.into(), handler: insert.handler, local: desc.local_tables.iter().any(|t| t == table), calls })
 }
 

@@ -100,7 +100,7 @@ impl Parser<'_> {
         } else {
             None
         };
-        Ok(crate::ast::Param { doc, name, ty, default })
+        Ok(crate::ast::Param { doc, name, ty, within: None, default })
     }
 
     fn element_port(&mut self, inward: bool) -> P<MemberKind> {

@@ -175,7 +175,7 @@ impl Parser<'_> {
         self.bracketed("(", ")", |p| p.param(false))
     }
 
-    /// `name: T = default`; a record's fields may have any name and stand in columns.
+    /// `name: T = default`; a record's fields, `name: T in set = default`, may have any name and stand in columns.
     pub(super) fn param(&mut self, field: bool) -> P<Param> {
         let doc = self.doc();
         let name = if field { self.any_word("a field")? } else { self.name("a parameter")? };
@@ -184,12 +184,16 @@ impl Parser<'_> {
             self.column(Column::Type);
         }
         let ty = self.ty()?;
+        let within = if field && self.at_within() { Some(self.within()?) } else { None };
+        if field && within.is_none() && self.at_sign("=") {
+            self.column(Column::Equals);
+        }
         let default = if self.eat("=") { Some(self.expr()?) } else { None };
         if let Some(value) = default.as_ref().filter(|_| !field) {
             let d = Diagnostic::error("E0112", value.span, "a parameter of a function, signal or unit has no default").hint("give the value wherever it is used; an app's `param` and a record's field may have defaults");
             self.report(d);
         }
-        Ok(Param { doc, name, ty, default })
+        Ok(Param { doc, name, ty, within, default })
     }
 
     /// `fn f(a: T) -> R = e`, `fn f(a: T) -> R { … }`, `extern fn f(a: T) -> R from "file.c"`

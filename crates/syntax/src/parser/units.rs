@@ -124,13 +124,23 @@ impl Parser<'_> {
         Ok(FieldKind::Value { name, shape, within: tail.within, computed: tail.computed, or: tail.or, mark: tail.mark })
     }
 
+    /// Whether `in` says more of a field, and is not the next field's name.
+    pub(super) fn at_within(&self) -> bool {
+        self.at_word("in") && !(self.breaks(0) && self.sign_at(1, ":"))
+    }
+
+    /// `in 5..=15`, `in {1, 2}`
+    pub(super) fn within(&mut self) -> P<Expr> {
+        self.column(Column::Equals);
+        self.bump();
+        if self.at_sign("{") { self.set() } else { self.nested(|p| p.binary(Level::Range)) }
+    }
+
     fn tail(&mut self) -> P<Tail> {
         let mut tail = Tail::default();
         loop {
-            if self.at_word("in") && tail.within.is_none() && !(self.breaks(0) && self.sign_at(1, ":")) {
-                self.column(Column::Equals);
-                self.bump();
-                tail.within = Some(if self.at_sign("{") { self.set()? } else { self.nested(|p| p.binary(Level::Range))? });
+            if tail.within.is_none() && self.at_within() {
+                tail.within = Some(self.within()?);
             } else if self.at_sign("=") && tail.computed.is_none() {
                 self.column(Column::Equals);
                 self.bump();
