@@ -22,7 +22,7 @@ typedef struct wl_entry {
     uint32_t kn, vn, block, home; /* home: the bucket */
 } wl_entry;                       /* then inl bytes */
 
-typedef struct wl_stripe { uint32_t lock, oldest, newest, version; uint8_t pad[48]; } wl_stripe;
+typedef struct wl_stripe { uint32_t lock, oldest, newest; uint8_t pad[52]; } wl_stripe;
 
 typedef struct wl_table {
     wl_table_stats *stats;
@@ -187,7 +187,6 @@ static inline void wl_drop(wl_table *t, wl_stripe *s, uint32_t i) {
     *at = e->next;
     wl_unlink(t, s, e);
     wl_free_blocks(t, e->block);
-    s->version++;
     wl_lock(&t->pool_lock);
     e->next = t->free_entry;
     t->free_entry = i;
@@ -314,7 +313,6 @@ static inline wl_entry *wl_table_place(wl_table *t, const uint8_t *k, uint32_t k
     } else {
         ok = wl_table_resize(t, s, i, vn, now);
     }
-    s->version++;
     if (!ok) {
         wl_drop(t, s, i);
         wl_count(&t->stats->rejected, 1);

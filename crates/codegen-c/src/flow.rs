@@ -324,17 +324,14 @@ impl<'m> BodyGen<'_, 'm> {
 
     fn value_type(&mut self, table: TableId) -> String { self.g.cty(self.g.m.tables[table.index()].value) }
 
-    /// The body changes a copy; a fault in it leaves the entry as it was. Where the body uses tables itself, entries may move.
+    /// The body changes a copy; a fault in it leaves the entry as it was. It uses no tables, so no entry moves.
     fn flow_update(&mut self, table: TableId, key: &'m Expr, entry: LocalId, body: &'m Block, place: PlaceId) {
         let (name, c) = (self.name(entry), self.value_type(table));
         let zero = self.g.zero(self.g.m.tables[table.index()].value);
-        let mut nested = false;
-        walk::stmts(body, &mut |s| nested |= matches!(s.kind, StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. }));
         self.flow_key(table, key);
         line!(self, "{c} *v_ = wl_flow_find(ft_, g_, part_, k_, h_, now_);\nif (v_) {name} = *v_; else {name} = {zero};");
         self.flow_asked(table, key, "(v_ != NULL)");
         self.block(body);
-        if nested { line!(self, "v_ = wl_flow_seek(ft_, g_, part_, k_, h_, now_);") }
         let leave = self.leave_fault();
         line!(self, "if (!v_) v_ = wl_flow_add(ft_, g_, part_, k_, h_, now_);\nif (WL_UNLIKELY(!v_)) {{ wl_fail(x, WL_F_FULL, {}); {leave} }}\n*v_ = {name}; }}", place.0);
     }

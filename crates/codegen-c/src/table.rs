@@ -259,8 +259,7 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "if (!e_) wl_fail(x, WL_F_FULL, {place});");
     }
 
-    /// The body runs under the stripe's lock. If it uses tables itself it runs without, and again if the stripe was
-    /// written to meanwhile (at most eight times; then it is written as it is).
+    /// The body, which uses no tables, runs under the stripe's lock.
     fn update(&mut self, table: TableId, key: &Expr, entry: LocalId, body: &'m Block, place: PlaceId) {
         let t = &self.g.m.tables[table.index()];
         let (at, entry_ty) = (self.table_at(table), t.value);
@@ -268,24 +267,13 @@ impl<'m> BodyGen<'_, 'm> {
         let (codec, zero) = (self.g.codec(entry_ty), self.g.zero(entry_ty));
         let stripe = self.temp("wl_stripe *");
         self.key(t, key);
-        let mut nested = false;
-        walk::stmts(body, &mut |s| nested |= matches!(s.kind, StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }));
         let read = format!("if (i_) {{ wl_cursor c_ = wl_value({at}, wl_entry_at({at}, i_)); {name} = dec_{codec}(&c_, x); }} else {name} = {zero};");
         line!(self, "uint64_t h_;\nuint32_t i_;");
-        if nested {
-            line!(self, "for (unsigned try_ = 0;; try_++) {{\ni_ = wl_table_seek({at}, kb_, kn_, x->core->now, &{stripe}, &h_);\n{read}");
-            line!(self, "uint32_t version_ = {stripe}->version;\nwl_table_unlock({stripe});");
-            self.check(true);
-            self.block(body);
-            line!(self, "i_ = wl_table_seek({at}, kb_, kn_, x->core->now, &{stripe}, &h_);");
-            line!(self, "if ({stripe}->version == version_ || try_ == 7) break;\nwl_table_unlock({stripe});\n}}");
-        } else {
-            line!(self, "i_ = wl_table_seek({at}, kb_, kn_, x->core->now, &{stripe}, &h_);\n{read}");
-            self.locked.push(stripe.clone());
-            self.check(layout::has_bytes(self.g.m, entry_ty));
-            self.block(body);
-            self.locked.pop();
-        }
+        line!(self, "i_ = wl_table_seek({at}, kb_, kn_, x->core->now, &{stripe}, &h_);\n{read}");
+        self.locked.push(stripe.clone());
+        self.check(layout::has_bytes(self.g.m, entry_ty));
+        self.block(body);
+        self.locked.pop();
         let c = self.g.cty(entry_ty);
         line!(self, "{c} val_ = {name};");
         self.write_entry(&at, &codec, &stripe, place.0);

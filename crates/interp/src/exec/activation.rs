@@ -646,34 +646,20 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
         }
         Op::Frame(act) => frame::act(env, a, act, locals),
         Op::SendFrame { port, index, parts } => frame::send_frame(env, a, *port, index, parts, locals),
-        Op::Update { table, key, entry, body, place, nested } => {
+        Op::Update { table, key, entry, body, place } => {
             let kind = env.module.tables[table.index()].kind;
             let index = if kind == TableKind::Array { Env { locals, ..*env }.int(key)? } else { 0 };
             let key = a.key(&Env { locals, ..*env }, key)?;
             let zero = Value::zero(env.module, env.module.tables[table.index()].value);
-            // A body that uses tables runs without the lock, and again if the table was written to meanwhile.
-            for attempt in 0.. {
-                let mut t = a.table(*table)?;
-                let other = super::kinds::entry(a, *table, &mut t, &key, index, a.now(), *place).transpose()?;
-                locals[entry.index()] = other.unwrap_or_else(|| t.peek(&key, a.now()).unwrap_or_else(|| zero.clone()));
-                let version = t.version;
-                if *nested {
-                    drop(t);
-                    super::run(env, body, locals, &mut 0, &mut Vec::new())?;
-                    t = a.table(*table)?;
-                    if t.version != version && attempt < 7 {
-                        continue;
-                    }
-                } else {
-                    super::run(env, body, locals, &mut 0, &mut Vec::new())?;
-                }
-                let old = t.peek(&key, a.now());
-                let value = super::kinds::merged(kind, old, locals[entry.index()].clone());
-                let result = a.put(*table, &mut t, &key, value, *place);
-                a.done(*table, t);
-                return result;
-            }
-            Ok(())
+            let mut t = a.table(*table)?;
+            let other = super::kinds::entry(a, *table, &mut t, &key, index, a.now(), *place).transpose()?;
+            locals[entry.index()] = other.unwrap_or_else(|| t.peek(&key, a.now()).unwrap_or(zero));
+            super::run(env, body, locals, &mut 0, &mut Vec::new())?;
+            let old = t.peek(&key, a.now());
+            let value = super::kinds::merged(kind, old, locals[entry.index()].clone());
+            let result = a.put(*table, &mut t, &key, value, *place);
+            a.done(*table, t);
+            result
         }
         _ => internal("an operation the interpreter does not know"),
     }

@@ -17,8 +17,7 @@ pub enum Op {
     SetHidden(usize, Expr),
     /// Counts a round of a bounded loop in a hidden local; past `max` goes to `exit`.
     Round { counter: usize, max: u64, exit: usize },
-    /// `nested`: the body uses tables itself.
-    Update { table: TableId, key: Expr, entry: LocalId, body: Code, place: PlaceId, nested: bool },
+    Update { table: TableId, key: Expr, entry: LocalId, body: Code, place: PlaceId },
     /// `hold`, `hold_req`: as the `Await` that ends the wait says.
     Call { port: PortId, index: Expr, msg: Out, within: Option<Expr>, args: Vec<Expr>, hold: bool, hold_req: bool },
     Await { hold: bool, hold_req: bool },
@@ -113,10 +112,8 @@ impl Flattener<'_> {
                 }
             }
             StmtKind::TableUpdate { table, key, entry, body, place } => {
-                let mut nested = false;
-                walk::stmts(body, &mut |s| nested |= uses_table(&s.kind));
                 let body = self.inner(body);
-                self.emit(Op::Update { table: *table, key: key.clone(), entry: *entry, body, place: *place, nested });
+                self.emit(Op::Update { table: *table, key: key.clone(), entry: *entry, body, place: *place });
             }
             StmtKind::Call { port, index, msg, within, response_args } => {
                 let msg = self.out(msg);
@@ -254,11 +251,6 @@ impl Flattener<'_> {
             Edit::Append { list, cond, body } => OutEdit::Append { list: list.clone(), cond: cond.clone(), body: self.inner(body) },
         }
     }
-}
-
-fn uses_table(s: &StmtKind) -> bool {
-    use StmtKind::*;
-    matches!(s, TableGet { .. } | TablePut { .. } | TableRemove { .. } | TableUpdate { .. } | TableLen { .. })
 }
 
 /// Gives every call the flags of the `Await` that waits for it: the next one in the code.

@@ -49,8 +49,6 @@ pub struct Table {
     /// Keys by turn: the first is the least recently used.
     order: BTreeMap<u64, Vec<u8>>,
     turn: u64,
-    /// Counts changes.
-    pub version: u64,
     pub stats: Stats,
     /// Of a HyperLogLog.
     pub registers: Vec<u8>,
@@ -58,7 +56,7 @@ pub struct Table {
 
 impl Table {
     pub fn new(limits: Limits) -> Table {
-        Table { limits, entries: HashMap::new(), order: BTreeMap::new(), turn: 0, version: 0, stats: Stats::default(), registers: Vec::new() }
+        Table { limits, entries: HashMap::new(), order: BTreeMap::new(), turn: 0, stats: Stats::default(), registers: Vec::new() }
     }
 
     fn is_over(&self, e: &Entry, now: u64) -> bool {
@@ -99,7 +97,6 @@ impl Table {
     fn take(&mut self, key: &[u8]) -> bool {
         let Some(e) = self.entries.remove(key) else { return false };
         self.order.remove(&e.turn);
-        self.version += 1;
         self.stats.bytes -= e.size;
         self.stats.entries = self.entries.len() as u64;
         true
@@ -143,7 +140,6 @@ impl Table {
         }
         self.stats.inserts += !old as u64;
         self.turn += 1;
-        self.version += 1;
         self.order.insert(self.turn, key.to_vec());
         self.entries.insert(key.to_vec(), Entry { value, size, touched: now, turn: self.turn });
         self.stats.bytes += size;

@@ -322,6 +322,10 @@ impl<'a> Flow<'a, '_, '_> {
             // Binding a part only names it; a message is often built from several.
             let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. });
             self.c.need(walk::outgoing(s).is_none() && !suspends && !matches!(s, StmtKind::Return(_) | StmtKind::TableUpdate { .. }), path, "a table update or a message being built may not do this");
+            // Its body may run under a lock, and entries may not move meanwhile.
+            let table = matches!(s, StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableLen { .. } | StmtKind::TableNext { .. }
+                | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::TablePush { .. } | StmtKind::TablePop { .. });
+            self.c.need(self.inside != Inside::Update || !table, path, "a table update may not use tables");
         }
         self.c.need((self.inside == Inside::Message) == matches!(s, StmtKind::Emit(_)) || !matches!(s, StmtKind::Emit(_)), path, "an emission outside a message");
         match self.code.kind {

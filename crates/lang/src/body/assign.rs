@@ -255,7 +255,9 @@ impl Lower<'_, '_> {
         let local = self.new_local("entry", &ty);
         let value = Val::pure(ty, self.local_expr(local));
         let outer = self.dot.replace(value);
+        let held = self.held.replace((self.loops, self.returned()));
         let (made, block) = self.sub(|s| s.block(body, Some(&Ty::Unit)));
+        self.held = held;
         self.dot = outer;
         made?;
         let place = self.place_id(span);

@@ -116,6 +116,8 @@ pub struct Lower<'c, 'a> {
     pub inlined: Vec<String>,
     /// A message is being built: what changes tables or waits has no place in it.
     pub building: bool,
+    /// An entry of a table is held: how many loops were around it, and what says that the inlined body around it has returned.
+    pub held: Option<(u32, Option<LocalId>)>,
     /// Saw something that a function of the IR cannot do.
     pub impure: bool,
     pub depth: u32,
@@ -165,7 +167,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, module: ModId, kind: Kind) -> Self {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
-            place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false,
+            place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false, held: None,
             impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, outlets: vec![], under_way: vec![], mark: None, span: Span::default(),
         }
     }
@@ -195,8 +197,29 @@ impl<'c, 'a> Lower<'c, 'a> {
                 .label("not here").hint("do it before the message, and keep the result: `let x = …`"));
             return;
         }
+        if self.held.is_some() {
+            use StmtKind::*;
+            let what = match kind {
+                TableGet { .. } | TableLen { .. } | TableNext { .. } => Some("reads a table"),
+                TableUpdate { .. } | TablePut { .. } | TableRemove { .. } | TableInsert { .. } | TableDelete { .. } | TablePush { .. } | TablePop { .. } => Some("changes a table"),
+                Call { .. } | Await { .. } | Reply { .. } | Send { .. } => Some("waits, answers or sends"),
+                _ => None,
+            };
+            if let Some(what) = what {
+                self.while_held(span, what);
+                return;
+            }
+        }
         let span = self.cx.span(span);
         self.out.push(x::stmt(span, kind));
+    }
+
+    /// What says that the inlined body around has returned.
+    pub fn returned(&self) -> Option<LocalId> { match &self.ret { Ret::Inline { done, .. } => Some(*done), _ => None } }
+
+    /// What is not done inside an `update`.
+    pub fn while_held(&mut self, span: Span, what: &str) -> Reported {
+        self.cx.report(Diagnostic::error("E0701", span, format!("this {what} while an entry is held by `update`")).label("not here").hint("do it before the `update` or behind it; what it needs can be kept in a `var`"))
     }
 
     /// Sets a fresh temporary.

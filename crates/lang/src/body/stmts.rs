@@ -35,6 +35,7 @@ impl Lower<'_, '_> {
                 if self.loops == 0 || matches!(&self.ret, Ret::Inline { loops, .. } if *loops == self.loops) {
                     return Err(self.err("E0312", span, "there is no loop around"));
                 }
+                if self.held.is_some_and(|h| h.0 == self.loops) { return Err(self.while_held(span, "leaves a loop")); }
                 self.push(span, if s.kind == S::Break { StmtKind::Break } else { StmtKind::Continue });
                 Ok(true)
             }
@@ -185,6 +186,7 @@ impl Lower<'_, '_> {
 
     fn return_(&mut self, e: Option<&Expr>, span: Span) -> R<()> {
         if self.pure_only() { return Err(self.involved(span)); }
+        if self.held.is_some_and(|h| h.1 == self.returned()) { return Err(self.while_held(span, "returns")); }
         match self.ret.clone() {
             Ret::Nowhere => match e {
                 None => { self.ends(span); self.push(span, StmtKind::Return(None)); Ok(()) }
@@ -230,7 +232,9 @@ impl Lower<'_, '_> {
             let sp = self.cx.span(span);
             let cond = self.local_expr(done);
             // At the body's own level one `break` leaves it; inside further loops the next one repeats this.
-            if self.loops >= loops { self.push(span, StmtKind::If { cond, then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] }); }
+            // Out of an `update` nothing returns.
+            let held = self.held == Some((self.loops, Some(done)));
+            if self.loops >= loops && !held { self.push(span, StmtKind::If { cond, then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] }); }
         }
     }
 

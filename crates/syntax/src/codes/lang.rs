@@ -222,7 +222,7 @@ pub static CODES: &[Code] = &[
         "An app may have frame ports and service ports. Packets and connections are handled by cores of their own, which share tables; states, rings and copies of rules belong to one core each.",
         "unit M { n: u8  m: u8 }\nprotocol p { request M  response M }\napp a {\n    port w = memory(\"w\")\n    port c = listen tcp(80) as p\n    state last: u32\n    on w(x) { last = x.len }\n    on c(r) {\n        if last > 5 { last = 0 }\n        reply nothing\n    }\n}\n"),
     code("E0701", "an entry used wrongly",
-        "Entries of tables are read and set by key; fields change in `update`, which makes no calls.",
+        "Entries of tables are read and set by key; fields change in `update`, in which nothing calls, returns or uses a table.",
         "fn f(x: u32) { remove x }\n"),
     code("E0702", "no client connection",
         "`session` lives with a client's connection: it exists in the handlers of its messages only.",
