@@ -537,12 +537,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, half: Half) -> Option<Han
 fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {
     let Some(frame) = packet.and_then(|u| m.units[u.index()].frame.as_ref()) else { return Begins::Any };
     let first = frame.layers.iter().filter(|l| l.after.iter().any(|a| a.layer.is_none()));
-    let kind = |l: &crate::Layer| match m.units[l.unit.index()].name.as_str() {
-        "packet.Ethernet" => Begins::Ethernet,
-        "packet.Ipv4" | "packet.Ipv6" => Begins::Ip,
-        _ => Begins::Any,
-    };
-    let mut kinds = first.map(kind);
+    let mut kinds = first.map(|l| m.units[l.unit.index()].header.link);
     let one = kinds.next().unwrap_or_default();
     if kinds.all(|k| k == one) { one } else { Begins::Any }
 }

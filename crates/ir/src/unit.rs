@@ -95,6 +95,26 @@ pub struct Header {
     /// Not 0: what is behind the header is the first part of something longer (a fragment), so lengths of headers behind it may go past
     /// the end.
     pub partial: Option<FieldId>,
+    /// Fields that differ between the packets of a flow, besides the checksum, the length and what is computed of them.
+    pub per_packet: Vec<FieldId>,
+    /// The links whose frames begin with such a header.
+    pub link: crate::desc::Begins,
+}
+
+impl Unit {
+    /// Whether a field differs between the packets of a flow.
+    pub fn is_per_packet(&self, field: FieldId) -> bool {
+        let h = &self.header;
+        if h.per_packet.contains(&field) || h.checksum.is_some_and(|c| c.field == field) || h.covers.is_some_and(|c| c.field == field) { return true }
+        let FieldKind::Let { value } = &self.fields[field.index()].kind else { return false };
+        let mut differs = false;
+        crate::walk::expr(value, &mut |e| {
+            let Some(Path { root: Root::This, steps }) = crate::walk::path_of(e) else { return };
+            // What is computed is computed of fields before it.
+            if let Some(Step::Field(f)) = steps.first() { differs |= f.index() < field.index() && self.is_per_packet(*f) }
+        });
+        differs
+    }
 }
 
 /// An Internet checksum (RFC 1071), in a field of 16 bits.

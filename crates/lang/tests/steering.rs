@@ -12,8 +12,10 @@ fn world(text: String) -> MemoryWorld {
     world
 }
 
-fn module(app: &str) -> Module {
-    let world = world(format!("app a {{\n    port wire = memory(\"w\"), other = memory(\"o\")\n{app}\n}}\n"));
+fn module(app: &str) -> Module { whole(format!("app a {{\n    port wire = memory(\"w\"), other = memory(\"o\")\n{app}\n}}\n")) }
+
+fn whole(text: String) -> Module {
+    let world = world(text);
     let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), None);
     let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
     let mut m = checked.module.unwrap_or_else(|| panic!("{said}"));
@@ -42,6 +44,28 @@ fn flows_are_not_torn_apart() {
     assert_eq!((m.steer.len(), m.steer[0].keys.len()), (1, 2));
     let m = module("table seen: u32 -> u64 { capacity 16 }\n on wire(p) where p.tcp { seen[p.tcp.seq] += 1\n p -> other }");
     assert_eq!((local(&m), m.steer.len()), (vec![false], 0));
+}
+
+/// A program's own header says what the library's say: what differs between packets, and what a frame begins with.
+#[test]
+fn units_say_what_differs_and_what_begins() {
+    let keys = |says: &str, key: &str| {
+        let m = whole(format!("unit H {{ order big  id: u32  number: u16  size: u16 covers own  sum: u16 checksum header  let low = number & 15  {says} }}\npacket P {{ h: H }}\n\
+            app a {{ port wire = memory(\"w\") as P, other = memory(\"o\") as P\n table seen: (u32, u16) -> u64 {{ capacity 16 }}\n on wire(p) where p.h {{ seen[(p.h.id, {key})] += 1\n p -> other }} }}"));
+        let begins = m.desc().handlers[0].begins;
+        (m.steer.first().map_or(0, |s| s.keys.len()), begins)
+    };
+    use wireloom_ir::desc::Begins::{Any, Ethernet, Ip};
+    assert_eq!(keys("", "p.h.number"), (2, Any));
+    assert_eq!(keys("per_packet number", "p.h.number"), (1, Any));
+    // Also what is computed of it; and lengths and checksums without a word.
+    assert_eq!(keys("link ip", "u16(p.h.low)"), (2, Ip));
+    assert_eq!(keys("per_packet number link ethernet", "u16(p.h.low)"), (1, Ethernet));
+    assert_eq!(keys("", "p.h.size").0, 1);
+    assert_eq!(keys("", "p.h.sum").0, 1);
+    // An app of the library's packets begins as they do.
+    let m = module("on wire(p) { p -> other }\n port t = tun(\"t0\")\n on t(p) { p -> other }");
+    assert_eq!(m.desc().handlers.iter().map(|h| h.begins).collect::<Vec<_>>(), [Ethernet, Ip]);
 }
 
 #[test]

@@ -162,6 +162,10 @@ pub enum FieldKind {
     },
     /// `addresses src, dst`: the fields with a network header's addresses
     Addresses(Ident, Ident),
+    /// `per_packet id, ttl`: fields that differ between the packets of a flow
+    PerPacket(Vec<Ident>),
+    /// `link ethernet`, `link ip`: the links whose frames begin with this header
+    Link(Ident),
     /// `partial more`: the field that says that a payload is the first part of something longer
     Partial(Ident),
 }

@@ -26,13 +26,6 @@ const FRAME: Root = Root::Local(LocalId(0));
 /// The parts of a table's key at one use; None: not known from the frame.
 type Use = Vec<Option<Part>>;
 
-/// Modules of the standard library that have headers, and fields in these that differ between packets of one flow.
-const HEADER_MODULES: [&str; 9] = ["packet", "ipv6", "ipsec", "gre", "gtp", "mpls", "vxlan", "geneve", "icmp"];
-const PER_PACKET: [&str; 26] = [
-    "id", "seq", "ack_seq", "sequence", "ttl", "hops", "dscp", "ecn", "class", "total", "length", "flags", "offset", "more", "window", "sum", "urgent", "rest",
-    "syn", "fin", "rst", "psh", "ack", "urg", "ece", "cwr",
-];
-
 /// Tables that share a steering key beyond this many are not looked at together.
 const MOST_PARTS: usize = 64;
 
@@ -281,8 +274,7 @@ impl Uses<'_> {
             let ExprKind::Read(Path { steps, .. }) = &*e.kind else { return };
             let [Step::Field(header), Step::Field(field), ..] = steps[..] else { return };
             let Some(unit) = layers.iter().find(|l| l.header == header).map(|l| self.m.unit(l.unit)) else { return };
-            let of_std = unit.name.split_once('.').is_some_and(|(module, _)| HEADER_MODULES.contains(&module));
-            steady &= !(of_std && unit.fields[field.index()].name.as_deref().is_some_and(|n| PER_PACKET.contains(&n)));
+            steady &= !unit.is_per_packet(field);
         });
         steady
     }

@@ -543,6 +543,12 @@ impl Parser {
                     p.sign(',')?;
                     u.header.addresses = Some((a, FieldId(p.index()?)));
                 }
+                "per_packet" => u.header.per_packet = p.list(|p| Ok(FieldId(p.index()?)))?,
+                "link" => u.header.link = match p.any_word()?.as_str() {
+                    "ethernet" => desc::Begins::Ethernet,
+                    "ip" => desc::Begins::Ip,
+                    w => return p.error(format!("unknown link `{w}`")),
+                },
                 "partial" => u.header.partial = Some(FieldId(p.index()?)),
                 "covers" => u.header.covers = Some(Covers { field: FieldId(p.index()?), own: p.eat_word("own") }),
                 "layer" => { let l = p.layer()?; u.frame.get_or_insert_default().layers.push(l) }

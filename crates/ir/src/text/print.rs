@@ -389,6 +389,15 @@ impl Printer<'_> {
             let line = format!("partial {};", self.field_ref(Some(id), f));
             self.line(&line);
         }
+        if !h.per_packet.is_empty() {
+            let fields: Vec<String> = h.per_packet.iter().map(|f| self.field_ref(Some(id), *f)).collect();
+            self.line(&format!("per_packet ({});", fields.join(", ")));
+        }
+        match h.link {
+            desc::Begins::Any => {}
+            desc::Begins::Ethernet => self.line("link ethernet;"),
+            desc::Begins::Ip => self.line("link ip;"),
+        }
         if let Some(c) = h.covers {
             let line = format!("covers {}{};", self.field_ref(Some(id), c.field), if c.own { " own" } else { "" });
             self.line(&line);

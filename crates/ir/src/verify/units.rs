@@ -47,7 +47,7 @@ impl Checker<'_> {
         let exists = |f: FieldId| f.index() < u.fields.len();
         let h = &u.header;
         let named = [h.checksum.map(|c| c.field), h.addresses.map(|a| a.0), h.addresses.map(|a| a.1), h.covers.map(|c| c.field), h.partial];
-        self.need(named.into_iter().flatten().all(exists), &path, "the header's checksum, address, length or mark of parts does not exist");
+        self.need(named.into_iter().flatten().chain(h.per_packet.iter().copied()).all(exists), &path, "a field that the header names does not exist");
         let Some(frame) = &u.frame else { return };
         self.need(u.body.iter().eq(frame.layers.iter().map(|l| &l.switch)), &path, "the body of a frame is not the switches of its layers, in order");
         for (n, l) in frame.layers.iter().enumerate() {

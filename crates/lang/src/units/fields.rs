@@ -107,6 +107,12 @@ impl<'c, 'a> Builder<'c, 'a> {
                 Ok(())
             }
             ast::FieldKind::Partial(more) => { self.end_bits(); self.partial(more) }
+            ast::FieldKind::PerPacket(fields) => { self.end_bits(); self.per_packet(fields) }
+            ast::FieldKind::Link(kind) => {
+                self.end_bits();
+                self.cx.m.units[self.id.index()].header.link = if kind.name == "ip" { ir::desc::Begins::Ip } else { ir::desc::Begins::Ethernet };
+                Ok(())
+            }
             ast::FieldKind::Addresses(src, dst) => { self.end_bits(); self.addresses(src, dst) }
             ast::FieldKind::Value { name, shape, within, computed, or, mark } => {
                 let or = self.fault(or.as_ref())?;

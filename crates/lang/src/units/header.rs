@@ -1,4 +1,4 @@
-//! What a unit says of itself as a header: its checksum, the length it declares, its addresses.
+//! What a unit says of itself as a header: its checksum, the length it declares, its addresses, what differs from packet to packet.
 
 use super::fields::Builder;
 use crate::compiler::{Reported, R};
@@ -45,6 +45,16 @@ impl Builder<'_, '_> {
             return Err(self.cx.report(Diagnostic::error("E0621", more.span, format!("`{}` is no number", more.name)).hint("an unsigned integer that is not 0 where more follows elsewhere")));
         }
         self.cx.m.units[self.id.index()].header.partial = Some(m.field);
+        Ok(())
+    }
+
+    pub fn per_packet(&mut self, fields: &[Ident]) -> R<()> {
+        for n in fields {
+            let Some(m) = self.cx.units[self.id.index()].member(&n.name).cloned() else { return Err(self.cx.unknown_field(self.id, n)) };
+            let listed = &mut self.cx.m.units[self.id.index()].header.per_packet;
+            if listed.contains(&m.field) { return Err(self.cx.error("E0203", n.span, format!("`{}` is listed twice", n.name))); }
+            listed.push(m.field);
+        }
         Ok(())
     }
 

@@ -78,8 +78,21 @@ impl Parser<'_> {
                 self.bump();
                 Ok(FieldKind::Partial(self.any_word("the field that says so")?))
             }
-            "addresses" if self.word_here(1) => {
-                self.addresses()
+            "addresses" if self.word_here(1) => self.addresses(),
+            "per_packet" if self.word_here(1) => {
+                self.bump();
+                let mut fields = vec![self.any_word("a field")?];
+                while self.eat(",") {
+                    fields.push(self.any_word("a field")?);
+                }
+                Ok(FieldKind::PerPacket(fields))
+            }
+            "link" if self.word_here(1) => {
+                self.bump();
+                if !self.at_word("ethernet") && !self.at_word("ip") {
+                    return self.unexpected("`ethernet` or `ip`");
+                }
+                Ok(FieldKind::Link(self.any_word("a link")?))
             }
             "switch" => {
                 self.bump();
