@@ -14,6 +14,13 @@ WL_INLINE wl_lanes wl_lanes_set(uint32_t v) { return _mm512_set1_epi32((int)v); 
 WL_INLINE wl_lanes wl_lanes_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
 WL_INLINE void wl_lanes_store(void *p, wl_lanes v) { _mm512_storeu_si512(p, v); }
 
+/* Pairs of words, the low ones first. */
+WL_INLINE void wl_lanes_pairs(uint64_t *p, wl_lanes low, wl_lanes high) {
+    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    wl_lanes_store(p, _mm512_permutex2var_epi32(low, first, high));
+    wl_lanes_store(p + 8, _mm512_permutex2var_epi32(low, _mm512_add_epi32(first, _mm512_set1_epi32(8)), high));
+}
+
 /* ---- numbers ---- */
 
 WL_INLINE wl_lanes wl_lanes_add(wl_lanes a, wl_lanes b) { return _mm512_add_epi32(a, b); }

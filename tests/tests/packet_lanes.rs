@@ -61,6 +61,30 @@ app short {
 }
 "#;
 
+/// An exact table that every frame may change, so that their order matters; its keys lie at all kinds of places in their words.
+const TABLES: &str = r#"
+record Key { class: u8, src: ip, dst: ip, port: u16, near: bool }
+record Seen { frames: u64 = 0, bytes: u64 = 0, last: u16 = 0 }
+
+app tables {
+    port wire = nic("in"), low = nic("a"), high = nic("b")
+    table seen: Key -> Seen { capacity 4096 }
+    counter few
+
+    on wire(p) where p.ip4 {
+        if p.tcp or p.udp {
+            let at = Key { class: p.ip4.ttl >> 1, src: p.ip4.src, dst: 10.1.2.3, port: p.dport & 0x3ff, near: p.ip4.ttl < 2 }
+            var e = seen[at] else Seen {}
+            e.frames += 1
+            e.bytes += p.len
+            e.last = p.sport
+            seen[at] = e
+            if e.frames > 100 { p -> high } else { few += 1 p -> low }
+        }
+    }
+}
+"#;
+
 /// A folder, removed at the end unless the test fails.
 struct Folder(PathBuf);
 
@@ -154,9 +178,10 @@ fn capture(path: &str, frames: usize) {
     std::fs::write(path, file).expect("the capture is written");
 }
 
-/// What a run leaves: the captures it has written, and its counters.
-fn run(folder: &Folder, app: &Path, ports: &[&str], args: &[String], interpret: bool) -> (Vec<Vec<u8>>, Value) {
+/// What a run leaves: the captures it has written, its counters, and the entries of a table.
+fn run(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args: &[String], interpret: bool) -> (Vec<Vec<u8>>, Value, Vec<String>) {
     let kind = if interpret { "interpreted" } else { "compiled" };
+    let entries = folder.path(&format!("{kind}.json"));
     let out = |p: &str| folder.path(&format!("{kind}-{p}.pcap"));
     let mut command = Command::new(Wireloom::binary());
     command.current_dir(root()).arg("run").arg(app).args(["--cores", "0", "--bind", &format!("wire=pcap:{}", folder.path("in.pcap"))]);
@@ -164,20 +189,31 @@ fn run(folder: &Folder, app: &Path, ports: &[&str], args: &[String], interpret: 
         command.args(["--bind", &format!("{p}=pcap:{}", out(p))]);
     }
     command.args(["--dump", &format!("counters={}", folder.path(kind))]).args(args);
+    if let Some(table) = table {
+        command.args(["--dump", &format!("{table}={entries}")]);
+    }
     if interpret {
         command.arg("--interpret");
     }
     let done = finish_within(&mut command, Duration::from_secs(120));
     assert_eq!(done.code, Some(0), "{}:\n{}", app.display(), done.text);
     let counters = std::fs::read_to_string(folder.path(kind)).expect("counters are written");
-    (ports.iter().map(|p| std::fs::read(out(p)).expect("a capture")).collect(), serde_json::from_str(&counters).expect("JSON"))
+    // A table's entries are in no order.
+    let mut rows: Vec<String> = table.map_or(Vec::new(), |_| {
+        let text = std::fs::read_to_string(&entries).expect("the table is written");
+        let list: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+        list.iter().map(Value::to_string).collect()
+    });
+    rows.sort();
+    (ports.iter().map(|p| std::fs::read(out(p)).expect("a capture")).collect(), serde_json::from_str(&counters).expect("JSON"), rows)
 }
 
 /// Compiled and interpreted alike; all ways out are taken, all counters count; and there is code for many frames at once.
-fn agree(folder: &Folder, app: &Path, ports: &[&str], args: &[String]) {
+fn agree(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args: &[String]) {
     let emitted = Wireloom::command(&["emit", "c", &app.display().to_string()]);
     assert!(emitted.out.contains("wl_lanes_bytes(g, "), "no code for many frames at once:\n{}", emitted.text);
-    let (compiled, interpreted) = (run(folder, app, ports, args, false), run(folder, app, ports, args, true));
+    let (compiled, interpreted) = (run(folder, app, ports, table, args, false), run(folder, app, ports, table, args, true));
+    assert!(compiled.2 == interpreted.2 && compiled.2.is_empty() == table.is_none(), "{}: {} and {} entries", folder.0.display(), compiled.2.len(), interpreted.2.len());
     assert_eq!(compiled.1, interpreted.1, "{}: counters", app.display());
     for ((c, t), port) in compiled.0.iter().zip(&interpreted.0).zip(ports) {
         assert!(c == t, "{}: what leaves through {port} is not the same ({} and {} bytes)", folder.0.display(), c.len(), t.len());
@@ -185,28 +221,40 @@ fn agree(folder: &Folder, app: &Path, ports: &[&str], args: &[String]) {
     }
 }
 
-fn on_text(name: &str, text: &str, args: &[&str]) {
+fn on_text(name: &str, text: &str, table: Option<&str>, args: &[&str]) {
     let folder = Folder::new(&format!("{name}{}", args.concat().replace('=', "-")));
     capture(&folder.path("in.pcap"), 8000);
     let app = folder.0.join("app.loom");
     std::fs::write(&app, text).expect("the folder is writable");
-    agree(&folder, &app, &["low", "high"], &args.iter().map(|a| a.to_string()).collect::<Vec<_>>());
+    agree(&folder, &app, &["low", "high"], table, &args.iter().map(|a| a.to_string()).collect::<Vec<_>>());
 }
 
 #[test]
 fn conditions_over_headers() {
-    on_text("conditions", CONDITIONS, &[]);
+    on_text("conditions", CONDITIONS, None, &[]);
 }
 
 #[test]
 fn a_parameter_decides() {
     let text = CONDITIONS.replace("if near { p -> low }", "if near { p -> high }").replace("p -> high\n", "p -> low\n");
-    on_text("decides", &text, &["--set", "near=true"]);
+    on_text("decides", &text, None, &["--set", "near=true"]);
 }
 
 #[test]
 fn short_frames_and_fragments() {
-    on_text("short", SHORT, &[]);
+    on_text("short", SHORT, None, &[]);
+}
+
+#[test]
+fn keys_of_an_exact_table() {
+    on_text("tables", TABLES, Some("seen"), &[]);
+}
+
+#[test]
+fn flows_are_counted() {
+    let folder = Folder::new("flows");
+    capture(&folder.path("in.pcap"), 8000);
+    agree(&folder, &root().join("apps/flow_tracker.loom"), &[], Some("flows"), &[]);
 }
 
 /// Rules: as many as are compared one by one, and more.
@@ -230,7 +278,7 @@ fn firewall(name: &str, n: u64, args: &[&str]) {
     std::fs::write(folder.path("exact.json"), r#"[{"src": "10.0.0.1", "dst": "192.168.1.7", "sport": 80, "dport": 53, "proto": 17, "action": "accept"}]"#).expect("the folder is writable");
     let mut all = vec!["--load".to_string(), format!("rules={}", folder.path("rules.json"))];
     all.extend(args.iter().map(|a| a.replace('@', &folder.0.display().to_string())));
-    agree(&folder, &root().join("apps/openflow_firewall.loom"), &["accepted"], &all);
+    agree(&folder, &root().join("apps/openflow_firewall.loom"), &["accepted"], None, &all);
 }
 
 #[test]

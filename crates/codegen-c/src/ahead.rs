@@ -11,7 +11,7 @@ use crate::expr::{may_fault, Scope};
 use crate::flow::is_flow;
 use crate::frame::Offset;
 use crate::gen::Gen;
-use crate::lanes::Halves;
+use crate::lanes::{Halves, Keys};
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
 use wireloom_ir::frame::field_size;
@@ -293,7 +293,7 @@ impl<'m> Gen<'m> {
         let lanes = self.lanes(h, unit, ahead.as_ref(), &kept);
         let body = match ahead {
             None => self.one_pass(h, &over, lanes.as_ref()),
-            Some(a) => self.two_passes(h, &a, &over, lanes.as_ref()),
+            Some(a) => { let keys = self.lanes_keys(h, unit, &a); self.two_passes(h, &a, &over, lanes.as_ref(), keys.as_ref()) }
         };
         self.code.push_str(&format!(
             "/* {} over a batch. */\nstatic void batch_{i}(wl_core *core, wl_frame *f, uint32_t n) {{\n{fx}{begin}{}{body}{}{end}}}\n\n",
@@ -399,7 +399,7 @@ impl<'m> Gen<'m> {
         )
     }
 
-    fn two_passes(&mut self, h: &'m Handler, a: &Ahead, o: &Over, lanes: Option<&Halves>) -> String {
+    fn two_passes(&mut self, h: &'m Handler, a: &Ahead, o: &Over, lanes: Option<&Halves>, keys: Option<&Keys>) -> String {
         let i = o.i;
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
@@ -407,7 +407,10 @@ impl<'m> Gen<'m> {
             Keeps::Nothing => (String::new(), self.open_again(o, &handle)),
             Keeps::Places(list) => (
                 format!("a->has = v->has;\n{}", list.iter().map(|n| format!("a->at_{n} = v->at[{n}];\n")).collect::<String>()),
-                format!("wl_view_again(v, &f[k], a->has);\n{}{handle}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>()),
+                {
+                    let again = format!("wl_view_again(v, &f[k], a->has);\n{}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>());
+                    keys.map_or_else(|| again.clone(), |keys| keys.again(list, &again)) + &handle
+                },
             ),
         };
         let exact = a.exact.as_ref().map_or(String::new(), |u| self.exact_ready(u, &scope));
@@ -436,6 +439,9 @@ impl<'m> Gen<'m> {
         };
         let entry = if a.masked.is_some() { "a->entry = entry[k];\n" } else { "" };
         let (first, second, each) = match lanes {
+            None if keys.is_some() => (
+                keys.zip(a.exact.as_ref()).map_or(String::new(), |(keys, u)| self.keys_first(keys, u, o)), String::new(), "for (uint32_t k = 0; k < m; k++) {\n",
+            ),
             None => (String::new(), String::new(), "for (uint32_t k = 0; k < m; k++) {\n"),
             Some(l) => {
                 // What an exact table has an entry for is not looked up; lanes are for an empty one.
@@ -448,15 +454,33 @@ impl<'m> Gen<'m> {
                          const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n"
                     ),
                     format!("#ifdef WL_LANES\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{second}}}\n#endif\n"),
-                    "for (uint64_t left = others; left; left &= left - 1) {\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\n",
+                    EACH_OTHER,
                 )
             }
         };
+        let first_each = if keys.is_some() { EACH_OTHER } else { each };
         let (begin, end) = lanes.map_or((String::new(), String::new()), |l| (l.if_lanes(l.sums_begin()), l.if_lanes(l.sums_end())));
         format!(
             "{tables}{begin}wl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n{who}\
-             /* Keys first, and their places fetched ahead. */\n{}{first}{each}wl_ahead_{i} *a = &ahead[k];\n(void)a;\n{view}{found}{ready}}}\n{seek}\
+             /* Keys first, and their places fetched ahead. */\n{}{first}{first_each}wl_ahead_{i} *a = &ahead[k];\n(void)a;\n{view}{found}{ready}}}\n{seek}\
              {second}{each}wl_ahead_{i} *a = &ahead[k];\n{entry}{view}{run}}}\nf += m;\nn -= m;\n}}\n{end}", o.headers
+        )
+    }
+
+    /// The keys of frames of the shape that most have, sixteen at a time; their hashes, and their places fetched.
+    fn keys_first(&mut self, keys: &Keys, u: &Use, o: &Over) -> String {
+        let (name, now) = (names::table(self.m, u.table), self.tick(&self.m.tables[u.table.index()]));
+        let either: String = keys.either.iter().map(|n| format!("uint64_t is_{n} = 0;\n")).collect();
+        let load: String = (0..keys.words).map(|w| format!("a->k[{w}] = words[{w}][k];\n")).collect();
+        let (group, i) = (group(o, "&f[k]", keys.least, "ok = 0", &keys.ready), o.i);
+        let any = if self.steady(u.table) { "if (any) " } else { "" };
+        // Places are fetched in a loop of its own. Between the groups' vectors, or while frames are handled that came before, it takes longer.
+        format!(
+            "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\n{either}uint64_t asks = 0, words[{}][64] __attribute__((aligned(64)));\n\
+             for (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{group}same |= (uint64_t)ok << k;\n}}\n\
+             {any}for (uint64_t left = asks; left; left &= left - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\nwl_ahead_{i} *a = &ahead[k];\n{load}a->part = 0;\n\
+             a->h = wl_flow_hash_of(table, {name}_shape, 0, a->k);\nwl_flow_prefetch(table, {name}_shape, 0, a->k, a->h, {now});\n}}\n#endif\n\
+             const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n", keys.words
         )
     }
 
@@ -472,6 +496,9 @@ impl<'m> Gen<'m> {
         format!("{}if (WL_UNLIKELY(!{usual}(v, &f[k]))) {{ other_{i}(x, a, &f[k]); continue; }}\n{handle}", o.headers)
     }
 }
+
+/// For each frame that is not of the shape that most have.
+const EACH_OTHER: &str = "for (uint64_t left = others; left; left &= left - 1) {\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\n";
 
 /// Handlers of so many statements are copied.
 const SMALL: usize = 24;
@@ -518,14 +545,26 @@ impl Over {
     }
 }
 
-impl Halves {
-    /// Statements for sixteen frames from `at` on, if `ok` says that some of them, or its first value that nothing is known yet; they see `g`, `lengths`.
-    fn group(&self, o: &Over, at: &str, ok: &str, body: &str) -> String {
-        let known = ok != "ok = 0";
-        let test = if known { "if (ok)".into() } else { format!("if (WL_LIKELY(wl_lanes_hold(lengths, {})))", self.least) };
-        let headers = if known { "" } else { &o.headers };
-        format!("wl_frame *const g = {at};\nuint32_t {ok};\n{headers}const wl_lanes lengths = wl_lanes_lengths(g);\n{test} {{\n{body}}}\n")
+/// Statements for sixteen frames from `at` on, if `ok` says that some of them are of the shape, or with its first value that this is not known yet;
+/// they see `g` and `lengths`.
+fn group(o: &Over, at: &str, least: u32, ok: &str, body: &str) -> String {
+    let known = ok != "ok = 0";
+    let test = if known { "if (ok)".into() } else { format!("if (WL_LIKELY(wl_lanes_hold(lengths, {least})))") };
+    let headers = if known { "" } else { &o.headers };
+    format!("wl_frame *const g = {at};\nuint32_t {ok};\n{headers}const wl_lanes lengths = wl_lanes_lengths(g);\n{test} {{\n{body}}}\n")
+}
+
+impl Keys {
+    /// What the handler sees of a frame: of the shape that most have, all places are constants; of others `again` tells.
+    fn again(&self, places: &BTreeSet<u32>, again: &str) -> String {
+        let either: String = self.either.iter().map(|n| format!(" | (is_{n} >> k & 1) << {n}")).collect();
+        let at: String = places.iter().map(|n| format!("v->at[{n}] = {};\n", self.at.get(n).unwrap_or(&0))).collect();
+        format!("#ifdef WL_LANES\nif (WL_LIKELY(same >> k & 1)) {{\nwl_view_again(v, &f[k], UINT64_C({:#x}){either});\n{at}}} else\n#endif\n{{\n{again}}}\n", self.has)
     }
+}
+
+impl Halves {
+    fn group(&self, o: &Over, at: &str, ok: &str, body: &str) -> String { group(o, at, self.least, ok, body) }
 
     fn sums_begin(&self) -> String { self.sums.iter().map(|c| format!("wl_lanes sums_{c} = wl_lanes_set(0);\n")).collect() }
 

@@ -30,7 +30,7 @@ pub(crate) fn packed(m: &Module, ty: TyId) -> Option<u64> {
 const KEY_MAX: u64 = 512;
 
 /// Bytes of a key's short form: addresses, which are all IPv4, take 4 bytes each. None: there are none in it.
-fn short(m: &Module, ty: TyId) -> Option<u64> {
+pub(crate) fn short(m: &Module, ty: TyId) -> Option<u64> {
     let members: Vec<TyId> = match m.ty(ty) {
         Ty::Ip => return Some(4),
         Ty::Record(r) => m.records[r.index()].fields.iter().map(|f| f.1).collect(),
@@ -254,7 +254,7 @@ impl<'m> Gen<'m> {
 
 /// How addresses lie in a packed key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form { Whole, Short }
+pub(crate) enum Form { Whole, Short }
 
 impl<'m> BodyGen<'_, 'm> {
     /// Opens a block with the table (`ft_`), its shapes (`g_`), the key's words (`k_`), which array they belong to (`part_`), their

@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 /// Frames handled together, at most.
 pub const BATCH: usize = 64;
 /// The same where nothing waits for the end of a batch: its handler sends nothing, or nothing becomes of what it sends.
-pub const LONG_BATCH: usize = 256;
+pub const LONG_BATCH: usize = 512;
 
 /// Frames and their buffers, one for one. Never holds more than [`BATCH`], so it never grows; but [`LONG_BATCH`] if it is its port's own.
 pub struct Batch {

@@ -9,6 +9,12 @@
 //! Conditions become truths, a bit per frame; both branches are carried out, each for its own frames; a local that is set in a branch keeps its
 //! value where the branch is not taken. Each value is computed once and has a name. Values of which nothing is known are `Lane::Unknown`: a
 //! handler that needs one is none for lanes.
+//!
+//! Of handlers that look up an exact table and do more, only the keys are made in this way (keys.rs); they run frame by frame, in order.
+
+mod keys;
+
+pub(crate) use keys::Keys;
 
 use crate::ahead::{Ahead, Kept, Use};
 use crate::expr::Scope;
@@ -73,6 +79,8 @@ struct Lanes<'a, 'm> {
     sums: BTreeSet<u32>,
     /// Frames may leave.
     sends: bool,
+    /// Of the last headers, if it may be one of several: which frames have it.
+    either: Vec<(u32, Truth)>,
 }
 
 impl<'m> Gen<'m> {
@@ -81,10 +89,7 @@ impl<'m> Gen<'m> {
         let exact_only = ahead.is_some_and(|a| a.masked.is_none());
         if exact_only || self.frames.moved || !self.serve().is_empty() { return None }
         let shape = self.shape(unit)?;
-        let mut l = Lanes {
-            g: self, unit, shape: &shape, kept, ahead, reads: BTreeSet::new(), rows: Vec::new(), out: String::new(), names: BTreeMap::new(), locals: Vec::new(),
-            this: None, absent: BTreeSet::new(), sums: BTreeSet::new(), sends: false,
-        };
+        let mut l = Lanes::new(self, unit, &shape, kept, ahead);
         let mut halves = None;
         // The first time to see what is read.
         for _ in 0..2 {
@@ -135,12 +140,22 @@ fn span(l: &Lane) -> Option<(u64, u64)> {
     }
 }
 
+impl<'a, 'm> Lanes<'a, 'm> {
+    fn new(g: &'a mut Gen<'m>, unit: UnitId, shape: &'a Shape, kept: &'a Kept, ahead: Option<&'a Ahead<'m>>) -> Self {
+        Lanes {
+            g, unit, shape, kept, ahead, reads: BTreeSet::new(), rows: Vec::new(), out: String::new(), names: BTreeMap::new(), locals: Vec::new(),
+            this: None, absent: BTreeSet::new(), sums: BTreeSet::new(), sends: false, either: Vec::new(),
+        }
+    }
+}
+
 impl<'m> Lanes<'_, 'm> {
     /// Before the first statement: of a handler behind lookups nothing has a name yet but which frames are of the shape.
     fn begin(&mut self, body: &Body) {
         self.out.clear();
         self.names.clear();
         self.absent.clear();
+        self.either.clear();
         self.locals = body.locals.iter().map(|l| self.zero(l.ty)).collect();
     }
 
@@ -351,6 +366,13 @@ impl<'m> Lanes<'_, 'm> {
 
     /// Which frames are of the shape, and the keys of those that look up a table of masks.
     fn ready(&mut self) -> Option<String> {
+        self.shape()?;
+        if let Some(u) = self.ahead.and_then(|a| a.masked.as_ref()) { self.masked_key(u)? }
+        Some(if self.ahead.is_some() { std::mem::take(&mut self.out) } else { String::new() })
+    }
+
+    /// Sets `ok` for frames of the shape.
+    fn shape(&mut self) -> Option<()> {
         let shape = self.shape;
         let (mut ok, mut end) = (Truth::Is(true), self.lengths());
         for list in &shape.stages {
@@ -360,72 +382,13 @@ impl<'m> Lanes<'_, 'm> {
                 let (is, to) = self.header(s, &end)?;
                 any = self.or(&any, &is);
                 ends = to;
+                if list.len() > 1 { self.either.push((s.layer, is)) }
             }
             ok = self.and(&ok, &any);
             end = ends;
         }
         let text = self.truth_text(&ok);
         self.out.push_str(&format!("ok = {text};\n"));
-        if let Some(u) = self.ahead.and_then(|a| a.masked.as_ref()) { self.key(u)? }
-        Some(if self.ahead.is_some() { std::mem::take(&mut self.out) } else { String::new() })
-    }
-
-    /// Packs the key of a table of masks into the columns of its batch.
-    fn key(&mut self, u: &Use<'m>) -> Option<()> {
-        let m = self.g.m;
-        let t = &m.tables[u.table.index()];
-        let mut who = Truth::Bits("ok".into());
-        for c in &u.guard {
-            let Lane::Truth(t) = self.expr(c)? else { return None };
-            who = self.and(&who, &t);
-        }
-        let key = self.expr(&u.key)?;
-        let mut words = vec![Lane::Const(0); self.g.words32(t) as usize];
-        self.pack(t.key, &key, 0, &mut words)?;
-        for (w, word) in words.iter().enumerate() {
-            let text = self.text(word)?;
-            self.out.push_str(&format!("wl_lanes_store(column[{w}] + k, {text});\n"));
-        }
-        let text = self.truth_text(&who);
-        self.out.push_str(&format!("who |= (uint64_t){} << k;\n", if text == "ok" { text } else { format!("({text})") }));
-        Some(())
-    }
-
-    /// Puts a value where `flow.rs` packs it; answers its size.
-    fn pack(&mut self, ty: TyId, v: &Lane, at: u64, words: &mut [Lane]) -> Option<u64> {
-        let n = packed(self.g.m, ty)?;
-        match (self.g.m.ty(ty).clone(), v) {
-            (Ty::Record(_) | Ty::Tuple(_), Lane::Record(list)) => {
-                let mut sum = 0;
-                for ((_, t), v) in self.g.members(ty).iter().zip(list) { sum += self.pack(*t, v, at + sum, words)? }
-                return Some(sum);
-            }
-            // The first byte is the highest.
-            (Ty::Ip, _) => for i in 0..4 {
-                let word = match part(v, 3 - i)? {
-                    Lane::Const(v) => Lane::Const(u128::from((v as u32).swap_bytes())),
-                    word => { let text = self.text(&word)?; self.word(format!("wl_lanes_swap({text})"), 0, u64::from(u32::MAX)) }
-                };
-                self.put(&word, at + 4 * i as u64, 4, words)?;
-            },
-            (Ty::Bool, Lane::Truth(t)) => {
-                let word = self.choose(t, Lane::Const(1), Lane::Const(0))?;
-                self.put(&word, at, n, words)?;
-            }
-            (Ty::UInt(_), _) => for i in 0..n.div_ceil(4) { let word = part(v, i as usize)?; self.put(&word, at + 4 * i, (n - 4 * i).min(4), words)? },
-            _ => return None,
-        }
-        Some(n)
-    }
-
-    fn put(&mut self, v: &Lane, at: u64, bytes: u64, words: &mut [Lane]) -> Option<()> {
-        let (word, by) = ((at / 4) as usize, at % 4 * 8);
-        let low = self.shifted("shl", v, by)?;
-        words[word] = self.arithmetic(BinOp::BitOr, &words[word].clone(), &low, 32)?;
-        if by + bytes * 8 > 32 {
-            let high = self.shifted("shr", v, 32 - by)?;
-            words[word + 1] = self.arithmetic(BinOp::BitOr, &words[word + 1].clone(), &high, 32)?;
-        }
         Some(())
     }
 
