@@ -183,8 +183,9 @@ static inline uint32_t *wl_wild_slot(wl_wild *t, const wl_wild_tuple *u, const u
     }
     return NULL;
 }
-/* Up to so many entries, other seeds are tried until no bucket overflows: what lies elsewhere costs each lookup that passes. */
-#define WL_WILD_NEAT 512u
+/* Up to so many entries, other seeds are tried until no bucket overflows: what lies elsewhere costs each lookup that passes. (With more the tries
+ * are in vain, and an insertion would make them each time that a bucket overflows.) */
+#define WL_WILD_NEAT 128u
 #define WL_WILD_NEAT_TRIES 8u
 
 /* Whether a bucket has no room for one more. */
