@@ -183,10 +183,7 @@ fn write_all(client: &mut Client, name: &str, out: impl Write, csv: bool, limit:
         for row in rows.into_iter().take((limit - count) as usize) {
             let value = Value::Object(row);
             match csv {
-                true => {
-                    let text = |v: Value| if v.is_null() { String::new() } else { rows::quoted(&v.as_str().map_or_else(|| v.to_string(), String::from)) };
-                    writeln!(out, "{}", cells(&value, head).into_iter().map(text).collect::<Vec<_>>().join(","))?;
-                }
+                true => writeln!(out, "{}", cells(&value, head).iter().map(rows::csv_field).collect::<Vec<_>>().join(","))?,
                 false => write!(out, "{}{}", if count == 0 { "[" } else { ",\n" }, ordered(&value, head))?,
             }
             count += 1;

@@ -61,47 +61,73 @@ impl<'de> Deserialize<'de> for Once {
     }
 }
 
+/// Rows under a first line of names (RFC 4180). A field with nothing in it is absent, but `""` is an empty text.
 pub fn csv_rows(text: &str) -> Result<Vec<Row>, String> {
     // As spreadsheets begin their files.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut lines = text.lines().filter(|l| !l.trim().is_empty());
-    let names: Vec<String> = csv_fields(lines.next().unwrap_or("")).iter().map(|f| f.trim().to_string()).collect();
+    let mut records = csv_records(text)?.into_iter();
+    let names: Vec<String> = records.next().unwrap_or_default().into_iter().map(|f| f.unwrap_or_default().trim().to_string()).collect();
     if let Some((_, name)) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
         return Err(format!("the first line names `{name}` twice"));
     }
-    let row = |(n, line): (usize, &str)| {
-        let fields = csv_fields(line);
+    let row = |(n, fields): (usize, Vec<Option<String>>)| {
         if fields.len() != names.len() {
             return Err(format!("row {} has {} fields, the first line {}", n + 1, fields.len(), names.len()));
         }
-        let cell = |(name, text): (&String, String)| (!text.is_empty()).then(|| (name.clone(), Value::String(text)));
-        Ok(names.iter().zip(fields).filter_map(cell).collect())
+        Ok(names.iter().zip(fields).filter_map(|(name, text)| Some((name.clone(), Value::String(text?)))).collect())
     };
-    lines.enumerate().map(row).collect()
+    records.enumerate().map(row).collect()
 }
 
-/// The fields of a line; `"a ""b"" c"` is `a "b" c`.
-fn csv_fields(line: &str) -> Vec<String> {
-    let (mut out, mut field, mut quoted) = (Vec::new(), String::new(), false);
-    let mut chars = line.chars().peekable();
+/// The fields of each line that is not blank; `"a ""b"" c"` is `a "b" c`, and between quotes lines may end.
+fn csv_records(text: &str) -> Result<Vec<Vec<Option<String>>>, String> {
+    let (mut all, mut record, mut field) = (Vec::new(), Vec::new(), None::<String>);
+    let mut quoted = false;
+    let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '"' if quoted && chars.peek() == Some(&'"') => {
-                field.push('"');
+                field.get_or_insert_default().push('"');
                 chars.next();
             }
-            '"' => quoted = !quoted,
-            ',' if !quoted => out.push(std::mem::take(&mut field)),
-            c => field.push(c),
+            '"' => {
+                quoted = !quoted;
+                field.get_or_insert_default();
+            }
+            ',' if !quoted => record.push(field.take()),
+            '\r' if !quoted && chars.peek() == Some(&'\n') => {}
+            '\n' if !quoted => end_record(&mut all, &mut record, field.take()),
+            c => field.get_or_insert_default().push(c),
         }
     }
-    out.push(field);
-    out
+    if quoted {
+        return Err(format!("a quote that begins in row {} has no end", all.len()));
+    }
+    end_record(&mut all, &mut record, field);
+    Ok(all)
+}
+
+fn end_record(all: &mut Vec<Vec<Option<String>>>, record: &mut Vec<Option<String>>, last: Option<String>) {
+    let blank = record.is_empty() && last.as_ref().is_none_or(|f| !f.is_empty() && f.trim().is_empty());
+    let mut done = std::mem::take(record);
+    done.push(last);
+    if !blank {
+        all.push(done);
+    }
 }
 
 /// A field of a CSV line.
 pub fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+    if text.is_empty() || text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+}
+
+/// A value as a field of a CSV line; nothing is absent.
+pub fn csv_field(v: &Value) -> String {
+    match v {
+        Value::Null => String::new(),
+        Value::String(s) => quoted(s),
+        v => quoted(&v.to_string()),
+    }
 }
 
 /// Tells rows apart, for those that several cores have.

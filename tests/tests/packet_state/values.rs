@@ -101,3 +101,36 @@ fn handlers_send_to_lists_of_ports() {
     let steered = outs.iter().map(|o| o.len() - input.len()).collect::<Vec<_>>();
     assert!(steered.iter().all(|n| *n > 90) && steered.iter().sum::<usize>() == input.len(), "{steered:?}");
 }
+
+const BYTES: &str = r#"
+app texts {
+    port wire = nic("a")
+    table seen: bytes<32> -> bytes<32> { capacity 64 }
+    on wire(p) where p.udp { seen[payload(p.udp)] = payload(p.udp) }
+}
+"#;
+
+/// Texts of all kinds are the same behind a dump and a load, by CSV as by JSON.
+#[test]
+fn what_is_dumped_is_loaded() {
+    let folder = Folder::new("texts");
+    std::fs::write(folder.file("texts.loom"), BYTES).unwrap();
+    let texts: [&[u8]; 14] = [b"plain", b"a\nb", b"\r\n", b"q\"uo,te", b"", b"  sp ", b"\t", b"0xff", b"\xff\0\xfe", b"1.5", b"null", b"[1,2]", b"\\n", "\u{e9}t\u{e9}".as_bytes()];
+    let input: Frames = texts.iter().enumerate().map(|(i, t)| {
+        let mut f = udp(1, 1000, 53, t.len());
+        f[42..].copy_from_slice(t);
+        (EPOCH + i as u64, f)
+    }).collect();
+    write(&folder.file("in.pcap"), &input);
+    let rows = |name: &str| {
+        let all: Vec<serde_json::Value> = serde_json::from_str(&std::fs::read_to_string(folder.file(name)).unwrap()).unwrap();
+        all.iter().map(ToString::to_string).collect::<std::collections::BTreeSet<_>>()
+    };
+    folder.run("texts.loom", &["--bind", "wire=pcap:@/in.pcap", "--dump", "seen=@/a.json"]);
+    folder.run("texts.loom", &["--bind", "wire=pcap:@/in.pcap", "--dump", "seen=@/a.csv"]);
+    assert_eq!(rows("a.json").len(), texts.len());
+    for from in ["a.json", "a.csv"] {
+        folder.run("texts.loom", &["--bind", "wire=null", "--load", &format!("seen=@/{from}"), "--dump", "seen=@/b.json"]);
+        assert_eq!(rows("b.json"), rows("a.json"), "{from}");
+    }
+}

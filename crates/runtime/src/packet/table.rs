@@ -193,7 +193,7 @@ fn write_table(next: &SignalDesc, shape: &Shape, cores: &mut [PacketCore], csv: 
             let Some(mut entry) = entry else { continue };
             let cells = shape.cells(&mut entry);
             let line = if csv {
-                cells.iter().map(|c| if c.is_null() { String::new() } else { rows::quoted(&rows::text_of(c)) }).collect::<Vec<_>>().join(",")
+                cells.iter().map(rows::csv_field).collect::<Vec<_>>().join(",")
             } else {
                 let pairs = shape.columns.iter().zip(&cells).filter(|(_, v)| !(shape.omits() && v.is_null()));
                 format!("{{{}}}", pairs.map(|(n, v)| format!("{}:{v}", Value::from(n.as_str()))).collect::<Vec<_>>().join(","))

@@ -216,6 +216,13 @@ fn csv_is_read() {
     assert_eq!(rows[1], row(json!({"action": "a \"b\", c"})));
     assert_eq!(csv_rows("a,b\n1\n").unwrap_err(), "row 1 has 1 fields, the first line 2");
     assert_eq!(csv_rows("\u{feff}key\r\n5\r\n").unwrap()[0]["key"], "5");
+    // A line may end between quotes, and nothing is something there: what is written is read back.
+    let texts = ["a\nb", "\r\n", "", "q\"uo,te", " x ", "\\n"];
+    let all: String = texts.iter().map(|t| format!("{},{}\r\n", quoted(t), quoted(t))).collect();
+    let rows = csv_rows(&format!("key,value\r\n{all}")).unwrap();
+    assert_eq!(rows.iter().map(|r| r["key"].as_str().unwrap()).collect::<Vec<_>>(), texts);
+    assert_eq!(csv_rows("key\n\"\"\n\n").unwrap().len(), 1);
+    assert_eq!(csv_rows("a,b\n1,2\n\"3,4\n").unwrap_err(), "a quote that begins in row 2 has no end");
     let bytes = csv_rows("key\n0x00ff\n").unwrap().remove(0);
     assert_eq!(single(ParamType::Bytes(4), &Form::Plain, "key", &bytes["key"]), Ok(ParamValue::Bytes(vec![0, 255])));
 }
