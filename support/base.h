@@ -215,6 +215,13 @@ static inline bool wl_parse_whole(int (*parse)(void *, uint32_t, wl_parser *, co
     return r == WL_WHOLE && used == b.n - head;
 }
 
+/* Whether bytes are the head of a message, and `tail` bytes of what follows it. */
+static inline bool wl_parse_head(int (*parse)(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int), wl_parser *v, wl_bytes b,
+                                 uint32_t tail) {
+    int r = parse(NULL, 0, v, b.p, b.n, 1);
+    return (r == WL_WHOLE || (r == WL_HEAD && !(v->flags & WL_M_IN_STEP))) && v->head + tail == b.n;
+}
+
 /* ---- numbers as text ---- */
 
 typedef struct wl_num { uint64_t v; uint32_t digits; bool over; } wl_num;

@@ -190,7 +190,7 @@ impl<'m> Gen<'m> {
         let mut changes = false;
         walk::stmts(&body.block, &mut |s| {
             changes |= matches!(&s.kind, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. }));
-            changes |= matches!(&s.kind, StmtKind::SendFrame { .. } | StmtKind::Parse { .. } | StmtKind::Render { .. });
+            changes |= matches!(&s.kind, StmtKind::SendFrame { .. } | StmtKind::Parse { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. });
             if !sets(s, unused) { walk::stmt_exprs(&s.kind, &mut look) }
         });
         if all || changes { Keeps::Nothing } else { Keeps::Places(places) }
@@ -637,7 +637,7 @@ fn forget(s: &Stmt, way: &mut Way) {
             StmtKind::TableGet { dst, .. } | StmtKind::TableLen { dst, .. } | StmtKind::BindPart { dst, .. } | StmtKind::Render { dst, .. } => set(*dst),
             StmtKind::TableRemove { dst, .. } | StmtKind::TableDelete { dst, .. } => if let Some(l) = dst { set(*l) },
             StmtKind::TableUpdate { entry, .. } => set(*entry),
-            StmtKind::Parse { dst, ok, .. } => { set(*dst); set(*ok) }
+            StmtKind::Parse { dst, ok, .. } | StmtKind::Reread { dst, ok, .. } => { set(*dst); set(*ok) }
             StmtKind::TableNext { cursor, key, value, more, .. } => [*cursor, *key, *value, *more].into_iter().for_each(set),
             _ => {}
         }

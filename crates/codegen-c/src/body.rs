@@ -266,6 +266,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Log(parts) => self.log(parts),
             StmtKind::Emit(e) => self.emit(e),
             StmtKind::Parse { unit, bytes, dst, ok } => self.parse(*unit, bytes, *dst, *ok),
+            StmtKind::Reread { msg, dst, ok } => self.reread(msg, *dst, *ok),
             StmtKind::Render { msg, dst } => {
                 self.build(msg);
                 let name = self.name(*dst);
@@ -273,6 +274,17 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 self.check(true);
             }
         }
+    }
+
+    fn reread(&mut self, msg: &'m Outgoing, dst: LocalId, ok: LocalId) {
+        let Outgoing::Pass { msg: of, .. } = msg else { return };
+        let Ty::Msg(unit) = *self.g.m.ty(self.locals[dst.index()].ty) else { return };
+        self.build(msg);
+        let (u, name, ok, of) = (names::unit(self.g.m, unit), self.name(dst), self.name(ok), self.end_of(*of));
+        self.views.push((dst, unit));
+        line!(self, "{{ wl_parser *v_ = &view_{name}.p;\nmemset(&view_{name}, 0, sizeof view_{name});\nv_->ctx = {}.view->ctx;", of.name);
+        line!(self, "{ok} = wl_parse_head({u}_parse, v_, wl_built(x), {} - {}.head);", of.end, of.name);
+        line!(self, "{name} = (wl_msg){{v_, wl_built(x).p, v_->head, 0}}; }}");
     }
 
     fn set_stored(&mut self, ty: TyId, at: &str, e: &Expr) {

@@ -6,6 +6,12 @@ use crate::names;
 use crate::parser::line;
 use wireloom_ir::*;
 
+/// What lies at a message's base.
+pub struct Lies {
+    pub name: String,
+    pub end: String,
+}
+
 impl<'m> BodyGen<'_, 'm> {
     /// Whether a message leaves as the bytes it came in.
     fn untouched(msg: &Outgoing) -> bool { matches!(msg, Outgoing::Pass { edits, .. } if edits.is_empty()) }
@@ -91,6 +97,14 @@ impl<'m> BodyGen<'_, 'm> {
                 }
             }
         }
+        let end = self.end_of(msg).end;
+        line!(self, "if ({end} > {from}) wl_put(x, wl_b({name}.base + {from}, {end} - {from}));");
+        self.check(true);
+    }
+
+    /// A message's name, and where the part of it ends that lies at its base.
+    pub fn end_of(&self, msg: LocalId) -> Lies {
+        let name = self.name(msg);
         let own = self.views.iter().any(|(l, _)| *l == msg);
         let end = match (own, self.is_request(msg)) {
             // Parsed by the program itself, as a whole.
@@ -98,8 +112,7 @@ impl<'m> BodyGen<'_, 'm> {
             (false, true) => format!("{name}.head"),
             (false, false) => format!("(held ? wl_held({name}) : {name}.head)"),
         };
-        line!(self, "if ({end} > {from}) wl_put(x, wl_b({name}.base + {from}, {end} - {from}));");
-        self.check(true);
+        Lies { name, end }
     }
 
     fn guarded(&mut self, cond: Option<&Expr>, f: impl FnOnce(&mut Self)) {

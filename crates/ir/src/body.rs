@@ -79,6 +79,9 @@ pub enum StmtKind {
     Parse { unit: UnitId, bytes: Expr, dst: LocalId, ok: LocalId },
     /// Renders a built message to bytes in the core's scratch (tests, `bytes_of`).
     Render { msg: Outgoing, dst: LocalId },
+    /// Reads a changed message as its next reader will: `ok` (bool) says whether its head (all of it, where it is held) is one of its
+    /// unit, `dst` is that message until another one is built.
+    Reread { msg: Outgoing, dst: LocalId, ok: LocalId },
 
     /// A new frame, its parts one behind the other, leaves through an instance of a frame port.
     SendFrame { port: PortId, index: Expr, parts: Vec<Part>, place: PlaceId },

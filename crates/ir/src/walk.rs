@@ -52,7 +52,7 @@ macro_rules! direct {
                     for e in response_args { f(e) }
                 }
                 BindPart { part, .. } => f(part),
-                Reply { msg, .. } | Render { msg, .. } => $out_exprs(msg, f),
+                Reply { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),
                 Send { index, msg, .. } => { f(index); $out_exprs(msg, f) }
                 Log(list) => for e in list { f(e) },
                 Emit(emit) => match emit {
@@ -78,7 +78,7 @@ macro_rules! direct {
                 If { then, other, .. } => { f(then); f(other) }
                 Switch { cases, default, .. } => { for (_, b) in cases { f(b) } f(default) }
                 For { body, .. } | Loop { body, .. } | TableUpdate { body, .. } => f(body),
-                Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Render { msg, .. } => $out_blocks(msg, f),
+                Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_blocks(msg, f),
                 Frame { act: FrameAct::Insert { parts, .. }, .. } | SendFrame { parts, .. } => for p in parts { f(& $($m)? p.body) },
                 Frame { act: FrameAct::Payload { body, .. }, .. } => f(body),
                 _ => {}
@@ -88,7 +88,7 @@ macro_rules! direct {
         /// The message that a statement sends.
         pub fn $outgoing(s: & $($m)? StmtKind) -> Option<& $($m)? Outgoing> {
             match s {
-                StmtKind::Call { msg, .. } | StmtKind::Reply { msg, .. } | StmtKind::Send { msg, .. } | StmtKind::Render { msg, .. } => Some(msg),
+                StmtKind::Call { msg, .. } | StmtKind::Reply { msg, .. } | StmtKind::Send { msg, .. } | StmtKind::Render { msg, .. } | StmtKind::Reread { msg, .. } => Some(msg),
                 _ => None,
             }
         }
@@ -219,7 +219,7 @@ pub fn defined(s: &StmtKind) -> [Option<LocalId>; 4] {
         TableNext { key, value, masked, .. } => return [Some(*key), Some(*value), masked.map(|m| m.0), masked.map(|m| m.1)],
         For { var, .. } => [Some(*var), None],
         TableUpdate { entry, .. } => [Some(*entry), None],
-        Parse { dst, ok, .. } => [Some(*dst), Some(*ok)],
+        Parse { dst, ok, .. } | Reread { dst, ok, .. } => [Some(*dst), Some(*ok)],
         _ => [None, None],
     })
 }

@@ -328,10 +328,21 @@ impl<'a> Activation<'a> {
         if node.end != bytes.len() {
             return None;
         }
-        let bytes = bytes.to_vec();
+        Some(self.keep_own(unit, node, bytes))
+    }
+
+    /// Parses what is to be sent in the place of a message: its head, and what of its tail lies behind it.
+    fn reread(&self, of: &Message, bytes: &[u8]) -> Option<MsgRef> {
+        let tail = of.bytes.len() - of.node.end;
+        let ctx = grammar::pack(&self.module().unit(of.unit).params, &of.node.args);
+        let node = self.grammar.read(of.unit, bytes, ctx, true, of.tail == WL_TAIL_NONE).ok()?;
+        (node.end + tail == bytes.len()).then(|| self.keep_own(of.unit, node, bytes))
+    }
+
+    fn keep_own(&self, unit: UnitId, node: Node, bytes: &[u8]) -> MsgRef {
         let mut own = self.own.borrow_mut();
-        own.push(Rc::new(Message { unit, node, tail: WL_TAIL_NONE, base: std::ptr::null(), bytes }));
-        Some(MsgRef::Own(own.len() as u32 - 1))
+        own.push(Rc::new(Message { unit, node, tail: WL_TAIL_NONE, base: std::ptr::null(), bytes: bytes.to_vec() }));
+        MsgRef::Own(own.len() as u32 - 1)
     }
 
     /// The frame at hand.
@@ -642,6 +653,15 @@ pub fn outward(env: &Env, op: &Op, locals: &mut Vec<Value>) -> Res<()> {
         Op::Render { msg, dst } => {
             let ready = outgoing::build(env, a, msg, locals)?;
             locals[dst.index()] = Value::bytes(ready.bytes.as_slice());
+            Ok(())
+        }
+        Op::Reread { msg, dst, ok } => {
+            let super::flatten::Out::Pass { msg: of, .. } = msg else { return internal("what is read again is no changed message") };
+            let of = Env { locals, ..*env }.message(*of)?;
+            let ready = outgoing::build(env, a, msg, locals)?;
+            let again = a.reread(&of, ready.bytes.as_slice());
+            locals[ok.index()] = Value::Bool(again.is_some());
+            locals[dst.index()] = Value::Msg(again.unwrap_or(MsgRef::Absent));
             Ok(())
         }
         Op::Frame(act) => frame::act(env, a, act, locals),

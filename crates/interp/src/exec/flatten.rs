@@ -24,6 +24,7 @@ pub enum Op {
     Reply { msg: Out, close: bool },
     Send { port: PortId, index: Expr, msg: Out },
     Render { msg: Out, dst: LocalId },
+    Reread { msg: Out, dst: LocalId, ok: LocalId },
     Frame(Act),
     SendFrame { port: PortId, index: Expr, parts: Vec<(Option<UnitId>, Code)> },
     /// Names a reply.
@@ -134,6 +135,10 @@ impl Flattener<'_> {
             StmtKind::Render { msg, dst } => {
                 let msg = self.out(msg);
                 self.emit(Op::Render { msg, dst: *dst });
+            }
+            StmtKind::Reread { msg, dst, ok } => {
+                let msg = self.out(msg);
+                self.emit(Op::Reread { msg, dst: *dst, ok: *ok });
             }
             StmtKind::Frame { act, .. } => {
                 let act = match act {

@@ -97,6 +97,13 @@ impl Parser {
                 let (msg, span) = self.message()?;
                 Ok(Stmt { kind: StmtKind::Render { msg, dst }, span })
             }
+            "reread" => {
+                let dst = self.target()?;
+                self.word("ok")?;
+                let ok = self.local()?;
+                let (msg, span) = self.message()?;
+                Ok(Stmt { kind: StmtKind::Reread { msg, dst, ok }, span })
+            }
             _ => {
                 let kind = self.simple(&word)?;
                 // What has a block ends with it.

@@ -73,6 +73,10 @@ impl Printer<'_> {
                 let head = format!("render -> {}", self.local(*dst, locals));
                 self.message(&head, msg, &end, locals);
             }
+            StmtKind::Reread { msg, dst, ok } => {
+                let head = format!("reread -> {} ok {}", self.local(*dst, locals), self.local(*ok, locals));
+                self.message(&head, msg, &end, locals);
+            }
             StmtKind::Frame { frame, act: FrameAct::Insert { before, parts, max, place } } => {
                 let before = before.map_or("end".into(), |n| n.to_string());
                 let head = format!("frame {} insert {before} max {max} at {}", self.local(*frame, locals), place.0);
@@ -152,7 +156,7 @@ impl Printer<'_> {
                 FrameAct::Insert { .. } | FrameAct::Payload { .. } => String::new(),
             }),
             StmtKind::If { .. } | StmtKind::Switch { .. } | StmtKind::For { .. } | StmtKind::Loop { .. } | StmtKind::TableUpdate { .. }
-            | StmtKind::SendFrame { .. } | StmtKind::Call { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Render { .. } => String::new(),
+            | StmtKind::SendFrame { .. } | StmtKind::Call { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. } => String::new(),
         }
     }
 

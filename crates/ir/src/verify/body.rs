@@ -306,6 +306,13 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(self.ty_of(*dst).is_some_and(|t| self.c.is_bytes(t)), path, "a rendered message goes to a local that is no bytes");
                 if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
             }
+            StmtKind::Reread { msg, dst, ok } => {
+                let unit = if let Outgoing::Pass { msg, .. } = msg { self.unit_of(*msg) } else { None };
+                let Some(u) = unit.filter(|u| u.index() < self.c.m.units.len()) else { return self.error(path, "what is read again is no changed message") };
+                self.message(name, path, at, msg, u, state);
+                self.sets(path, *dst, &Ty::Msg(u), state);
+                self.sets(path, *ok, &Ty::Bool, state);
+            }
             StmtKind::Emit(Emit::Bytes(e)) => self.c.need(self.c.is_bytes(e.ty), path, "bytes are emitted that are none"),
             StmtKind::Emit(Emit::UInt { value: e, bytes, .. }) => self.c.need((self.c.is_int(e.ty) || self.c.is_bool(e.ty)) && (1..=16).contains(bytes), path, "an integer is emitted that is none"),
             StmtKind::Emit(Emit::Number { value: e, radix, .. }) => self.c.need(self.c.is_int(e.ty) && (2..=36).contains(radix), path, "a number is emitted that is none"),
@@ -316,7 +323,7 @@ impl<'a> Flow<'a, '_, '_> {
     }
 
     fn where_allowed(&mut self, path: &str, s: &StmtKind) {
-        let sends = walk::outgoing(s).is_some() && !matches!(s, StmtKind::Render { .. });
+        let sends = walk::outgoing(s).is_some() && !matches!(s, StmtKind::Render { .. } | StmtKind::Reread { .. });
         let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::BindPart { .. });
         if self.inside != Inside::Handler {
             // Binding a part only names it; a message is often built from several.

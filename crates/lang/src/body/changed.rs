@@ -3,11 +3,13 @@
 //!
 //! The message held to its unit when it was read. So only what speaks of something that was changed is looked at again: `require`s, the
 //! conditions of a switch (the case that was read must be the one that the next reader takes), lengths, counts and arguments of units.
-//! Each is read once as it was and once as it is now. A question about a list is answered for a name that is known when compiling;
-//! what is appended under a name or removed for a reason that is not known then, and the values of appended items, are the receiver's to judge.
+//! Each is read once as it was and once as it is now. A question about a list is answered for a name that is known when compiling.
+//! Where an answer is not known then (what is appended has a computed name, say), the changed message is read again by its unit's own
+//! grammar before it is sent, and what that reading says takes the answer's place.
 
 use super::Lower;
 use crate::compiler::{R, T_U64};
+use crate::ty::Ty;
 use crate::x;
 use wireloom_ir as ir;
 use ir::{BinOp, Edit, Emit, Expr as X, ExprKind as K, Extent, FaultKind, FieldId, FieldKind, FuncBody, Guard, ListExtent, LocalId, Path, Root, Step, StmtKind};
@@ -21,6 +23,18 @@ pub struct Changed<'a> {
     pub values: Vec<(FieldId, X)>,
     pub edits: &'a [Edit],
     pub span: Span,
+    /// What only its next reader can tell.
+    pub again: Option<Again>,
+}
+
+/// The changed message, read again by its unit's grammar.
+pub struct Again {
+    msg: LocalId,
+    ok: LocalId,
+    /// Where nothing of this holds, the changes do not touch what is asked.
+    when: X,
+    /// What must hold of it beside that it can be read.
+    owed: Vec<(X, FaultKind)>,
 }
 
 impl Changed<'_> {
@@ -35,14 +49,15 @@ impl Changed<'_> {
 
 impl Lower<'_, '_> {
     /// Guards, before the message is sent, what its unit demands of the parts that were changed.
-    pub fn still_owed(&mut self, c: &Changed) -> R<()> {
+    pub fn still_owed(&mut self, mut c: Changed) -> R<()> {
         if c.values.is_empty() && c.edits.is_empty() { return Ok(()); }
         let body = self.cx.m.units[c.unit.index()].body.clone();
-        self.fields_owed(c, &body, &x::boolean(true))
+        self.fields_owed(&mut c, &body, &x::boolean(true))?;
+        match c.again.take() { Some(a) => self.read_again(&c, a), None => Ok(()) }
     }
 
     /// `taken`: under which condition the fields are there.
-    fn fields_owed(&mut self, c: &Changed, body: &[FieldId], taken: &X) -> R<()> {
+    fn fields_owed(&mut self, c: &mut Changed, body: &[FieldId], taken: &X) -> R<()> {
         for f in body {
             let field = self.field_ir(c.unit, *f);
             match &field.kind {
@@ -61,12 +76,18 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn case_stays(&mut self, c: &Changed, switch: FieldId, cases: &[ir::Case], taken: &X) -> R<()> {
+    fn case_stays(&mut self, c: &mut Changed, switch: FieldId, cases: &[ir::Case], taken: &X) -> R<()> {
         for (n, case) in cases.iter().enumerate() {
             let here = x::and(taken.clone(), x::case(c.at(switch), n as u32));
             for (k, other) in cases[..=n].iter().enumerate() {
                 let Guard::When(cond) = &other.guard else { continue };
                 let cond = if k == n { cond.clone() } else { x::not(cond.clone()) };
+                if self.as_sent(c, &cond).is_none() {
+                    let a = self.again(c, &cond);
+                    let same = x::case(x::step(&x::msg(a.msg), Step::Field(switch)), n as u32);
+                    a.owed.push((x::or(x::not(here.clone()), same), FaultKind::CONSTRAINT));
+                    break;
+                }
                 self.holds_still(c, &cond, &here, FaultKind::CONSTRAINT)?;
             }
             self.fields_owed(c, &case.fields, &here)?;
@@ -75,24 +96,89 @@ impl Lower<'_, '_> {
     }
 
     /// A condition that held.
-    fn holds_still(&mut self, c: &Changed, cond: &X, taken: &X, kind: FaultKind) -> R<()> {
-        let Some(now) = self.as_sent(c, cond) else { return Ok(()) };
+    fn holds_still(&mut self, c: &mut Changed, cond: &X, taken: &X, kind: FaultKind) -> R<()> {
+        // Who reads it again asks this, too.
+        let Some(now) = self.as_sent(c, cond) else { self.again(c, cond); return Ok(()) };
         if now == self.as_read(c, cond) { return Ok(()); }
         self.owes(c, now, taken, kind)
     }
 
     /// A number that says how long something unchanged is: it may not change.
-    fn stays(&mut self, c: &Changed, e: &X, taken: &X) -> R<()> {
+    fn stays(&mut self, c: &mut Changed, e: &X, taken: &X) -> R<()> {
         let was = self.as_read(c, e);
         self.agrees(c, e, was, taken)
     }
 
-    fn agrees(&mut self, c: &Changed, e: &X, wanted: X, taken: &X) -> R<()> {
-        let Some(now) = self.as_sent(c, e) else { return Ok(()) };
+    fn agrees(&mut self, c: &mut Changed, e: &X, wanted: X, taken: &X) -> R<()> {
+        let Some(now) = self.as_sent(c, e) else {
+            let a = self.again(c, e);
+            let mut now = e.clone();
+            ir::walk::expr_mut(&mut now, &mut |e| reroot(e, a.msg));
+            a.owed.push((x::or(x::not(taken.clone()), x::cmp(BinOp::Eq, now, wanted)), FaultKind::CONSTRAINT));
+            return Ok(());
+        };
         let wanted = crate::fold::fold(&self.cx.m, &wanted);
         if now == wanted || e.ty == T_U64 && super::requires::same_sum(&self.cx.m, &now, &wanted) && !is_cut(&now) { return Ok(()); }
         let same = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Eq, now, wanted));
         self.owes(c, same, taken, FaultKind::CONSTRAINT)
+    }
+
+    /// The message read again, where the changes touch what an expression asks.
+    fn again<'c>(&mut self, c: &'c mut Changed, e: &X) -> &'c mut Again {
+        let touched = self.touched(c, e);
+        let (msg, ok) = match &c.again { Some(a) => (a.msg, a.ok), None => (self.new_local("again", &Ty::Msg(c.unit)), self.new_local("", &Ty::Bool)) };
+        let a = c.again.get_or_insert(Again { msg, ok, when: x::boolean(false), owed: vec![] });
+        if a.when != touched { a.when = crate::fold::fold(&self.cx.m, &x::or(a.when.clone(), touched)); }
+        a
+    }
+
+    /// Under which condition the unknown parts of an expression may differ from what they were.
+    fn touched(&self, c: &Changed, e: &X) -> X {
+        let mut all = x::boolean(false);
+        ir::walk::expr(e, &mut |e| if self.leaf_now(c, e).is_none() { all = x::or(all.clone(), self.leaf_touched(c, e)); });
+        crate::fold::fold(&self.cx.m, &all)
+    }
+
+    fn leaf_touched(&self, c: &Changed, e: &X) -> X {
+        let field = ir::walk::path_of(e).and_then(|p| if let [Step::Field(f)] = p.steps[..] { Some(f) } else { None });
+        let Some(f) = field else { return x::boolean(true) };
+        if let FieldKind::Let { value } = &self.field_ir(c.unit, f).kind { return self.touched(c, value); }
+        let Some((_, q)) = self.query(c.unit, e).filter(|_| c.edited(f)) else { return x::boolean(true) };
+        let (K::Bytes(asked), Some((name, _))) = (&*q.name.kind, self.pair_fields(q.unit)) else { return x::boolean(true) };
+        let mut any = x::boolean(false);
+        for edit in c.edits {
+            let touches = match edit {
+                Edit::Remove { list, index, cond } if list[..] == [f] => self.removed(c, f, *index, name, asked, cond).unwrap_or(x::boolean(true)),
+                Edit::Append { list, cond, body } if list[..] == [f] => match appended_name(body).map(|n| &*n.kind) {
+                    Some(K::Bytes(n)) if !q.means(n) => x::boolean(false),
+                    _ => cond.clone().unwrap_or(x::boolean(true)),
+                },
+                _ => continue,
+            };
+            any = x::or(any, touches);
+        }
+        any
+    }
+
+    /// Reads what will be sent, and faults where that is no message of the unit, or another one than was meant.
+    fn read_again(&mut self, c: &Changed, a: Again) -> R<()> {
+        if x::as_bool(&a.when) == Some(false) { return Ok(()); }
+        let (made, block) = self.sub(|s| {
+            s.push(c.span, StmtKind::Reread { msg: ir::Outgoing::Pass { msg: c.msg, edits: c.edits.to_vec() }, dst: a.msg, ok: a.ok });
+            let ok = s.local_expr(a.ok);
+            s.valid(ok, FaultKind::CONSTRAINT, c.span)?;
+            for (ok, kind) in a.owed {
+                let ok = crate::fold::fold(&s.cx.m, &ok);
+                s.valid(ok, kind, c.span)?;
+            }
+            R::Ok(())
+        });
+        made?;
+        match x::as_bool(&a.when) {
+            Some(_) => self.out.extend(block),
+            None => self.push(c.span, StmtKind::If { cond: a.when, then: block, other: vec![] }),
+        }
+        Ok(())
     }
 
     fn owes(&mut self, c: &Changed, now: X, taken: &X, kind: FaultKind) -> R<()> {

@@ -151,7 +151,7 @@ impl Lower<'_, '_> {
             let (Some(m), Vk::Pure(v)) = (self.cx.units[o.unit.index()].member(name), &v.kind) else { continue };
             values.push((m.field, v.clone()));
         }
-        self.still_owed(&Changed { unit: o.unit, msg, values, edits: &edits, span })?;
+        self.still_owed(Changed { unit: o.unit, msg, values, edits: &edits, span, again: None })?;
         Ok(ir::Outgoing::Pass { msg, edits })
     }
 

@@ -21,6 +21,13 @@ pub struct Query { kind: Asks, ty: ir::TyId, caseless: bool, pub name: X, pub un
 
 enum Asks { Find, Count, Token(X) }
 
+impl Query {
+    /// Whether items of this name are asked for, if it is known whose.
+    pub fn means(&self, name: &[u8]) -> bool {
+        matches!(&*self.name.kind, K::Bytes(asked) if if self.caseless { asked.eq_ignore_ascii_case(name) } else { asked == name })
+    }
+}
+
 impl Lower<'_, '_> {
     /// A condition of the grammar (or its opposite) that the message must fulfil, each part of it as far as it is known.
     pub fn required(&mut self, fields: &Fields, cond: &X, holds: bool, kind: FaultKind, at: ir::Span) -> R<()> {

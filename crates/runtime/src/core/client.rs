@@ -46,7 +46,7 @@ impl Core {
             s
         });
         let c = &mut self.conns[id];
-        *c = Conn { token, side, app: a, port: p, session, last_rx: now, last_tx: now, since: now, ..Conn::default() };
+        *c = Conn { token, side, app: a, port: p, instance, session, last_rx: now, last_tx: now, since: now, ..Conn::default() };
         c.c.port = u32::from(p);
         c.c.instance = instance;
         c.c.id = number;

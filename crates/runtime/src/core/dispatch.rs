@@ -23,7 +23,7 @@ pub(super) struct Target {
 }
 
 impl Core {
-    pub(super) fn host_call(&mut self, id: Id, port: u32, index: u32, head: wl_bytes, tail: u32, how: wl_call) {
+    pub(super) fn host_call(&mut self, id: Id, port: u32, index: u32, head: wl_bytes, tail: u32, how: &wl_call) {
         let t = &mut self.tasks[id];
         if t.fresh {
             t.fresh = false;
@@ -59,7 +59,7 @@ impl Core {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn dispatch(&mut self, id: Id, part: u32, port: u32, index: u32, head: wl_bytes, tail: u32, how: wl_call) -> Result<(), u32> {
+    fn dispatch(&mut self, id: Id, part: u32, port: u32, index: u32, head: wl_bytes, tail: u32, how: &wl_call) -> Result<(), u32> {
         let (target, proto) = self.target(id, port, index)?;
         let (here, more) = self.tail_here(id, tail);
         let t = &self.tasks[id];

@@ -36,8 +36,9 @@ unsafe fn of<'a>(task: *mut wl_task) -> (&'a mut Core, Id) {
 unsafe extern "C" fn call(task: *mut wl_task, port: u32, index: u32, head: wl_bytes, tail: u32, how: *const wl_call) {
     // SAFETY: called by the program inside `run`.
     let (core, id) = unsafe { of(task) };
+    const DEFAULTS: wl_call = wl_call { timeout_ns: 0, ctx: 0, flags: 0, _pad: 0 };
     // SAFETY: the ABI allows a null for "all defaults"; else it is valid during the call.
-    let how = unsafe { how.as_ref() }.copied().unwrap_or_default();
+    let how = unsafe { how.as_ref() }.unwrap_or(&DEFAULTS);
     core.host_call(id, port, index, head, tail, how);
 }
 

@@ -9,6 +9,7 @@ use crate::abi::*;
 use crate::buffer::{OwnedBuf, Queue};
 use crate::engine::Token;
 use crate::timer::TimerKey;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -107,6 +108,8 @@ pub struct Conn {
     /// Protocol index, `NO_PROTO` while a client has sent nothing; `alt`: which alternative of the port.
     pub proto: u16,
     pub alt: u16,
+    /// Which backend of its port, as in `c.instance`, which lies further off.
+    pub instance: u32,
     pub sink: Sink,
     /// The window of observation in which it was last active (`pace`).
     pub window: u32,
@@ -161,6 +164,7 @@ impl Default for Conn {
             port: 0,
             proto: NO_PROTO,
             alt: 0,
+            instance: 0,
             mode: Mode::Head,
             sink: Sink::Undecided,
             input: OwnedBuf::new(),
@@ -199,7 +203,7 @@ impl Conn {
         self.flags &= !flags;
     }
     pub fn endpoint(&self) -> u32 {
-        self.c.instance
+        self.instance
     }
 }
 
@@ -260,10 +264,11 @@ pub struct Task {
     pub closed: bool,
     pub suspended: bool,
     pub req: Stored,
-    pub parts: Vec<wl_msg>,
+    /// One of each lies in the task itself: most handlers make one call.
+    pub parts: SmallVec<[wl_msg; 1]>,
     /// Bytes at `parts[i].base`, and the call that fetches it.
-    pub have: Vec<u32>,
-    pub calls: Vec<Id>,
+    pub have: SmallVec<[u32; 1]>,
+    pub calls: SmallVec<[Id; 1]>,
     pub stored: Vec<Stored>,
     /// The reply seen in place: whose input it is, and whether more of it follows.
     pub rep_src: Id,
@@ -291,9 +296,9 @@ impl Default for Task {
             closed: false,
             suspended: false,
             req: Stored::default(),
-            parts: Vec::new(),
-            have: Vec::new(),
-            calls: Vec::new(),
+            parts: SmallVec::new(),
+            have: SmallVec::new(),
+            calls: SmallVec::new(),
             stored: Vec::new(),
             rep_src: Id::NIL,
             rep_more: false,
