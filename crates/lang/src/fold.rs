@@ -43,6 +43,7 @@ pub fn fold(m: &ir::Module, e: &Expr) -> Expr {
         ExprKind::If(c, a, b) => match (&*f(c).kind, f(a), f(b)) {
             (ExprKind::Bool(true), a, _) => return a,
             (ExprKind::Bool(false), _, b) => return b,
+            (_, a, b) if a == b => return a,
             (_, a, b) => ExprKind::If(f(c), a, b),
         },
         ExprKind::IsSome(a) => match &*f(a).kind {

@@ -34,6 +34,10 @@ pub struct Outgoing {
     pub fields: Vec<(String, Val)>,
     /// The set whose run a built one ends with, and the separator owed before more of the set.
     pub run: Option<(ir::ByteSet, Option<u8>)>,
+    /// Where a built answer expects the parameters of its unit, which follow from the request that it answers.
+    pub params: Vec<ir::LocalId>,
+    /// Under which condition only the end of the connection ends it for its reader.
+    pub ends: Option<ir::Expr>,
 }
 
 #[derive(Clone, Debug)]

@@ -118,7 +118,7 @@ impl Compiler<'_> {
                 fields.push((m.name.clone(), local, Val::pure(m.ty.clone(), l.local_expr(local))));
             }
             let known = fields.iter().map(|(n, _, v)| (n.clone(), v.clone())).collect();
-            let v = Val::out(crate::val::Outgoing { unit, kind: crate::val::OutKind::Built(vec![]), fields: known, run: None });
+            let v = Val::out(crate::val::Outgoing { unit, kind: crate::val::OutKind::Built(vec![]), fields: known, run: None, params: vec![], ends: None });
             l.bind_all(&[(side.clone(), v)]);
             sides.push(fields);
         }

@@ -81,17 +81,22 @@ impl Lower<'_, '_> {
     /// Several messages as one answer: `reply [a, b, c]`.
     fn deliver_many(&mut self, es: &[Expr], sink: &Sink, span: Span) -> R<Val> {
         let mut all = ir::Block::new();
-        let mut unit = None;
+        let (mut unit, mut params, mut ends) = (None, vec![], None);
         for e in es {
             let v = self.expr(e, None)?;
             let out = self.message_of(&v, e.span)?;
             match &out.kind {
-                OutKind::Built(block) if unit.is_none_or(|u| u == out.unit) => { all.extend(block.clone()); unit = Some(out.unit); }
+                OutKind::Built(block) if unit.is_none_or(|u| u == out.unit) => {
+                    all.extend(block.clone());
+                    params.extend(&out.params);
+                    ends = out.ends.clone();
+                    unit = Some(out.unit);
+                }
                 _ => return Err(self.err("E0608", e.span, "an answer of several messages is built from messages of one unit")),
             }
         }
         let Some(unit) = unit else { return Err(self.err("E0608", span, "an answer needs at least one message; `reply nothing` answers by silence")) };
-        self.sink(Val::out(Outgoing { unit, kind: OutKind::Built(all), fields: vec![], run: None }), sink, span)
+        self.sink(Val::out(Outgoing { unit, kind: OutKind::Built(all), fields: vec![], run: None, params, ends }), sink, span)
     }
 
     /// The message that a value is.
@@ -99,7 +104,7 @@ impl Lower<'_, '_> {
         match (&v.ty, &v.kind) {
             (_, Vk::Out(o)) => Ok(o.clone()),
             (Ty::Msg(u), Vk::Path(ir::Path { root: ir::Root::Local(l), steps })) if steps.is_empty() => {
-                Ok(Rc::new(Outgoing { unit: *u, kind: OutKind::Pass { msg: *l, edits: vec![] }, fields: vec![], run: None }))
+                Ok(Rc::new(Outgoing { unit: *u, kind: OutKind::Pass { msg: *l, edits: vec![] }, fields: vec![], run: None, params: vec![], ends: None }))
             }
             (Ty::Error | Ty::Never, _) => Err(Reported),
             (Ty::Msg(_), Vk::Path(_)) => Err(self.cx.report(Diagnostic::error("E0608", span, "a part of a message is no message").hint("build one: `Unit { … }`"))),
@@ -135,8 +140,9 @@ impl Lower<'_, '_> {
                 self.mark_replied(*at)?;
                 let Some(unit) = info.response else { return Err(self.err("E0604", span, "this protocol has no answers")) };
                 self.same_unit(msg.unit, unit, span)?;
-                let msg = self.forwarded(&msg, proto, true, span)?;
+                let (ends, msg) = (msg.ends.clone(), self.forwarded(&msg, proto, true, span)?);
                 self.push(*at, StmtKind::Reply { msg, close: *close });
+                if let Some(ends) = ends.filter(|_| !close) { self.close_if(ends, *at); }
             }
             Sink::Call { port, index, within, span: at } => {
                 let msg = self.message_of(&v, span)?;
@@ -159,6 +165,18 @@ impl Lower<'_, '_> {
             }
         }
         Ok(Val::unit())
+    }
+
+    /// Nothing but the end of the connection tells the reader that the answer is complete.
+    fn close_if(&mut self, ends: ir::Expr, span: Span) {
+        match x::as_bool(&ends) {
+            Some(true) => self.push(span, StmtKind::Close),
+            Some(false) => {}
+            None => {
+                let ((), then) = self.sub(|s| s.push(span, StmtKind::Close));
+                self.push(span, StmtKind::If { cond: ends, then, other: vec![] });
+            }
+        }
     }
 
     fn same_unit(&mut self, found: ir::UnitId, want: ir::UnitId, span: Span) -> R<()> {

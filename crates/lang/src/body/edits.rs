@@ -128,7 +128,7 @@ impl Lower<'_, '_> {
     /// A message on its way into a channel: a parsed one with its protocol's `forward` edits.
     pub fn forwarded(&mut self, o: &Outgoing, proto: ir::ProtocolId, response: bool, span: Span) -> R<ir::Outgoing> {
         let (msg, mut edits) = match &o.kind {
-            OutKind::Built(body) => return Ok(ir::Outgoing::Built { unit: o.unit, body: body.clone() }),
+            OutKind::Built(body) => return Ok(ir::Outgoing::Built { unit: o.unit, body: self.answering(o, body, proto, response, span)? }),
             OutKind::Pass { msg, edits } => (*msg, edits.clone()),
         };
         if self.torn.iter().any(|(m, _)| *m == msg) {
@@ -153,6 +153,30 @@ impl Lower<'_, '_> {
         }
         self.still_owed(Changed { unit: o.unit, msg, values, edits: &edits, span, again: None })?;
         Ok(ir::Outgoing::Pass { msg, edits })
+    }
+
+    /// A built answer with what its unit asks of the request.
+    fn answering(&mut self, o: &Outgoing, body: &ir::Block, proto: ir::ProtocolId, response: bool, span: Span) -> R<ir::Block> {
+        let mut body = body.clone();
+        let Some(handler) = self.handler.filter(|_| response) else { return Ok(body) };
+        let mut asked = vec![];
+        let mut ask = |e: &ir::Expr| if let ir::ExprKind::Local(l) = &*e.kind { asked.push(*l); };
+        ir::walk::block_exprs(&body, &mut ask);
+        if let Some(ends) = &o.ends { ir::walk::expr(ends, &mut ask); }
+        if !o.params.iter().any(|p| asked.contains(p)) { return Ok(body); }
+        let request = Val::path(Ty::Msg(self.cx.m.protocols[proto.index()].request), x::msg(handler.req));
+        let args = self.response_args(proto, &request, span)?;
+        // Several answers in one have each their own.
+        for (l, arg) in o.params.iter().zip(args.iter().take(self.cx.units[o.unit.index()].params.len()).cycle()) {
+            if !asked.contains(l) { continue; }
+            let arg = crate::fold::fold(&self.cx.m, arg);
+            let known = [true, false].into_iter().find(|holds| self.holds(&arg, *holds));
+            if let Some(v) = known.map(x::boolean) {
+                ir::walk::block_exprs_mut(&mut body, &mut |e| if matches!(*e.kind, ir::ExprKind::Local(k) if k == *l) { *e = v.clone(); });
+            }
+            self.push(span, ir::StmtKind::Set(*l, known.map_or(arg, x::boolean)));
+        }
+        Ok(body)
     }
 
     /// Runs a piece with the names of a protocol's clause: `request` or `response`, `client`, the unit's parameters.

@@ -201,6 +201,7 @@ impl Lower<'_, '_> {
 
     fn emit_field(&mut self, fields: &Fields, f: FieldId, ir_field: &ir::Field) -> R<()> {
         let span = fields.get(f).map_or(fields.span, |g| g.2);
+        if super::requires::ends_with_connection(&ir_field.kind) { self.ends_if(x::boolean(true)); }
         match &ir_field.kind {
             FieldKind::Require { cond } => self.required(fields, cond, true, ir_field.bad, ir_field.span),
             FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => Ok(()),
@@ -408,8 +409,14 @@ impl Lower<'_, '_> {
             let v = values.first().cloned().unwrap_or_default();
             self.emit_const(&v, span);
         }
-        self.case_agrees(fields, f, cases, chosen)?;
-        self.emit_fields(fields, &case.fields)
+        let Some(without) = self.case_agrees(fields, f, cases, chosen)? else { return self.emit_fields(fields, &case.fields) };
+        let (run, ends) = (self.run, self.ends.take());
+        let (made, then) = self.sub(|s| s.emit_fields(fields, &case.fields));
+        self.run = run;
+        let inner = std::mem::replace(&mut self.ends, ends);
+        if let Some(inner) = inner { self.ends_if(x::and(x::not(without.clone()), inner)); }
+        self.push(span, StmtKind::If { cond: x::not(without), then, other: vec![] });
+        made
     }
 
     /// The case taken when none is named: one without fields of its own.

@@ -58,6 +58,14 @@ fn strip(e: &Expr) -> &Expr {
 impl Lower<'_, '_> {
     pub fn assume(&mut self, cond: &Expr, holds: bool) { split(cond, holds, &mut self.facts); }
 
+    /// Whether a condition (or its opposite) is known to hold.
+    pub fn holds(&self, cond: &Expr, holds: bool) -> bool {
+        let mut parts = vec![];
+        split(cond, holds, &mut parts);
+        if let ExprKind::Bool(b) = &*cond.kind { return *b == holds; }
+        !parts.is_empty() && parts.iter().all(|p| self.proven(p))
+    }
+
     /// Whether a condition is known to hold.
     pub fn proven(&self, cond: &Expr) -> bool {
         match &*cond.kind {
@@ -66,6 +74,7 @@ impl Lower<'_, '_> {
             ExprKind::Binary(BinOp::Or, a, b) => return self.proven(a) || self.proven(b) || self.facts.contains(cond) || self.header_known(cond),
             ExprKind::Binary(BinOp::Lt, a, b) if self.less(strip(a), strip(b)) => return true,
             ExprKind::Binary(BinOp::Ne, a, b) if x::as_int(b) == Some(0) && self.positive(strip(a)) => return true,
+            ExprKind::Binary(BinOp::Ne, a, b) if x::as_int(b).is_some_and(|n| self.facts.iter().any(|f| self.at_least(f, strip(a)).is_some_and(|low| low > n))) => return true,
             ExprKind::Binary(BinOp::Ge, a, b) if self.less(strip(b), strip(a)) || strip(a) == strip(b) => return true,
             _ => {}
         }

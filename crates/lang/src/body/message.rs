@@ -65,22 +65,32 @@ impl Lower<'_, '_> {
             Item::Record(r) => self.record(r, fields, span),
             Item::Unit(u) => {
                 if self.pure_only() { return Err(self.involved(span)); }
-                let fields = self.fields_of(u, fields, span)?;
-                let outer = self.run.take();
+                let mut fields = self.fields_of(u, fields, span)?;
+                let params = self.answer_params(u);
+                fields.params = params.iter().map(|l| self.local_expr(*l)).collect();
+                let outer = (self.run.take(), self.ends.take());
                 let building = std::mem::replace(&mut self.building, true);
                 let (made, block) = self.sub(|s| s.emit_unit(&fields));
                 self.building = building;
-                let run = std::mem::replace(&mut self.run, outer);
+                let run = std::mem::replace(&mut self.run, outer.0);
+                let ends = std::mem::replace(&mut self.ends, outer.1);
                 made?;
                 let known = fields.given.iter().map(|(m, g, _)| match g {
                     Given::Value(e) => (m.name.clone(), Val { caseless: m.caseless, ..Val::pure(if m.ty == Ty::Stream { Ty::Bytes(1 << 24) } else { m.ty.clone() }, e.clone()) }),
                     _ => (m.name.clone(), Val::error()),
                 }).collect();
-                Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known, run }))
+                Ok(Val::out(Outgoing { unit: u, kind: OutKind::Built(block), fields: known, run, params, ends }))
             }
             Item::Alias(Ty::Record(r)) => self.record(r, fields, span),
             _ => Err(self.err("E0301", path.span, "only records and units are built like this")),
         }
+    }
+
+    /// What an answer's unit asks of its request is not known before it is sent: places for it.
+    fn answer_params(&mut self, u: ir::UnitId) -> Vec<ir::LocalId> {
+        if self.building || !self.cx.m.protocols.iter().any(|p| p.response == Some(u)) { return vec![]; }
+        let params = self.cx.units[u.index()].params.clone();
+        params.iter().map(|(name, ty)| self.new_local(name, ty)).collect()
     }
 
     pub fn record(&mut self, r: ir::RecordId, given: &[(Ident, Expr)], span: Span) -> R<Val> {
@@ -253,7 +263,7 @@ impl Lower<'_, '_> {
             known.retain(|(k, _)| *k != m.name);
             known.push((m.name.clone(), value));
         }
-        Ok(Val::out(Outgoing { unit: o.unit, kind: OutKind::Pass { msg, edits }, fields: known, run: None }))
+        Ok(Val::out(Outgoing { unit: o.unit, kind: OutKind::Pass { msg, edits }, fields: known, run: None, params: vec![], ends: None }))
     }
 
     fn with_record(&mut self, r: ir::RecordId, whole: ir::Expr, given: &[(Ident, Expr)]) -> R<Val> {

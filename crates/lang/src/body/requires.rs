@@ -51,21 +51,47 @@ impl Lower<'_, '_> {
     }
 
     /// The case that is written must be the one that the receiver takes: none before it, and its own condition holds. Where nothing
-    /// is written, any will do that takes no bytes.
-    pub fn case_agrees(&mut self, fields: &Fields, switch: FieldId, cases: &[ir::Case], chosen: usize) -> R<()> {
+    /// is written, any will do that takes no bytes. What comes back is the condition under which nothing is to be written after all:
+    /// the request asked for an answer without it.
+    pub fn case_agrees(&mut self, fields: &Fields, switch: FieldId, cases: &[ir::Case], chosen: usize) -> R<Option<X>> {
         let at = self.field_ir(fields.unit, switch).span;
         let named = fields.cases.iter().any(|(s, _)| *s == switch);
         let silent = |f: &FieldId| matches!(self.field_ir(fields.unit, *f).kind, FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing);
-        if !named && cases[chosen].fields.iter().all(silent) { return self.no_bytes(fields, cases, at); }
+        if !named && cases[chosen].fields.iter().all(silent) { return self.no_bytes(fields, cases, at).map(|()| None); }
+        let mut without = x::boolean(false);
         for c in &cases[..chosen] {
-            if let ir::Guard::When(cond) = &c.guard { self.required(fields, cond, false, FaultKind::CONSTRAINT, at)?; }
+            let ir::Guard::When(cond) = &c.guard else { continue };
+            let empty = c.fields.iter().all(|f| matches!(self.field_ir(fields.unit, *f).kind, FieldKind::Nothing));
+            match self.closed(fields, cond)?.filter(|_| empty && !fields.params.is_empty()) {
+                Some(taken) => without = x::or(without, self.asked_for(fields, &taken, at)?),
+                None => self.required(fields, cond, false, FaultKind::CONSTRAINT, at)?,
+            }
         }
         if let ir::Guard::When(cond) = &cases[chosen].guard { self.required(fields, cond, true, FaultKind::CONSTRAINT, at)?; }
-        Ok(())
+        let without = crate::fold::fold(&self.cx.m, &without);
+        Ok((x::as_bool(&without) != Some(false)).then_some(without))
+    }
+
+    /// Of the reasons for a case, those that lie in the request; the others must not hold.
+    fn asked_for(&mut self, fields: &Fields, taken: &X, at: ir::Span) -> R<X> {
+        let mut taken = taken;
+        while let K::Local(l) = &*taken.kind {
+            match self.origins.get(l) { Some(origin) => taken = origin, None => break }
+        }
+        let mut parts = vec![];
+        super::facts::split(taken, false, &mut parts);
+        if x::as_bool(taken) == Some(true) { parts.push(x::boolean(false)); }
+        let mut asked = x::boolean(false);
+        for p in parts {
+            let mut of_request = false;
+            ir::walk::expr(&p, &mut |e| of_request |= fields.params.contains(e));
+            if of_request { asked = x::or(asked, x::not(p)); } else { self.owed(p, FaultKind::CONSTRAINT, at, fields.span)?; }
+        }
+        Ok(asked)
     }
 
     fn no_bytes(&mut self, fields: &Fields, cases: &[ir::Case], at: ir::Span) -> R<()> {
-        let mut ok = x::boolean(true);
+        let (mut ok, mut ends) = (x::boolean(true), x::boolean(false));
         for c in cases.iter().rev() {
             let cond = match &c.guard { ir::Guard::When(c) => c.clone(), ir::Guard::Else => x::boolean(true), ir::Guard::Literal { .. } | ir::Guard::Fault(_) => return Ok(()) };
             let mut empty = x::boolean(true);
@@ -77,12 +103,22 @@ impl Lower<'_, '_> {
                     _ => x::boolean(false),
                 });
             }
+            let close = c.fields.iter().any(|f| ends_with_connection(&self.field_ir(fields.unit, *f).kind));
+            ends = x::if_(T_BOOL, cond.clone(), x::boolean(close), ends);
             ok = x::if_(T_BOOL, cond, empty, ok);
         }
+        let ends = self.closed(fields, &ends)?.unwrap_or(x::boolean(false));
+        self.ends_if(ends);
         match self.closed(fields, &ok)? {
             Some(ok) => self.owed(ok, FaultKind::CONSTRAINT, at, fields.span),
             None => Ok(()),
         }
+    }
+
+    /// What has been built ends with its connection under a condition.
+    pub fn ends_if(&mut self, cond: X) {
+        if x::as_bool(&cond) == Some(false) { return; }
+        self.ends = Some(match self.ends.take() { Some(other) => x::or(other, cond), None => cond });
     }
 
     /// Arguments of a nested unit, if all of them are known.
@@ -447,4 +483,9 @@ fn trimmed(b: &[u8], set: &ir::ByteSet) -> Vec<u8> {
     let from = b.iter().position(|c| !set.has(*c)).unwrap_or(b.len());
     let to = b.iter().rposition(|c| !set.has(*c)).map_or(from, |i| i + 1);
     b[from..to].to_vec()
+}
+
+/// Whether a field reaches to the end of the connection.
+pub fn ends_with_connection(kind: &FieldKind) -> bool {
+    matches!(kind, FieldKind::StreamBytes { extent: Extent::Close } | FieldKind::Bytes { extent: Extent::Close, .. })
 }
