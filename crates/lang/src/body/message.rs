@@ -86,9 +86,9 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What an answer's unit asks of its request is not known before it is sent: places for it.
+    /// What an answer's unit asks of its request is not known before it is sent: places for it. After a fault there may be no request.
     fn answer_params(&mut self, u: ir::UnitId) -> Vec<ir::LocalId> {
-        if self.building || !self.cx.m.protocols.iter().any(|p| p.response == Some(u)) { return vec![]; }
+        if self.building || self.kind == super::Kind::OnFault || !self.cx.m.protocols.iter().any(|p| p.response == Some(u)) { return vec![]; }
         let params = self.cx.units[u.index()].params.clone();
         params.iter().map(|(name, ty)| self.new_local(name, ty)).collect()
     }
