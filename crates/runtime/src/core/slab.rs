@@ -185,7 +185,8 @@ fn reserve<T>(size: usize) -> (NonNull<Entry<T>>, usize) {
         let p = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
         match NonNull::new(p.cast()) {
             Some(first) if p != libc::MAP_FAILED => return (first, bytes),
-            _ => most /= 2,
+            // Much fewer: several slabs take from what the process may have.
+            _ => most /= 16,
         }
         assert!(most >= FEWEST, "no addresses for entries: {}", std::io::Error::last_os_error());
     }
