@@ -296,6 +296,47 @@ fn frames_and_connections_interpreted() {
     census("census3", &["--interpret"]);
 }
 
+/// A counter that frames and requests add to: requests see the sum, it is shown once, and written at the end with what both have counted.
+#[test]
+fn a_counter_of_frames_and_connections() {
+    for (name, extra) in [("counted", &["--cores", "all"][..]), ("counted2", &["--interpret"])] {
+        let (at, port) = (format!("127.0.0.1:{}", free_port()), free_port());
+        let folder = std::env::temp_dir().join(format!("wireloom-control-{}-{name}-dump", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("writable");
+        let dump = folder.join("counters.json");
+        let (wire, set, to) = (format!("wire=udp:{at}"), format!("port={port}"), format!("counters={}", dump.display()));
+        let app = Controlled::run(name, &[&["tests/programs/mixed.loom", "--bind", &wire, "--set", &set, "--dump", &to], extra].concat());
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        for _ in 0..30 {
+            sender.send_to(&[0; 60], &at).expect("sent");
+        }
+        let get = || -> u64 {
+            let mut c = Client::connect(port);
+            c.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            c.take_until(b"\r\n\r\n");
+            String::from_utf8_lossy(&c.rest()).parse().expect("a number")
+        };
+        let mut asked = 0;
+        // What other cores count is seen a little later, and nothing is seen twice.
+        admin::eventually("all are seen", || {
+            std::thread::sleep(std::time::Duration::from_millis(250));
+            asked += 1;
+            let seen = get();
+            assert!(seen <= 30 + asked, "{seen} of {} were counted", 30 + asked);
+            seen == 30 + asked
+        });
+        admin::eventually("the counter is shown once", || app.json(&["counter", "events"])[0]["value"] == 30 + asked);
+        assert_eq!(app.json(&["signal", "total"])["sum"], 30 + asked);
+        app.app.signal(libc::SIGTERM);
+        admin::eventually("the process ends", || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0);
+        let written = || serde_json::from_str::<Value>(&std::fs::read_to_string(&dump).unwrap_or_default()).unwrap_or_default();
+        admin::eventually("counters are written", || written() == serde_json::json!({ "asked": asked, "events": 30 + asked }));
+        std::fs::remove_dir_all(&folder).ok();
+    }
+    let out = wireloom_tests::finish_within(std::process::Command::new(wireloom_tests::Wireloom::binary()).current_dir(wireloom_tests::root()).args(["test", "tests/programs/mixed.loom"]), std::time::Duration::from_secs(60));
+    assert!(out.code == Some(0) && out.text.contains("1 passed, 0 failed"), "{}", out.text);
+}
+
 #[test]
 fn the_socket_is_where_it_is_asked_for() {
     let folder = std::env::temp_dir().join(format!("wireloom-control-{}-at", std::process::id()));

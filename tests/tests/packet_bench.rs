@@ -134,3 +134,16 @@ fn many_rounds_are_many_flows() {
     let v = f.json(&[&args[..], &["--repeat", "1", "--no-elements", "--json"]].concat());
     assert_eq!((v["runs"][0]["frames"].as_u64(), v["runs"][0]["sent"].as_u64()), (Some(512), Some(1024)), "{v}");
 }
+
+/// Of an app with service ports, too, the packets are measured: no port is taken, so two can run at once.
+#[test]
+fn the_packets_of_an_app_with_services_are_measured() {
+    let f = Folder::new("mixed");
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").expect("a port");
+    let port = format!("port={}", taken.local_addr().expect("an address").port());
+    let v = f.json(&["examples/port_census.loom", "--bind", "wire=@/in.pcap", "--set", &port, "--frames", "2560000", "--repeat", "2", "--json"]);
+    assert_eq!(v["runs"][0]["frames"], 2560000, "{v}");
+    assert!(elements(&v).contains(&"table to"), "{v}");
+    let output = finish_within(Command::new(Wireloom::binary()).current_dir(root()).args(["bench", "apps/kv_server.loom", "--bind", "wire=none.pcap"]), Duration::from_secs(60));
+    assert!(output.code == Some(1) && output.text.contains("has no frame ports"), "{}", output.text);
+}

@@ -176,7 +176,11 @@ fn both(module: &Module, packets: Arc<App>, services: Arc<App>, steps: &[(Span, 
             SimStep::Send(..) | SimStep::See(..) | SimStep::SeeClosed(_) | SimStep::Close(_) | SimStep::Reset(_) | SimStep::Refuse(_) | SimStep::Accept(_) => {
                 services.step(step).map_err(told)?
             }
-            _ => packets.all(std::slice::from_ref(&(*span, step.clone())))?,
+            _ => {
+                packets.sim.beside(&services.sim);
+                packets.all(std::slice::from_ref(&(*span, step.clone())))?;
+                packets.sim.alone();
+            }
         }
     }
     Ok(())

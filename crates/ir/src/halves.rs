@@ -2,7 +2,7 @@
 //!
 //! In: a lowered module. Out: [`Halves`]: the half of each handler, counter and table, and what cannot be divided, for the compiler to
 //! report. Tables with locks are both halves' alike; what each core has for itself (states, queues of values, copies of rules) is one half's.
-//! A counter that packets count can be read by the other half, which sees the sum of their cores.
+//! A counter that packets count, alone or as connections do, can be read by the other half, which sees the sum of all.
 
 use crate::desc::{Half, PortKind};
 use crate::*;
@@ -58,7 +58,7 @@ pub fn of(m: &Module) -> Option<Halves> {
             Thing::State(_) => true,
             Thing::Counter(c) => {
                 let read = |half| at(half, &|u| u.reads.contains(&thing)).is_some();
-                read(Half::Packets) && counters[c.index()] != Half::Packets || read(Half::Services) && counters[c.index()] == Half::Both
+                read(Half::Packets) && counters[c.index()] != Half::Packets
             }
             Thing::Table(t) => match m.tables[t.index()].kind {
                 TableKind::Ring => true,

@@ -203,7 +203,10 @@ fn apps_of_two_halves() {
     let reply = "on c(r) { reply nothing }";
     assert!(refused("state s: u32\non w(x) { s = x.len }\non c(r) { s = 1\n reply nothing }").starts_with("state `s` is used for packets and for connections"));
     assert!(refused("on w(x) { x -> w }\non c(r) { [\"a\"] -> w\n reply nothing }").starts_with("one handler uses frame ports and connections"));
-    assert!(refused("counter k\non w(x) { k += 1 }\non c(r) { k += 1\n if k > 5 { k += 1 }\n reply nothing }").starts_with("counter `k`"));
+    assert!(refused("counter k\non w(x) { k += 1\n if k > 5 { x -> w } }\non c(r) { k += 1\n reply nothing }").starts_with("counter `k`"));
+    assert!(refused("counter k\non w(x) { if k > 5 { x -> w } }\non c(r) { k += 1\n reply nothing }").starts_with("counter `k`"));
+    let both = compiled("counter k\non w(x) { k += 1 }\non c(r) { k += 1\n if k > 5 { k += 1 }\n reply nothing }");
+    assert!(both.diagnostics.iter().all(|d| !d.code.starts_with('E')), "{:?}", both.diagnostics);
     assert!(refused("table t: lpm ip4 -> u8 { capacity 5 }\non w(x) where x.ip4 { if t[x.ip4.src] is none { return }\n x -> w }\non c(r) { t.insert(10.0.0.0/8, 1)\n reply nothing }").starts_with("table `t`"));
     // A counter of packets is read; a timer follows what it uses; a table that both use is no core's own.
     let members = "counter k\nstate s: u32\nstate q: u32\ntable t: u16 -> u64 { capacity 5 }\ntable u: u16 -> u64 { capacity 5 }\n\

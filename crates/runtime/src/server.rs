@@ -168,7 +168,7 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
     let signals = Signals::block();
     raise_descriptor_limit();
     let mut services: Vec<_> = services::prepare(services)?.into_iter().map(|app| (app, packet::Loads::default())).collect();
-    let mut running = Running { packets: None, services: None, sum: Summary { clean: true, ..Summary::default() }, failed: None };
+    let mut running = Running { packets: None, services: None, sum: Summary { clean: true, ..Summary::default() }, failed: None, connections: None, counted: Vec::new() };
     let mut counts = None;
     if !frames.is_empty() {
         let (packets, halves) = packet::prepare(frames, f)?;
@@ -178,7 +178,9 @@ pub fn serve(specs: Vec<AppSpec>, mut options: ServeOptions) -> Result<Summary, 
         running.packets = Some(packets);
     }
     if !services.is_empty() {
-        running.services = Some(services::start(services, counts, &options)?);
+        let services = services::start(services, counts, &options)?;
+        running.connections = Some(services.cores.group.clone());
+        running.services = Some(services);
     }
     running.until_ended(&names, &signals, options)
 }
@@ -189,6 +191,9 @@ struct Running {
     services: Option<services::Running>,
     sum: Summary,
     failed: Option<Error>,
+    /// Where connections are counted, and counters that are written when packets have ended, and again when connections have.
+    connections: Option<Arc<Group>>,
+    counted: Vec<packet::Counted>,
 }
 
 impl Running {
@@ -238,15 +243,29 @@ impl Running {
         if let Some(s) = self.services.take_if(|s| s.cores.ended()) {
             self.sum.add(&s.finish());
             stop.drain();
+            self.write_counted(stop);
         }
         if let Some(p) = self.packets.take_if(|p| p.cores.ended()) {
             match p.finish() {
-                Ok(s) => self.sum.add(&s),
+                Ok((s, counted)) => {
+                    self.sum.add(&s);
+                    self.counted = counted;
+                    self.write_counted(stop);
+                }
                 Err(e) => {
                     self.failed = Some(e);
                     stop.drain();
                 }
             }
+        }
+    }
+
+    /// The counters of apps whose packets have ended, with what connections have counted so far.
+    fn write_counted(&mut self, stop: &Stop) {
+        let of = |c: &packet::Counted| self.connections.as_ref().map_or(Vec::new(), |g| g.counted(&c.app.desc.app));
+        if let Err(e) = self.counted.iter().try_for_each(|c| c.write(&of(c))) {
+            self.failed = Some(e);
+            stop.drain();
         }
     }
 }

@@ -46,6 +46,12 @@ impl Sim {
         self.core.beside(&apps, &stats);
     }
 
+    /// What the first app's connections have counted, by counter.
+    pub(crate) fn counted(&self) -> Vec<u64> {
+        self.core.publish();
+        self.core.stats[0].apps[0].counters.iter().map(crate::stats::Cell::get).collect()
+    }
+
     /// The app's statistics.
     pub fn stats(&self, app: usize) -> &AppStats {
         &self.core.stats[0].apps[app]

@@ -21,6 +21,15 @@ pub struct Group {
     pub post: Post,
 }
 
+impl Group {
+    /// What an app has counted here, by counter.
+    pub fn counted(&self, app: &str) -> Vec<u64> {
+        let Some(number) = self.apps.iter().position(|a| a.desc.app == app) else { return Vec::new() };
+        let sum = |n: usize| self.stats.iter().filter_map(|c| c.apps.get(number)?.counters.get(n)).map(Cell::get).sum();
+        (0..self.apps[number].desc.counters.len()).map(sum).collect()
+    }
+}
+
 /// An app, or its half of services where it has two.
 pub struct Hosted {
     pub app: Arc<App>,

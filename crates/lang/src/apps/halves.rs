@@ -36,7 +36,7 @@ impl Compiler<'_> {
             }
             Thing::Counter(c) => {
                 let name = self.m.counters[c.index()].name.clone();
-                let hint = "a handler of connections reads counters that handlers of packets alone add to; count with two, and add them".to_string();
+                let hint = "handlers of packets read what packets alone count: count with two, and add them where connections, who see the sum, are handled".to_string();
                 ("counter", name, hint)
             }
             Thing::Table(t) => {

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::hashing;
 use crate::params::{self, Settings};
 use crate::program::{Program, Unit};
-use crate::stats::{AppStats, Cell, CoreStats};
+use crate::stats::{AppStats, Cell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wireloom_ir::desc::{CounterDesc, Desc, Half, HandlerOn, Order, PortKind, PortOptions, Sharing};
@@ -72,10 +72,9 @@ impl App {
         Ok(Arc::new(App { program, desc, settings, tables, shared, half }))
     }
 
-    /// Counters that the other half counts, and that handlers of this one read.
+    /// Counters that the other half counts, alone or too, and that handlers of this one read.
     pub fn foreign_counters(&self) -> impl Iterator<Item = (usize, &CounterDesc)> {
-        let other = if self.half == Half::Services { Half::Packets } else { Half::Services };
-        let foreign = move |c: &CounterDesc| self.half != Half::Both && c.half == other;
+        let foreign = move |c: &CounterDesc| self.half != Half::Both && c.half != self.half;
         self.desc.counters.iter().enumerate().filter(move |(_, c)| foreign(c))
     }
 
@@ -246,6 +245,8 @@ pub struct AppCore {
     pub every: Vec<(u32, u64)>,
     pub start: Vec<u32>,
     pub end: Vec<u32>,
+    /// Of each counter, what others have counted and this core's word has besides its own.
+    foreign: Vec<u64>,
 }
 
 /// A head a program builds may grow to this.
@@ -292,6 +293,7 @@ impl AppCore {
             start: on(&|h| matches!(h, HandlerOn::Start)),
             end: on(&|h| matches!(h, HandlerOn::End)),
             every: every.collect(),
+            foreign: vec![0; app.desc.counters.len()],
             frame_words: (t.frame_size as usize).div_ceil(8),
             session_words: (t.session_size as usize).div_ceil(8),
             scratch: words(app.program.view_words() * 8),
@@ -307,22 +309,31 @@ impl AppCore {
         }
     }
 
-    /// Publishes the program's own counters; what the other half counts is published there.
+    /// Publishes the program's own counters; what others count is published there.
     pub fn show_counters(&self, cells: &[Cell]) {
-        for (c, cell) in self.app.desc.counters.iter().zip(cells) {
-            cell.set(self.counter(c.offset as usize / 8));
+        for ((c, cell), foreign) in self.app.desc.counters.iter().zip(cells).zip(&self.foreign) {
+            cell.set(self.counter(c.offset as usize / 8).wrapping_sub(*foreign));
         }
-        self.app.foreign_counters().filter_map(|(n, _)| cells.get(n)).for_each(|cell| cell.set(0));
     }
 
-    /// Shows the program what the other half has counted.
-    pub fn take_counters(&mut self, others: &[CoreStats], number: usize) {
+    /// Shows the program what others have counted, too: of these counters, so much.
+    pub fn take_counters(&mut self, counted: impl Fn(usize, &CounterDesc) -> u64) {
+        let app = self.app.clone();
+        for (n, c) in app.foreign_counters() {
+            self.set_foreign(n, c, counted(n, c));
+        }
+    }
+
+    /// The program's own counters again, for what each core answers for itself.
+    pub fn give_back_counters(&mut self) {
+        self.take_counters(|_, _| 0);
+    }
+
+    fn set_foreign(&mut self, n: usize, c: &CounterDesc, sum: u64) {
         let skip = (self.wl.state as usize - self.state.as_ptr() as usize) / 8;
-        for (n, c) in self.app.foreign_counters() {
-            let sum = others.iter().filter_map(|core| core.apps.get(number)?.counters.get(n)).map(Cell::get).fold(0, u64::wrapping_add);
-            if let Some(word) = self.state.get_mut(skip + c.offset as usize / 8) {
-                *word = sum;
-            }
+        if let Some(word) = self.state.get_mut(skip + c.offset as usize / 8) {
+            *word = word.wrapping_add(sum).wrapping_sub(self.foreign[n]);
+            self.foreign[n] = sum;
         }
     }
 

@@ -408,11 +408,32 @@ impl Core {
         self.halves = halves.map(|(here, there)| (here, stats.clone(), there)).collect();
     }
 
-    /// What packets have counted, for the messages of this batch.
+    /// What packets, and of what both count other cores, have counted, for the messages of this batch.
     fn take_counters(&mut self) {
-        for (here, stats, there) in &self.halves {
-            self.apps[*here].take_counters(stats, *there);
+        for (here, packets, there) in &self.halves {
+            let sum = |cores: &mut dyn Iterator<Item = &CoreStats>, app: usize, n: usize| cores.filter_map(|c| c.apps.get(app)?.counters.get(n)).map(crate::stats::Cell::get).fold(0, u64::wrapping_add);
+            let others = || self.stats.iter().enumerate().filter(|(i, _)| *i != self.index).map(|(_, c)| c);
+            self.apps[*here].take_counters(|n, c| {
+                let beside = if c.half == Half::Both { sum(&mut others(), *here, n) } else { 0 };
+                sum(&mut packets.iter(), *there, n).wrapping_add(beside)
+            });
         }
+    }
+
+    /// A handler that runs on every core of both halves sees what its own core has counted.
+    pub(super) fn with_own_counters<T>(&mut self, app: usize, handler: u32, run: impl FnOnce(&mut Core) -> T) -> T {
+        if self.halves.is_empty() || self.apps[app].app.desc.handlers.get(handler as usize).is_none_or(|h| h.half != Half::Both) {
+            return run(self);
+        }
+        self.apps[app].give_back_counters();
+        let out = run(self);
+        self.take_counters();
+        out
+    }
+
+    /// The counters as they are now, for who looks at once.
+    pub fn publish(&self) {
+        self.show_counters();
     }
 
     /// Once in a while: the wall clock's distance, gauges.

@@ -14,7 +14,7 @@ impl Core {
         let task = self.new_task(app, handler, Id::NIL, Id::NIL);
         self.tasks[task].c.req.base = values.as_ptr().cast();
         self.last_fault = (WL_F_NO_REPLY, crate::stats::NO_PLACE);
-        self.run(task);
+        self.with_own_counters(app, handler, |core| core.run(task));
         let fault = self.last_fault;
         self.run_fault_handlers();
         self.flush();

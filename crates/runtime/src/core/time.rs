@@ -91,7 +91,7 @@ impl Core {
 
     fn every_due(&mut self, a: usize, i: usize) {
         let handler = self.apps[a].every[i].0;
-        self.run_event(a, handler, Id::NIL, None);
+        self.with_own_counters(a, handler, |core| core.run_event(a, handler, Id::NIL, None));
         self.arm_every(a, i);
     }
 

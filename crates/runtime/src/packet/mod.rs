@@ -51,4 +51,4 @@ pub use port::{Batch, FramePort, BATCH};
 pub(crate) use serve::{prepare, Running, Service};
 pub use sim::PacketSim;
 pub use table::Inserts;
-pub(crate) use table::Loads;
+pub(crate) use table::{Counted, Loads};

@@ -16,7 +16,7 @@ pub fn of_each(apps: &[&Desc], all: Options) -> Result<Vec<Options>, Error> {
     if apps.len() == 1 {
         return Ok(vec![all]);
     }
-    let blank = Options { pace: all.pace, memory: all.memory.clone(), ..Options::default() };
+    let blank = Options { pace: all.pace, alone: all.alone, memory: all.memory.clone(), ..Options::default() };
     let mut each = vec![blank; apps.len()];
     let port = |d: &Desc, n: &str| d.ports.iter().any(|p| p.name == n);
     let table = |d: &Desc, n: &str| d.tables.iter().any(|t| t.name == n);

@@ -43,6 +43,8 @@ pub struct Options {
     pub dump: Vec<(String, PathBuf)>,
     /// Captures are read at the speed at which they were made.
     pub pace: bool,
+    /// Of apps with service ports, too, packets alone: connections are not taken.
+    pub alone: bool,
     /// What is put into a table while frames flow.
     pub inserts: Option<Arc<Inserts>>,
     /// What `memory:NAME` names.

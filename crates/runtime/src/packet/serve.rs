@@ -9,7 +9,7 @@ use super::mesh::Mesh;
 use super::plan::{self, check_bindings, is_outside, AppPlan, CorePlan, Options, Plan};
 use super::pool::Pool;
 use super::options;
-use super::table::{self, Inserting, Loads};
+use super::table::{self, Counted, Inserting, Loads};
 use crate::core::app::App;
 use crate::engine::Waker;
 use crate::error::Error;
@@ -59,7 +59,7 @@ pub(crate) fn prepare(specs: Vec<AppSpec>, frames: Options) -> Result<(Prepared,
 fn halves(mut spec: AppSpec, frames: &Options) -> Result<(Arc<App>, Option<Arc<App>>), Error> {
     check_bindings(&mut spec.desc, frames)?;
     let (app, services) = match spec.desc.is_mixed() {
-        true => App::halves(spec.program, &spec.desc, &spec.sets).map(|(p, s)| (p, Some(s)))?,
+        true => App::halves(spec.program, &spec.desc, &spec.sets).map(|(p, s)| (p, Some(s).filter(|_| !frames.alone)))?,
         false => (App::new(spec.program, spec.desc, &spec.sets)?, None),
     };
     match app.program.packets() {
@@ -108,8 +108,8 @@ impl Running {
         self.cores.group.apps.iter().zip(&self.plans).flat_map(of).collect()
     }
 
-    /// Waits for the end, and dumps tables.
-    pub(crate) fn finish(mut self) -> Result<Summary, Error> {
+    /// Waits for the end, and dumps tables. Counters are for the caller to write: connections may count on.
+    pub(crate) fn finish(mut self) -> Result<(Summary, Vec<Counted>), Error> {
         let ended = self.cores.join();
         let (apps, stats) = (&self.cores.group.apps, &self.cores.group.stats);
         let clean = ended.len() == self.count && !self.cores.stop.ended();
@@ -126,15 +126,16 @@ impl Running {
             return Err(Error::Program(e));
         }
         let early = by_app[0].len() < self.count;
+        let mut counted = Vec::new();
         for (number, (app, ended)) in apps.iter().zip(&mut by_app).enumerate() {
             tell_of_deaf(app, number, &self.plans[number], stats);
-            table::dump(&app.desc, &self.each[number].dump, ended)?;
+            counted.extend(table::dump(app, &self.each[number].dump, ended)?);
         }
         if !errors.is_empty() || early {
             let text = if errors.is_empty() { "a core ended early".into() } else { errors.join("; ") };
             return Err(Error::Program(text));
         }
-        Ok(summary(apps, stats, self.cores.started.elapsed(), clean))
+        Ok((summary(apps, stats, self.cores.started.elapsed(), clean), counted))
     }
 }
 

@@ -7,6 +7,7 @@ use super::pool::Pool;
 use super::port::{bytes, Batch, FramePort, Sent};
 use crate::core::app::App;
 use crate::error::Error;
+use crate::sim::Sim;
 use crate::stats::CoreStats;
 use std::collections::VecDeque;
 use std::io;
@@ -122,6 +123,16 @@ impl PacketSim {
     /// What runs here, and what it counts.
     pub(crate) fn apps(&self) -> (Vec<Arc<App>>, Arc<Vec<CoreStats>>) {
         self.core.apps_and_stats()
+    }
+
+    /// The app's other half is simulated there: from now on a test sees what it has counted, too, until [`PacketSim::alone`].
+    pub fn beside(&mut self, services: &Sim) {
+        let counted: Vec<u64> = services.counted();
+        self.core.take_counters(&counted);
+    }
+
+    pub fn alone(&mut self) {
+        self.core.take_counters(&[]);
     }
 
     /// A frame comes in through an instance of a port.

@@ -6,6 +6,7 @@
 //! all and dumped from all; entries that are the same on several cores are written once.
 
 use super::core::PacketCore;
+use crate::core::app::App;
 use crate::error::Error;
 use crate::rows::{self, Shape, END};
 use crate::signal::{Fault, Run};
@@ -131,9 +132,8 @@ fn is_counters(desc: &Desc, table: &str) -> bool {
 }
 
 /// The counters' sums over the cores: an object, or lines of name and value.
-fn write_counters(desc: &Desc, cores: &[PacketCore], csv: bool, mut out: impl Write) -> io::Result<()> {
-    let parts: Vec<Vec<u64>> = cores.iter().map(PacketCore::counts).collect();
-    let sums = desc.counters.iter().enumerate().map(|(i, c)| (c.name.clone(), parts.iter().map(|p| p[i]).sum::<u64>()));
+fn write_counters(desc: &Desc, sums: impl Iterator<Item = u64>, csv: bool, mut out: impl Write) -> io::Result<()> {
+    let sums = desc.counters.iter().map(|c| c.name.clone()).zip(sums);
     if csv {
         writeln!(out, "counter,value")?;
         sums.into_iter().try_for_each(|(name, n)| writeln!(out, "{},{n}", rows::quoted(&name)))?;
@@ -162,12 +162,31 @@ fn divided(desc: &Desc, table: &str) -> bool {
     written && desc.local_tables.iter().any(|t| t == table)
 }
 
-/// Writes tables as they are at the end.
-pub fn dump(desc: &Desc, files: &[(String, PathBuf)], cores: &mut [PacketCore]) -> Result<(), Error> {
+/// What packets have counted in all, to be written with what connections count.
+pub struct Counted {
+    file: PathBuf,
+    pub app: Arc<App>,
+    sums: Vec<u64>,
+}
+
+impl Counted {
+    /// `connections`: by counter, what they have counted.
+    pub fn write(&self, connections: &[u64]) -> Result<(), Error> {
+        let fail = |e: io::Error| Error::Io(format!("cannot write {}", self.file.display()), e);
+        let all = self.sums.iter().enumerate().map(|(n, s)| s.wrapping_add(connections.get(n).copied().unwrap_or(0)));
+        write_counters(&self.app.desc, all, is_csv(&self.file), BufWriter::new(File::create(&self.file).map_err(fail)?)).map_err(fail)
+    }
+}
+
+/// Writes tables as they are at the end; counters are for the caller to write.
+pub fn dump(app: &Arc<App>, files: &[(String, PathBuf)], cores: &mut [PacketCore]) -> Result<Vec<Counted>, Error> {
+    let (desc, mut counted) = (&app.desc, Vec::new());
     for (table, file) in files {
         let fail = |e: io::Error| Error::Io(format!("cannot write {}", file.display()), e);
         if is_counters(desc, table) {
-            write_counters(desc, cores, is_csv(file), BufWriter::new(File::create(file).map_err(fail)?)).map_err(fail)?;
+            let parts: Vec<Vec<u64>> = cores.iter().map(PacketCore::counts).collect();
+            let sums = (0..desc.counters.len()).map(|i| parts.iter().map(|p| p[i]).sum::<u64>()).collect();
+            counted.push(Counted { file: file.clone(), app: app.clone(), sums });
             continue;
         }
         let next = signal(desc, table, "next")?;
@@ -176,7 +195,7 @@ pub fn dump(desc: &Desc, files: &[(String, PathBuf)], cores: &mut [PacketCore]) 
         let out = BufWriter::new(File::create(file).map_err(fail)?);
         write_table(next, &shape, &mut cores[..parts], is_csv(file), out).map_err(fail)?;
     }
-    Ok(())
+    Ok(counted)
 }
 
 fn write_table(next: &SignalDesc, shape: &Shape, cores: &mut [PacketCore], csv: bool, mut out: impl Write) -> io::Result<()> {

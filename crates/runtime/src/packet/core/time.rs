@@ -67,6 +67,11 @@ impl PacketCore {
         self.app.show_counters(&self.counts_of().counters);
     }
 
+    /// Shows the program what connections have counted, too, or no more: for tests.
+    pub fn take_counters(&mut self, connections: &[u64]) {
+        self.app.take_counters(|n, _| connections.get(n).copied().unwrap_or(0));
+    }
+
     /// This core's parts of the program's counters, in their order.
     pub fn counts(&self) -> Vec<u64> {
         self.app.app.desc.counters.iter().map(|c| self.app.counter(c.offset as usize / 8)).collect()
