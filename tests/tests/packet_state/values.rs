@@ -54,6 +54,31 @@ app lists {
 }
 "#;
 
+const STATES: &str = r#"
+record Last { n: u32, data: bytes<40> }
+
+app states {
+    port wire = nic("a"), out = nic("b")
+    state text: bytes<40>
+    state last: Last
+    state maybe: bytes<40>?
+
+    on wire(p) where p.udp {
+        let before = text
+        let old = last
+        let some = maybe
+        let piece = slice(text, 0, 2)
+        text = payload(p.udp)
+        last = Last { n: old.n + 1, data: payload(p.udp) }
+        maybe = slice(payload(p.udp), 1, 9)
+        [Ethernet { type: 0x1111 }, before, old.data, some else "none", piece] -> out
+        text = slice(text, 1, 35)
+        text = concat(slice(text, 0, 3), text)
+        [Ethernet { type: 0x2222 }, text] -> out
+    }
+}
+"#;
+
 fn input() -> Frames {
     (0..300).map(|i| {
         let mut f = udp(1, 900 + i, 53, 40);
@@ -77,6 +102,24 @@ fn bytes_of_a_frame_are_values() {
         assert_eq!(outs[0][3 * i + 2].1, framed(0x44, &f[42..]), "{i}");
         assert_eq!(outs[1][2 * i].1[..18], framed(0x11, &f[34..38]), "{i}");
         assert_eq!(outs[1][2 * i + 1].1, framed(0x22, &f[14..34]), "{i}");
+    }
+}
+
+#[test]
+fn bytes_of_states_are_values() {
+    let folder = Folder::new("states");
+    std::fs::write(folder.file("states.loom"), STATES).unwrap();
+    let input = input();
+    write(&folder.file("in.pcap"), &input);
+    let (outs, faults) = both_ways(&folder, "states.loom", &["out"], &[]);
+    assert_eq!((faults, outs[0].len()), (0, 600));
+    let (mut text, mut last, mut maybe) = (Vec::new(), Vec::new(), b"none".to_vec());
+    for (i, (_, f)) in input.iter().enumerate() {
+        let piece = text.iter().take(2).copied().collect::<Vec<u8>>();
+        assert_eq!(outs[0][2 * i].1[14..], [text, last, maybe, piece].concat(), "{i}");
+        (last, maybe) = (f[42..].to_vec(), f[43..51].to_vec());
+        text = [&f[43..46], &f[43..77]].concat();
+        assert_eq!(outs[0][2 * i + 1].1[14..], text, "{i}");
     }
 }
 

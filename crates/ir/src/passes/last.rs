@@ -1,8 +1,8 @@
-//! What a handler does with its frame, and with bytes of it, behind a statement that sends or changes the frame.
+//! What a handler does with its frame, and with bytes of it or of a state, behind a statement that sends or changes them.
 //!
 //! `FrameAct::Send.last` is set where no way from there uses the frame again, nor bytes that lie in it: then it is moved, not copied. A local
-//! whose bytes lie in the frame (`let d = payload(p.udp)`) is a value: if it is read behind a change of the frame, it gets a copy
-//! (`concat` of one part), for what it names may have been overwritten or moved.
+//! whose bytes lie in the frame (`let d = payload(p.udp)`) or in a state (`let old = name`) is a value: if it is read behind a change of what
+//! it lies in, it gets a copy (`concat` of one part), for that may have been overwritten or moved.
 //!
 //! A backward data-flow analysis over the structured code, as in `liveness`.
 
@@ -13,28 +13,54 @@ const FRAME: LocalId = LocalId(0);
 
 pub fn run(m: &mut Module) {
     let mut handlers = std::mem::take(&mut m.handlers);
-    for h in handlers.iter_mut().filter(|h| matches!(h.on, On::Frame { .. })) { handler(m, &mut h.body) }
+    for h in &mut handlers { handler(m, matches!(h.on, On::Frame { .. }), &mut h.body) }
     m.handlers = handlers;
 }
 
-fn handler(m: &Module, body: &mut Body) {
-    let views = views(m, body);
-    let mut kept = changed_under(body, &views);
+fn handler(m: &Module, frame: bool, body: &mut Body) {
+    let memory = memory(m, frame, body);
+    if memory.is_empty() { return }
+    let mut kept = changed_under(body, &memory);
     if kept.is_empty() { return }
-    sources(&mut kept, &views, body);
+    sources(&mut kept, &memory, body);
     walk::stmts_mut(&mut body.block, &mut |s| {
-        if let Some((_, e)) = definition_mut(&mut s.kind).filter(|(l, _)| kept.has(l.index())) { put_aside(m, &views, e) }
+        if let Some((_, e)) = definition_mut(&mut s.kind).filter(|(l, _)| kept.has(l.index())) { put_aside(m, &memory, e) }
     });
     // What was put aside no longer holds the frame back.
-    changed_under(body, &self::views(m, body));
+    changed_under(body, &self::memory(m, frame, body));
 }
 
 /// Marks last uses; answers the locals that are read behind a change of what they name.
-fn changed_under(body: &mut Body, views: &Set) -> Set {
+fn changed_under(body: &mut Body, memory: &[Memory]) -> Set {
     let n = body.locals.len();
-    let mut pass = Backward { n, views, kept: Set::new(n), loops: Vec::new() };
+    let mut pass = Backward { n, memory, kept: Set::new(n), loops: Vec::new() };
     pass.block(&mut body.block, &mut Set::new(n));
     pass.kept
+}
+
+/// What changes while a handler runs.
+#[derive(Clone, Copy, PartialEq)]
+enum What { Frame, State(StateId), Session(SessionId) }
+
+/// Such memory, and the locals whose bytes may lie in it; of the frame, itself.
+struct Memory { what: What, views: Set }
+
+/// What a statement changes.
+fn changes(s: &StmtKind) -> Option<What> {
+    match s {
+        StmtKind::Frame { act: FrameAct::Send { .. }, .. } => None,
+        StmtKind::Frame { .. } => Some(What::Frame),
+        StmtKind::SetState(id, _) => Some(What::State(*id)),
+        StmtKind::SetSession(id, _) => Some(What::Session(*id)),
+        _ => None,
+    }
+}
+
+fn memory(m: &Module, frame: bool, body: &Body) -> Vec<Memory> {
+    let mut all: Vec<What> = frame.then_some(What::Frame).into_iter().collect();
+    walk::stmts(&body.block, &mut |s| if let Some(what) = changes(&s.kind) { if !all.contains(&what) { all.push(what) } });
+    let with_views = all.into_iter().map(|what| Memory { what, views: views(m, what, body) });
+    with_views.filter(|v| !v.views.is_empty()).collect()
 }
 
 /// The local that gets bytes by a statement, and from where. Bytes of tables and of queues lie elsewhere.
@@ -52,61 +78,86 @@ fn definition_mut(s: &mut StmtKind) -> Option<(LocalId, &mut Expr)> {
     }
 }
 
-/// The frame, and the locals whose bytes may lie in it.
-fn views(m: &Module, body: &Body) -> Set {
+fn views(m: &Module, what: What, body: &Body) -> Set {
     let mut views = Set::new(body.locals.len());
-    views.add(FRAME.index());
+    if what == What::Frame { views.add(FRAME.index()) }
     loop {
         let before = views.clone();
-        walk::stmts(&body.block, &mut |s| if let Some((l, e)) = definition(&s.kind) { if lies_in(m, &views, e) { views.add(l.index()) } });
+        walk::stmts(&body.block, &mut |s| if let Some((l, e)) = definition(&s.kind) { if lies_in(m, what, &views, e) { views.add(l.index()) } });
         if before == views { return views }
     }
 }
 
-/// Whether a value has bytes that may lie in the frame.
-fn lies_in(m: &Module, views: &Set, e: &Expr) -> bool {
+/// Whether a value has bytes that may lie there.
+fn lies_in(m: &Module, what: What, views: &Set, e: &Expr) -> bool {
     if !layout::has_bytes(m, e.ty) { return false }
     match &*e.kind {
-        ExprKind::Builtin(Builtin::Slice, args) => args.first().is_some_and(|a| lies_in(m, views, a)),
+        ExprKind::State(id) => what == What::State(*id),
+        ExprKind::Session(id) => what == What::Session(*id),
+        ExprKind::Builtin(Builtin::Slice, args) => args.first().is_some_and(|a| lies_in(m, what, views, a)),
         // Made in scratch.
         ExprKind::Builtin(..) => false,
         ExprKind::Local(l) | ExprKind::Payload(l, _) => views.has(l.index()),
         _ => {
             let mut lies = matches!(walk::path_of(e), Some(Path { root: Root::Local(l), .. }) if views.has(l.index()));
-            walk::children(e, &mut |c| lies |= lies_in(m, views, c));
+            walk::children(e, &mut |c| lies |= lies_in(m, what, views, c));
             lies
         }
     }
 }
 
 /// What kept locals are made of is kept, too.
-fn sources(kept: &mut Set, views: &Set, body: &Body) {
+fn sources(kept: &mut Set, memory: &[Memory], body: &Body) {
+    let is_view = |l: LocalId| memory.iter().any(|v| v.views.has(l.index()) && !(v.what == What::Frame && l == FRAME));
     loop {
         let before = kept.clone();
         walk::stmts(&body.block, &mut |s| match definition(&s.kind) {
-            Some((l, e)) if before.has(l.index()) => walk::locals_read(e, &mut |l| if l != FRAME && views.has(l.index()) { kept.add(l.index()) }),
+            Some((l, e)) if before.has(l.index()) => walk::locals_read(e, &mut |l| if is_view(l) { kept.add(l.index()) }),
             _ => {}
         });
         if before == *kept { return }
     }
 }
 
-/// Copies the bytes of a value that lie in the frame.
-fn put_aside(m: &Module, views: &Set, e: &mut Expr) {
-    if !lies_in(m, views, e) { return }
-    if !matches!(m.ty(e.ty), Ty::Bytes(_)) { return walk::children_mut(e, &mut |c| put_aside(m, views, c)) }
+/// Copies the bytes of a value that lie in memory that changes.
+fn put_aside(m: &Module, memory: &[Memory], e: &mut Expr) {
+    if !memory.iter().any(|v| lies_in(m, v.what, &v.views, e)) { return }
+    match &*e.kind {
+        // It gets a copy itself.
+        ExprKind::Local(_) => {}
+        ExprKind::State(_) | ExprKind::Session(_) => *e = copy(m, e.clone()),
+        _ if matches!(m.ty(e.ty), Ty::Bytes(_)) => *e = copy(m, e.clone()),
+        _ => walk::children_mut(e, &mut |c| put_aside(m, memory, c)),
+    }
+}
+
+/// A value with bytes of its own.
+fn copy(m: &Module, e: Expr) -> Expr {
     let ty = e.ty;
-    let inner = std::mem::replace(e, Expr::new(ty, ExprKind::None));
-    *e = Expr::new(ty, ExprKind::Builtin(Builtin::Concat, vec![inner]));
+    let member = |e: &Expr, i: usize, t: TyId| copy(m, Expr::new(t, ExprKind::Get(e.clone(), i as u32)));
+    let kind = match m.ty(ty) {
+        _ if !layout::has_bytes(m, ty) => return e,
+        Ty::Bytes(_) => ExprKind::Builtin(Builtin::Concat, vec![e]),
+        Ty::Record(r) => ExprKind::Make(m.records[r.index()].fields.iter().enumerate().map(|(i, f)| member(&e, i, f.1)).collect()),
+        Ty::Tuple(list) => ExprKind::Make(list.iter().enumerate().map(|(i, t)| member(&e, i, *t)).collect()),
+        Ty::Option(t) => {
+            let Some(bool) = m.types.iter().position(|t| *t == Ty::Bool) else { return e };
+            let there = Expr::new(TyId(bool as u32), ExprKind::IsSome(e.clone()));
+            let value = copy(m, Expr::new(*t, ExprKind::Unwrap(e)));
+            ExprKind::If(there, Expr::new(ty, ExprKind::Some(value)), Expr::new(ty, ExprKind::None))
+        }
+        _ => return e,
+    };
+    Expr::new(ty, kind)
 }
 
 struct Loop { at_break: Set, at_continue: Set }
 
-/// Sets of the locals that are used later: the frame, and those in `views`.
+/// Sets of the locals that are used later, of those that lie in some memory.
 struct Backward<'a> {
     n: usize,
-    views: &'a Set,
-    /// Read behind a change of the frame.
+    memory: &'a [Memory],
+    /// Read behind a change of what they lie in.
     kept: Set,
     loops: Vec<Loop>,
 }
@@ -117,7 +168,7 @@ impl Backward<'_> {
     }
 
     fn reads(&self, s: &StmtKind, live: &mut Set) {
-        walk::stmt_locals_read(s, &mut |l| if self.views.has(l.index()) { live.add(l.index()) });
+        walk::stmt_locals_read(s, &mut |l| if self.memory.iter().any(|v| v.views.has(l.index())) { live.add(l.index()) });
     }
 
     fn stmt(&mut self, s: &mut StmtKind, live: &mut Set) {
@@ -149,9 +200,13 @@ impl Backward<'_> {
     }
 
     fn simple(&mut self, s: &mut StmtKind, live: &mut Set) {
+        if let Some(v) = changes(s).and_then(|what| self.memory.iter().find(|v| v.what == what)) {
+            for l in v.views.iter().filter(|l| live.has(*l) && !(v.what == What::Frame && *l == FRAME.index())) { self.kept.add(l) }
+        }
         match s {
-            StmtKind::Frame { frame, act: FrameAct::Send { last, .. } } => *last = *frame == FRAME && live.is_empty(),
-            StmtKind::Frame { .. } => self.kept.union(&live.without(FRAME.index())),
+            StmtKind::Frame { frame, act: FrameAct::Send { last, .. } } => {
+                *last = *frame == FRAME && !self.memory.iter().any(|v| v.what == What::Frame && v.views.iter().any(|l| live.has(l)));
+            }
             _ => for l in walk::defined(s).into_iter().flatten() { live.remove(l.index()) },
         }
         // What is built is built before the frame changes.

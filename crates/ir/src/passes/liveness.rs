@@ -246,7 +246,6 @@ impl Set {
     pub(super) fn add(&mut self, i: usize) { if let Some(w) = self.0.get_mut(i / 64) { *w |= 1 << (i % 64) } }
     pub(super) fn remove(&mut self, i: usize) { if let Some(w) = self.0.get_mut(i / 64) { *w &= !(1 << (i % 64)) } }
     pub(super) fn is_empty(&self) -> bool { self.0.iter().all(|w| *w == 0) }
-    pub(super) fn without(&self, i: usize) -> Set { let mut s = self.clone(); s.remove(i); s }
     pub(super) fn union(&mut self, o: &Set) { for (a, b) in self.0.iter_mut().zip(&o.0) { *a |= b } }
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ { (0..self.0.len() * 64).filter(|i| self.has(*i)) }
 }

@@ -30,7 +30,7 @@ pub const TABLE: &[Pass] = &[
     Pass { name: "edits", doc: "sorts the edits of passed messages into wire order", run: edits::run },
     Pass { name: "used", doc: "marks the fields whose value or extent is read; the rest is not stored", run: used::run },
     Pass { name: "steer", doc: "the flow key of packets, and which tables each core has for itself", run: steer::run },
-    Pass { name: "last", doc: "the last use of a frame, which moves it; bytes of a frame that are used behind a change of it", run: last::run },
+    Pass { name: "last", doc: "the last use of a frame, which moves it; copies of bytes that are used behind a change of the frame or state that they lie in", run: last::run },
     Pass { name: "liveness", doc: "live locals at suspensions; which messages are held across them", run: liveness::run },
     Pass { name: "steps", doc: "worst-case steps per handler", run: steps::run },
 ];
