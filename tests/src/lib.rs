@@ -9,6 +9,7 @@ pub mod admin;
 pub mod client;
 pub mod control;
 pub mod dialogue;
+pub mod folder;
 pub mod fuzz;
 pub mod limits;
 pub mod memcached;

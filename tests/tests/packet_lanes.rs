@@ -4,6 +4,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use wireloom_tests::folder::Folder;
 use wireloom_tests::process::finish_within;
 use wireloom_tests::{root, Wireloom};
 
@@ -85,29 +86,6 @@ app tables {
 }
 "#;
 
-/// A folder, removed at the end unless the test fails.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("wireloom-lanes-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
-        Folder(folder)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            std::fs::remove_dir_all(&self.0).ok();
-        }
-    }
-}
-
 /// A sequence that looks random and is the same each time.
 struct Draw(u64);
 
@@ -181,14 +159,14 @@ fn capture(path: &str, frames: usize) {
 /// What a run leaves: the captures it has written, its counters, and the entries of a table.
 fn run(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args: &[String], interpret: bool) -> (Vec<Vec<u8>>, Value, Vec<String>) {
     let kind = if interpret { "interpreted" } else { "compiled" };
-    let entries = folder.path(&format!("{kind}.json"));
-    let out = |p: &str| folder.path(&format!("{kind}-{p}.pcap"));
+    let entries = folder.name_of(&format!("{kind}.json"));
+    let out = |p: &str| folder.name_of(&format!("{kind}-{p}.pcap"));
     let mut command = Command::new(Wireloom::binary());
-    command.current_dir(root()).arg("run").arg(app).args(["--cores", "0", "--bind", &format!("wire=pcap:{}", folder.path("in.pcap"))]);
+    command.current_dir(root()).arg("run").arg(app).args(["--cores", "0", "--bind", &format!("wire=pcap:{}", folder.name_of("in.pcap"))]);
     for p in ports {
         command.args(["--bind", &format!("{p}=pcap:{}", out(p))]);
     }
-    command.args(["--dump", &format!("counters={}", folder.path(kind))]).args(args);
+    command.args(["--dump", &format!("counters={}", folder.name_of(kind))]).args(args);
     if let Some(table) = table {
         command.args(["--dump", &format!("{table}={entries}")]);
     }
@@ -197,7 +175,7 @@ fn run(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args: &
     }
     let done = finish_within(&mut command, Duration::from_secs(120));
     assert_eq!(done.code, Some(0), "{}:\n{}", app.display(), done.text);
-    let counters = std::fs::read_to_string(folder.path(kind)).expect("counters are written");
+    let counters = std::fs::read_to_string(folder.name_of(kind)).expect("counters are written");
     // A table's entries are in no order.
     let mut rows: Vec<String> = table.map_or(Vec::new(), |_| {
         let text = std::fs::read_to_string(&entries).expect("the table is written");
@@ -213,18 +191,18 @@ fn agree(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args:
     let emitted = Wireloom::command(&["emit", "c", &app.display().to_string()]);
     assert!(emitted.out.contains("wl_lanes_bytes(g, "), "no code for many frames at once:\n{}", emitted.text);
     let (compiled, interpreted) = (run(folder, app, ports, table, args, false), run(folder, app, ports, table, args, true));
-    assert!(compiled.2 == interpreted.2 && compiled.2.is_empty() == table.is_none(), "{}: {} and {} entries", folder.0.display(), compiled.2.len(), interpreted.2.len());
+    assert!(compiled.2 == interpreted.2 && compiled.2.is_empty() == table.is_none(), "{}: {} and {} entries", folder.path().display(), compiled.2.len(), interpreted.2.len());
     assert_eq!(compiled.1, interpreted.1, "{}: counters", app.display());
     for ((c, t), port) in compiled.0.iter().zip(&interpreted.0).zip(ports) {
-        assert!(c == t, "{}: what leaves through {port} is not the same ({} and {} bytes)", folder.0.display(), c.len(), t.len());
+        assert!(c == t, "{}: what leaves through {port} is not the same ({} and {} bytes)", folder.path().display(), c.len(), t.len());
         assert!(c.len() > 24, "nothing leaves through {port}");
     }
 }
 
 fn on_text(name: &str, text: &str, table: Option<&str>, args: &[&str]) {
     let folder = Folder::new(&format!("{name}{}", args.concat().replace('=', "-")));
-    capture(&folder.path("in.pcap"), 8000);
-    let app = folder.0.join("app.loom");
+    capture(&folder.name_of("in.pcap"), 8000);
+    let app = folder.file("app.loom");
     std::fs::write(&app, text).expect("the folder is writable");
     agree(&folder, &app, &["low", "high"], table, &args.iter().map(|a| a.to_string()).collect::<Vec<_>>());
 }
@@ -253,7 +231,7 @@ fn keys_of_an_exact_table() {
 #[test]
 fn flows_are_counted() {
     let folder = Folder::new("flows");
-    capture(&folder.path("in.pcap"), 8000);
+    capture(&folder.name_of("in.pcap"), 8000);
     agree(&folder, &root().join("apps/flow_tracker.loom"), &[], Some("flows"), &[]);
 }
 
@@ -273,11 +251,11 @@ fn rules(n: u64) -> String {
 
 fn firewall(name: &str, n: u64, args: &[&str]) {
     let folder = Folder::new(name);
-    capture(&folder.path("in.pcap"), 8000);
-    std::fs::write(folder.path("rules.json"), rules(n)).expect("the folder is writable");
-    std::fs::write(folder.path("exact.json"), r#"[{"src": "10.0.0.1", "dst": "192.168.1.7", "sport": 80, "dport": 53, "proto": 17, "action": "accept"}]"#).expect("the folder is writable");
-    let mut all = vec!["--load".to_string(), format!("rules={}", folder.path("rules.json"))];
-    all.extend(args.iter().map(|a| a.replace('@', &folder.0.display().to_string())));
+    capture(&folder.name_of("in.pcap"), 8000);
+    std::fs::write(folder.name_of("rules.json"), rules(n)).expect("the folder is writable");
+    std::fs::write(folder.name_of("exact.json"), r#"[{"src": "10.0.0.1", "dst": "192.168.1.7", "sport": 80, "dport": 53, "proto": 17, "action": "accept"}]"#).expect("the folder is writable");
+    let mut all = vec!["--load".to_string(), format!("rules={}", folder.name_of("rules.json"))];
+    all.extend(folder.arguments(args));
     agree(&folder, &root().join("apps/openflow_firewall.loom"), &["accepted"], None, &all);
 }
 

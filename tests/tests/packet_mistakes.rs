@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
+use wireloom_tests::folder::Folder;
 use wireloom_tests::{finish_within, root, Output, Wireloom};
 
 const START: u64 = 1_700_000_000;
@@ -11,13 +12,11 @@ const ETHERNET: u32 = 1;
 const RAW_IP: u32 = 101;
 
 /// A folder of files, and runs with `@` for its name.
-struct Files(PathBuf);
+struct Files(Folder);
 
 impl Files {
     fn new(name: &str) -> Files {
-        let folder = std::env::temp_dir().join(format!("wireloom-mistakes-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
-        Files(folder)
+        Files(Folder::new(&format!("mistakes-{name}")))
     }
 
     fn capture(&self, name: &str, link: u32, frames: impl IntoIterator<Item = (u64, Vec<u8>)>) {
@@ -30,12 +29,12 @@ impl Files {
             }
             all.extend(frame);
         }
-        std::fs::write(self.0.join(name), all).expect("the folder is writable");
+        std::fs::write(self.0.file(name), all).expect("the folder is writable");
     }
 
     /// Frames of a capture that we have written.
     fn count(&self, name: &str) -> usize {
-        let all = std::fs::read(self.0.join(name)).expect("the capture was written");
+        let all = std::fs::read(self.0.file(name)).expect("the capture was written");
         let (mut at, mut n) = (24, 0);
         while at < all.len() {
             at += 16 + u32::from_le_bytes(all[at + 8..at + 12].try_into().expect("four bytes")) as usize;
@@ -45,9 +44,8 @@ impl Files {
     }
 
     fn run(&self, app: &str, args: &[&str]) -> Output {
-        let folder = self.0.display().to_string();
         let mut command = Command::new(Wireloom::binary());
-        command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]).args(args.iter().map(|a| a.replace('@', &folder)));
+        command.current_dir(root()).args(["run", &format!("apps/{app}.loom")]).args(self.0.arguments(args));
         finish_within(&mut command, Duration::from_secs(60))
     }
 
@@ -62,13 +60,7 @@ impl Files {
     }
 
     fn text(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).expect("the file is there")
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
+        std::fs::read_to_string(self.0.file(name)).expect("the file is there")
     }
 }
 
@@ -112,9 +104,9 @@ fn ports_are_bound_once() {
 fn nothing_is_read_or_written_by_mistake() {
     let f = three_frames("nothing");
     f.refused("nat44", &["--bind", "lan=pcap:@/im.pcap", "--bind", "wan=null", "--set", "public=192.0.2.1"], "port `lan`: cannot open");
-    assert!(!f.0.join("im.pcap").exists());
+    assert!(!f.0.file("im.pcap").exists());
     f.refused("flow_classifier", &["--bind", "wire=pcap:@/in.pcap", "--out", "wire=pcap:@/out.pcap"], "the app sends nothing to this port");
-    assert!(!f.0.join("out.pcap").exists());
+    assert!(!f.0.file("out.pcap").exists());
 }
 
 /// What came and what was wrong with it is told at the end, also if nothing came.
@@ -135,7 +127,7 @@ fn the_last_line_tells_of_faults() {
 fn what_is_dumped_is_written_over_nothing_that_is_read() {
     let f = three_frames("dump");
     let wire = ["--bind", "wire=pcap:@/in.pcap"];
-    std::fs::hard_link(f.0.join("in.pcap"), f.0.join("same.pcap")).expect("the folder has hard links");
+    std::fs::hard_link(f.0.file("in.pcap"), f.0.file("same.pcap")).expect("the folder has hard links");
     for name in ["in", "same"] {
         f.refused("flow_tracker", &[&wire[..], &["--dump", &format!("flows=@/{name}.pcap")]].concat(), "is the file of port `wire`");
     }
@@ -144,7 +136,7 @@ fn what_is_dumped_is_written_over_nothing_that_is_read() {
     assert_eq!(f.count("in.pcap"), 3);
     // A run that does not begin leaves files as they are; one that does may load what it dumps over.
     let flow = r#"[{"src":"192.0.2.7","dst":"192.0.2.8","sport":1,"dport":2,"proto":6,"packets":5,"bytes":6}]"#;
-    std::fs::write(f.0.join("flows.json"), flow).expect("the folder is writable");
+    std::fs::write(f.0.file("flows.json"), flow).expect("the folder is writable");
     let state = ["--load", "flows=@/flows.json", "--dump", "flows=@/flows.json"];
     f.refused("flow_tracker", &[&["--bind", "wire=pcap:@/none.pcap"][..], &state].concat(), "cannot open");
     assert_eq!(f.text("flows.json"), flow);
@@ -203,7 +195,7 @@ fn parameters_say_what_they_are() {
     f.refused("nat44", &[&bound[..], &["--set", "public=::1"]].concat(), "expected an IPv4 address, as in 192.0.2.1 (got `::1`)");
     let station = ["--set", "public=192.0.2.1", "--set", "station=02:00"];
     f.refused("nat44", &[&bound[..], &station].concat(), "expected a MAC address, as in 02:00:00:00:00:01");
-    std::fs::write(f.0.join("rules.json"), r#"[{"proto": "sctp", "action": "drop"}]"#).expect("the folder is writable");
+    std::fs::write(f.0.file("rules.json"), r#"[{"proto": "sctp", "action": "drop"}]"#).expect("the folder is writable");
     let rules = ["--bind", "wire=pcap:@/in.pcap", "--bind", "accepted=null", "--load", "rules=@/rules.json"];
     f.refused("openflow_firewall", &rules, "those with names are tcp, udp, icmp and icmp6");
 }
@@ -248,7 +240,7 @@ fn nat44_keeps_flows_in_order_on_two_cores() {
     };
     f.capture("in.pcap", ETHERNET, (0..60_000).map(frame));
     nat44(&f, &["--cores", "0-1"]);
-    let all = std::fs::read(f.0.join("out.pcap")).expect("the capture was written");
+    let all = std::fs::read(f.0.file("out.pcap")).expect("the capture was written");
     let mut last = std::collections::HashMap::new();
     for record in all[24..].chunks(16 + 44) {
         let frame = &record[16..];
@@ -265,7 +257,7 @@ fn nat44_gives_each_port_once_on_two_cores() {
     let f = Files::new("nat44-once");
     f.capture("in.pcap", ETHERNET, (0..50_000u32).map(|i| (u64::from(i) * 1000, framed(udp([10, 0, (i >> 8) as u8, i as u8], 4000)))));
     nat44(&f, &["--cores", "0-1"]);
-    let all = std::fs::read(f.0.join("out.pcap")).expect("the capture was written");
+    let all = std::fs::read(f.0.file("out.pcap")).expect("the capture was written");
     let ports: std::collections::HashSet<&[u8]> = all[24..].chunks(16 + 44).map(|record| &record[16 + 34..16 + 36]).collect();
     assert_eq!((ports.len(), all.len()), (50_000, 24 + 50_000 * 60));
 }
@@ -295,7 +287,7 @@ fn rows_that_cannot_be_are_named() {
     let f = Files::new("rows");
     f.capture("in.pcap", ETHERNET, []);
     let load = |app: &str, bind: &[&str], table: &str, file: &str, text: &str| {
-        std::fs::write(f.0.join(file), text).expect("the folder is writable");
+        std::fs::write(f.0.file(file), text).expect("the folder is writable");
         let load = format!("{table}=@/{file}");
         f.run(app, &[bind, &["--load", &load]].concat())
     };

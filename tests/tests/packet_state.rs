@@ -1,9 +1,10 @@
 //! State of packet apps, from capture to capture: queues, rings, limiters and meters. What compiled code does the interpreter does, and
 //! both do what a model written here says.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use wireloom_tests::folder::Folder;
 use wireloom_tests::process::finish_within;
 use wireloom_tests::Wireloom;
 
@@ -16,36 +17,18 @@ const MS: u64 = 1_000_000;
 /// When the captures begin.
 const EPOCH: u64 = 1_700_000_000_000 * MS;
 
-/// A folder of a test's own, removed at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("wireloom-state-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary folder is writable");
-        Folder(path)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
+trait Runs {
     /// `wireloom run program.loom ARGS` to its end; `@` in an argument is the folder.
-    fn run(&self, program: &str, args: &[&str]) -> String {
-        let folder = self.0.display().to_string();
-        let mut command = Command::new(Wireloom::binary());
-        command.arg("run").arg(self.file(program)).args(args.iter().map(|a| a.replace('@', &folder)));
-        let output = finish_within(&mut command, Duration::from_secs(120));
-        assert_eq!(output.code, Some(0), "{args:?} in {folder}:\n{}", output.text);
-        output.text
-    }
+    fn run(&self, program: &str, args: &[&str]) -> String;
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+impl Runs for Folder {
+    fn run(&self, program: &str, args: &[&str]) -> String {
+        let mut command = Command::new(Wireloom::binary());
+        command.arg("run").arg(self.file(program)).args(self.arguments(args));
+        let output = finish_within(&mut command, Duration::from_secs(120));
+        assert_eq!(output.code, Some(0), "{args:?} in {}:\n{}", self.path().display(), output.text);
+        output.text
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bytes of a frame that a program has named stay what they are, and a frame stays whole for whoever uses it, whatever is sent or changed before.
 
-use super::{both_ways, udp, write, Folder, Frames, EPOCH};
+use super::{both_ways, udp, write, Folder, Runs, Frames, EPOCH};
 
 const NAMED: &str = r#"
 record Piece { n: u32, data: bytes<2000> }

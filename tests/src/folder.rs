@@ -1,0 +1,42 @@
+//! A folder of a test's own.
+
+use std::path::{Path, PathBuf};
+
+/// Below the system's temporary folder; removed at the test's end unless the test fails, so that one can look at what it left.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Two tests of one process give two names.
+    pub fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("wireloom-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary folder is writable");
+        Folder(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The same as text, for arguments.
+    pub fn name_of(&self, name: &str) -> String {
+        self.file(name).display().to_string()
+    }
+
+    /// Arguments of a command, in which `@` is the folder.
+    pub fn arguments(&self, args: &[&str]) -> Vec<String> {
+        let folder = self.0.display().to_string();
+        args.iter().map(|a| a.replace('@', &folder)).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            std::fs::remove_dir_all(&self.0).ok();
+        }
+    }
+}
