@@ -1,6 +1,5 @@
 //! `--admin`: `/metrics` and `/status` count what happened.
 
-use std::time::{Duration, Instant};
 use wireloom_tests::memcached::{key_of, Service};
 use wireloom_tests::{admin, free_port, servers, Backend, Client, Process, Wireloom};
 

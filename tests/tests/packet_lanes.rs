@@ -1,7 +1,7 @@
 //! Handlers that run for sixteen frames at a time send and count what the interpreter does, whatever the frames are.
 
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use wireloom_tests::folder::Folder;

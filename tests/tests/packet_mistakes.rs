@@ -1,7 +1,6 @@
 //! Slips on the command lines of packet apps, and runs that are longer than any script of `tests/packets`. In: captures of a few frames that
 //! are made here. Every slip ends in an error that names it, and no file is written that should not be.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use wireloom_tests::folder::Folder;

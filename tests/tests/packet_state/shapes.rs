@@ -1,6 +1,6 @@
 //! Frames of all shapes, cut and lying ones among them: compiled code, which has ways of its own for usual ones, does what the interpreter does.
 
-use super::{both_ways, udp, write, Folder, Runs, Frames, Random, EPOCH};
+use super::{both_ways, udp, write, Folder, Frames, Random, EPOCH};
 
 const TUNNELLED: &str = r#"
 app tunnelled {
