@@ -52,6 +52,16 @@ WL_INLINE wl_lanes wl_lanes_more(wl_lanes sums, uint32_t who, wl_lanes v) {
 }
 WL_INLINE uint64_t wl_lanes_total(wl_lanes sums) { return (uint64_t)_mm512_reduce_add_epi64(sums); }
 
+/* ---- whether to look ---- */
+
+/* Where none of the last frames was of the shape that is looked for, the next 15 batches or groups are not looked at. */
+WL_INLINE bool wl_lanes_try(uint8_t *rest) {
+    if (WL_LIKELY(!*rest)) return true;
+    --*rest;
+    return false;
+}
+WL_INLINE void wl_lanes_had(uint8_t *rest, uint64_t same) { if (WL_UNLIKELY(!same)) *rest = 15; }
+
 /* ---- memory ---- */
 
 /* Four rows of sixteen bytes, turned: word w of r has bytes 4 * w to 4 * w + 3 of each. */

@@ -312,7 +312,7 @@ impl<'m> Gen<'m> {
         walk::stmts(&h.body.block, &mut |_| size += 1);
         let (open, run) = (&o.open, o.run("&v", ""));
         // A small handler has a copy for each, so that what is known of a usual frame simplifies it.
-        let copied = o.usual.is_some() && (size <= SMALL || lanes.is_some());
+        let copied = o.usual.is_some() && size <= SMALL;
         if copied {
             self.code.push_str(&format!(
                 "/* A frame of another shape. */\nstatic __attribute__((noinline)) void other_{}(wl_fx *x, wl_frame *f) {{\nwl_view v;\n{}{}{run}{}}}\n\n",
@@ -324,12 +324,15 @@ impl<'m> Gen<'m> {
             Some(_) if copied => format!("if (WL_UNLIKELY(!{}(&v, &f[k]))) {{ other_{}(x, &f[k]); continue; }}\n", o.most(), o.i),
             Some(usual) => format!("if (WL_UNLIKELY(!{usual}(&v, &f[k]))) {open}(x, &v, &f[k]);\n"),
         };
-        let many = lanes.filter(|_| copied).map_or(String::new(), |l| {
-            let group = l.group(o, "f", "ok = 0", &format!("{}{}", l.run, o.own));
-            let rest = format!("for (uint32_t left = ok ^ WL_LANES_ALL; left; left &= left - 1) other_{}(x, &g[__builtin_ctz(left)]);\n", o.i);
-            format!("#ifdef WL_LANES\n{}for (; n >= WL_LANES; f += WL_LANES, n -= WL_LANES) {{\n{group}{rest}}}\n{}#endif\n", l.sums_begin(), l.sums_end())
-        });
-        format!("{many}for (uint32_t k = 0; k < n; k++) {{\n{}wl_view v;\n{found}{run}}}\n", o.headers)
+        let each = format!("{}wl_view v;\n{found}{run}}}\n", o.headers);
+        let Some(l) = lanes else { return format!("for (uint32_t k = 0; k < n; k++) {{\n{each}") };
+        let (group, i) = (l.group(o, "f", "ok = 0", &format!("{}{}", l.run, o.own)), o.i);
+        format!(
+            "{}while (n) {{\nconst uint32_t m = n < 16 ? n : 16;\nuint32_t others = UINT32_MAX >> (32 - m); /* frames of other shapes than most have */\n#ifdef WL_LANES\n\
+             if (WL_LIKELY(m == WL_LANES && wl_lanes_try(&rest))) {{\n{group}others ^= ok;\nwl_lanes_had(&rest, ok);\n}}\n#endif\n\
+             for (; others; others &= others - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctz(others);\n{each}f += m;\nn -= m;\n}}\n{}",
+            if_lanes(rest_begin(i) + &l.sums_begin()), if_lanes(rest_end(i) + &l.sums_end())
+        )
     }
 
     /// A key that depends on whether a header is there, at several places: the header, the key with it, and without. IPv4 and IPv6 are such; TCP
@@ -445,12 +448,13 @@ impl<'m> Gen<'m> {
             None => (String::new(), String::new(), "for (uint32_t k = 0; k < m; k++) {\n"),
             Some(l) => {
                 // What an exact table has an entry for is not looked up; lanes are for an empty one.
-                let empty = if a.exact.is_some() { "if (!any) " } else { "" };
+                let empty = if a.exact.is_some() { "!any && " } else { "" };
                 let first = l.group(o, "&f[k]", "ok = 0", &l.ready);
                 let second = l.group(o, "&f[k]", "ok = (uint32_t)(same >> k) & WL_LANES_ALL", &format!("{}{}", o.own, l.run));
                 (
                     format!(
-                        "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\n{empty}for (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{first}same |= (uint64_t)ok << k;\n}}\n#endif\n\
+                        "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\nif ({empty}wl_lanes_try(&rest)) {{\n\
+                         for (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{first}same |= (uint64_t)ok << k;\n}}\nwl_lanes_had(&rest, same);\n}}\n#endif\n\
                          const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n"
                     ),
                     format!("#ifdef WL_LANES\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{second}}}\n#endif\n"),
@@ -459,7 +463,11 @@ impl<'m> Gen<'m> {
             }
         };
         let first_each = if keys.is_some() { EACH_OTHER } else { each };
-        let (begin, end) = lanes.map_or((String::new(), String::new()), |l| (l.if_lanes(l.sums_begin()), l.if_lanes(l.sums_end())));
+        let (begin, end) = match (lanes, keys) {
+            (Some(l), _) => (if_lanes(rest_begin(i) + &l.sums_begin()), if_lanes(rest_end(i) + &l.sums_end())),
+            (None, Some(_)) => (if_lanes(rest_begin(i)), if_lanes(rest_end(i))),
+            (None, None) => (String::new(), String::new()),
+        };
         format!(
             "{tables}{begin}wl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n{who}\
              /* Keys first, and their places fetched ahead. */\n{}{first}{first_each}wl_ahead_{i} *a = &ahead[k];\n(void)a;\n{view}{found}{ready}}}\n{seek}\
@@ -477,8 +485,8 @@ impl<'m> Gen<'m> {
         // Places are fetched in a loop of its own. Between the groups' vectors, or while frames are handled that came before, it takes longer.
         format!(
             "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\n{either}uint64_t asks = 0, words[{}][64] __attribute__((aligned(64)));\n\
-             for (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{group}same |= (uint64_t)ok << k;\n}}\n\
-             {any}for (uint64_t left = asks; left; left &= left - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\nwl_ahead_{i} *a = &ahead[k];\n{load}a->part = 0;\n\
+             if (wl_lanes_try(&rest)) {{\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{group}same |= (uint64_t)ok << k;\n}}\n\
+             wl_lanes_had(&rest, same);\n}}\n{any}for (uint64_t left = asks; left; left &= left - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\nwl_ahead_{i} *a = &ahead[k];\n{load}a->part = 0;\n\
              a->h = wl_flow_hash_of(table, {name}_shape, 0, a->k);\nwl_flow_prefetch(table, {name}_shape, 0, a->k, a->h, {now});\n}}\n#endif\n\
              const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n", keys.words
         )
@@ -554,6 +562,12 @@ fn group(o: &Over, at: &str, least: u32, ok: &str, body: &str) -> String {
     format!("wl_frame *const g = {at};\nuint32_t {ok};\n{headers}const wl_lanes lengths = wl_lanes_lengths(g);\n{test} {{\n{body}}}\n")
 }
 
+fn if_lanes(text: String) -> String { format!("#ifdef WL_LANES\n{text}#endif\n") }
+
+/// How long frames are not looked at sixteen at a time, kept in a register meanwhile.
+fn rest_begin(i: usize) -> String { format!("uint8_t rest = wl_state(x)->rest[{i}];\n") }
+fn rest_end(i: usize) -> String { format!("wl_state(x)->rest[{i}] = rest;\n") }
+
 impl Keys {
     /// What the handler sees of a frame: of the shape that most have, all places are constants; of others `again` tells.
     fn again(&self, places: &BTreeSet<u32>, again: &str) -> String {
@@ -569,8 +583,6 @@ impl Halves {
     fn sums_begin(&self) -> String { self.sums.iter().map(|c| format!("wl_lanes sums_{c} = wl_lanes_set(0);\n")).collect() }
 
     fn sums_end(&self) -> String { self.sums.iter().map(|c| format!("keep.c{c} += wl_lanes_total(sums_{c});\n")).collect() }
-
-    fn if_lanes(&self, text: String) -> String { if text.is_empty() { text } else { format!("#ifdef WL_LANES\n{text}#endif\n") } }
 }
 
 impl Way {

@@ -37,7 +37,7 @@ fn packet(b: &mut Build) -> Packet {
     let length = ip.b.bin(BinOp::Sub, bytes, twenty);
     let options = ip.add("options", b40, blob(40, None, Extent::Length(length)));
     ip.f(options).extent_used = true;
-    ip.unit.header = Header { checksum: Some(Checksum { field: sum, over: Over::Header }), addresses: Some((src, dst)), covers: Some(Covers { field: total, own: true }), partial: None };
+    ip.unit.header = Header { checksum: Some(Checksum { field: sum, over: Over::Header }), addresses: Some((src, dst)), covers: Some(Covers { field: total, own: true }), ..Header::default() };
     let ip = ip.done(None, false);
 
     let mut udp = b.unit("Udp");
@@ -45,7 +45,7 @@ fn packet(b: &mut Build) -> Packet {
     udp.uint("dst", 2);
     let length = udp.uint("length", 2);
     let sum = udp.uint("sum", 2);
-    udp.unit.header = Header { checksum: Some(Checksum { field: sum, over: Over::Transport { protocol: 17, optional: true } }), addresses: None, covers: Some(Covers { field: length, own: true }), partial: None };
+    udp.unit.header = Header { checksum: Some(Checksum { field: sum, over: Over::Transport { protocol: 17, optional: true } }), addresses: None, covers: Some(Covers { field: length, own: true }), ..Header::default() };
     let udp = udp.done(None, false);
 
     let none = b.ty(Ty::Unit);

@@ -96,11 +96,12 @@ impl<'m> Gen<'m> {
             l.rows = rows(&l.reads, shape.least)?;
             l.begin(&h.body);
             let ready = l.ready()?;
-            if ahead.is_some() { l.begin(&h.body) }
+            if ahead.is_some() { l.begin(&h.body) } else { l.out.push_str("if (ok) {\n") }
             l.block(&h.body.block, &Truth::Bits("ok".into()))?;
             let mut run = std::mem::take(&mut l.out);
             // A frame that has not been sent is dropped.
             if l.sends { run = format!("wl_lanes to = wl_lanes_set(WL_GONE);\n{run}wl_lanes_leave(g, to);\n") }
+            if ahead.is_none() { run.push_str("}\n") }
             halves = Some(Halves { ready, run, sums: l.sums.clone(), least: shape.least });
         }
         halves
@@ -367,7 +368,11 @@ impl<'m> Lanes<'_, 'm> {
     /// Which frames are of the shape, and the keys of those that look up a table of masks.
     fn ready(&mut self) -> Option<String> {
         self.shape()?;
-        if let Some(u) = self.ahead.and_then(|a| a.masked.as_ref()) { self.masked_key(u)? }
+        if let Some(u) = self.ahead.and_then(|a| a.masked.as_ref()) {
+            self.out.push_str("if (ok) {\n");
+            self.masked_key(u)?;
+            self.out.push_str("}\n");
+        }
         Some(if self.ahead.is_some() { std::mem::take(&mut self.out) } else { String::new() })
     }
 
