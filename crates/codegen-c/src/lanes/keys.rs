@@ -35,9 +35,7 @@ impl<'m> Gen<'m> {
             l.rows = rows(&l.reads, shape.least)?;
             l.begin(&h.body);
             l.shape()?;
-            l.out.push_str("if (ok) {\n");
             let words = l.exact_key(u)?;
-            l.out.push_str("}\n");
             let single = shape.stages.iter().filter(|list| list.len() == 1).flatten();
             keys = Some(Keys {
                 ready: std::mem::take(&mut l.out), words, least: shape.least, has: single.fold(0, |has, s| has | 1 << s.layer), either: l.either.iter().map(|e| e.0).collect(),
