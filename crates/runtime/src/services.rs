@@ -137,8 +137,7 @@ fn ports_free(apps: &[Arc<App>]) -> Result<(), Error> {
                 if taken.contains(addr) {
                     return Err(Error::Io(what(), std::io::ErrorKind::AddrInUse.into()));
                 }
-                // Closed again at once; SO_REUSEADDR is set, so nothing lingers.
-                drop(std::net::TcpListener::bind(addr).map_err(|e| Error::Io(what(), e))?);
+                crate::engine::common::free_to_listen(*addr).map_err(|e| Error::Io(what(), e))?;
                 taken.push(*addr);
             }
         }

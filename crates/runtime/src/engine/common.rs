@@ -153,15 +153,24 @@ pub fn set_option(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()
 pub fn listener(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {
     let fd = tcp_socket(addr, flags)?;
     let raw = fd.as_raw_fd();
-    set_option(raw, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     set_option(raw, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
     set_option(raw, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
-    let a = RawAddr::of(addr);
-    // SAFETY: `a` is a valid address of the length given.
-    check(unsafe { libc::bind(raw, a.as_ptr(), a.len) })?;
+    bind(raw, addr)?;
     // SAFETY: a plain system call on our own socket.
     check(unsafe { libc::listen(raw, BACKLOG) })?;
     Ok(fd)
+}
+
+/// Whether nobody else listens on an address. It is only bound: who connects meanwhile is refused, not accepted and cut off.
+pub fn free_to_listen(addr: SocketAddr) -> io::Result<()> {
+    bind(tcp_socket(addr, 0)?.as_raw_fd(), addr)
+}
+
+fn bind(fd: RawFd, addr: SocketAddr) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    let a = RawAddr::of(addr);
+    // SAFETY: `a` is a valid address of the length given.
+    check(unsafe { libc::bind(fd, a.as_ptr(), a.len) }).map(drop)
 }
 
 pub fn local_address(fd: RawFd) -> Option<SocketAddr> {
@@ -306,6 +315,31 @@ mod tests {
         assert!(s.get(a).is_none() && s.remove(a).is_none());
         assert_eq!(s.get(b), Some(&2));
         assert_eq!(s.iter().count(), 1);
+    }
+
+    #[test]
+    fn asking_for_a_port_cuts_nobody_off() {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let here = listener(any, 0).unwrap();
+        let addr = local_address(here.as_raw_fd()).unwrap();
+        assert_eq!(free_to_listen(addr).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(here);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    // In use while a client's attempt has the port.
+                    free_to_listen(addr).ok();
+                }
+            });
+            for _ in 0..3000 {
+                match std::net::TcpStream::connect(addr) {
+                    Err(e) => assert_eq!(e.kind(), io::ErrorKind::ConnectionRefused),
+                    Ok(c) => assert_eq!(c.local_addr().ok(), c.peer_addr().ok(), "nobody listens"),
+                }
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]
