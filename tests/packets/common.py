@@ -64,6 +64,13 @@ def load(folder, name):
         return json.load(f)
 
 
+def same_counts(folder, name, want):
+    """The counters that a run has dumped."""
+    got = load(folder, name)
+    for c, n in want.items():
+        need(got[c] == n, name, ":", c, "is", got[c], "not", n)
+
+
 def tshark(path, *args):
     run = subprocess.run(["tshark", "-r", path, *args], capture_output=True, text=True)
     need(run.returncode == 0, "tshark:", run.stderr[-2000:])

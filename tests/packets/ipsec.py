@@ -242,12 +242,6 @@ def make(folder):
     inbound(folder)
 
 
-def same_counts(folder, name, want):
-    got = load(folder, name)
-    for c, n in want.items():
-        need(got[c] == n, name, ":", c, "is", got[c], "not", n)
-
-
 def check_out(folder, name, ordered=True):
     told = load(folder, "out.json")
     got = read(f"{folder}/{name}.pcap")
