@@ -76,7 +76,10 @@ impl<'m> BodyGen<'_, 'm> {
         let name = self.name(msg);
         let from = self.temp("uint32_t");
         line!(self, "wl_begin(x);\n{from} = 0;");
-        for e in edits {
+        let mut rest = edits;
+        while let Some((e, more)) = rest.split_first() {
+            let before = rest;
+            rest = more;
             match e {
                 Edit::Set { field, cond, body } => {
                     let Some((i, f)) = self.edited(msg, field) else { continue };
@@ -86,7 +89,12 @@ impl<'m> BodyGen<'_, 'm> {
                         b.block(body);
                     });
                 }
-                Edit::Remove { list, index, cond } => self.remove(msg, &name, &from, list, *index, cond),
+                Edit::Remove { list, .. } => {
+                    // Several on one list are one walk over it: bytes are copied forwards only.
+                    let n = before.iter().take_while(|o| matches!(o, Edit::Remove { list: l, .. } if l == list)).count();
+                    self.remove(msg, &name, &from, list, &before[..n]);
+                    rest = &before[n..];
+                }
                 Edit::Append { list, cond, body } => {
                     let Some((i, f)) = self.edited(msg, list) else { continue };
                     let x = self.g.extent_of(&i, f);
@@ -137,15 +145,20 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// Leaves out items of a list: each reaches to the next one's start, so its delimiter goes with it.
-    fn remove(&mut self, msg: LocalId, name: &str, from: &str, list: &[FieldId], index: LocalId, cond: &Expr) {
+    /// Leaves out items of a list for which one of the conditions holds: each reaches to the next one's start, so its delimiter goes with it.
+    fn remove(&mut self, msg: LocalId, name: &str, from: &str, list: &[FieldId], which: &'m [Edit]) {
         let Some((i, f)) = self.edited(msg, list) else { return };
         let (member, x) = (format!("{}.{}", i.at, names::field(self.g.m, i.unit, f)), self.g.extent_of(&i, f));
-        let (index, text) = (self.name(index), self.expr(cond));
-        line!(self, "for ({index} = 0; {index} < {member}.n; {index}++) {{\nbool c_ = {text};");
-        self.check(may_fault(cond));
+        line!(self, "for (uint32_t i_ = 0; i_ < {member}.n; i_++) {{\nbool c_ = false;");
+        for e in which {
+            let Edit::Remove { index, cond, .. } = e else { continue };
+            let (index, text) = (self.name(*index), self.expr(cond));
+            line!(self, "if (!c_) {{\n{index} = i_;\nc_ = {text};");
+            self.check(may_fault(cond));
+            line!(self, "}}");
+        }
         line!(self, "if (!c_) continue;");
-        line!(self, "uint32_t o_ = {member}.at[{index}].x.o, e_ = {index} + 1 < {member}.n ? {member}.at[{index} + 1].x.o : {x}.o + {x}.n;");
+        line!(self, "uint32_t o_ = {member}.at[i_].x.o, e_ = i_ + 1 < {member}.n ? {member}.at[i_ + 1].x.o : {x}.o + {x}.n;");
         line!(self, "if (o_ > {from}) wl_put(x, wl_b({name}.base + {from}, o_ - {from}));\n{from} = e_;\n}}");
     }
 
