@@ -43,7 +43,14 @@ impl Lower<'_, '_> {
         let Vk::Pure(x) = value.kind.clone() else { return Err(Reported) };
         let body = self.edit_body(x.clone(), (unit, m.field), &field, e.span)?;
         let path = vec![m.field];
+        // What was set before counts only where this does not.
         edits.retain(|old| !matches!((old, &cond), (Edit::Set { field, .. }, None) if *field == path));
+        for old in edits.iter_mut() {
+            let (Edit::Set { field, cond: before, .. }, Some(c)) = (old, &cond) else { continue };
+            if *field != path { continue; }
+            let unless = x::not(c.clone());
+            *before = Some(match before.take() { Some(b) => x::and(b, unless), None => unless });
+        }
         let value = match &cond {
             None => value,
             Some(c) => {
