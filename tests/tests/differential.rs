@@ -129,7 +129,11 @@ fn play(module: &Module, program: &Program, script: &Script, cut: Option<usize>)
 
 /// `known`: requests that the app passes on, where random ones hardly ever are.
 fn compare(app: &str, known: &[&str]) {
-    let t = twins(format!("apps/{app}.loom"));
+    compare_program(&format!("apps/{app}.loom"), known);
+}
+
+fn compare_program(app: &str, known: &[&str]) {
+    let t = twins(app);
     let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
     let (mut answered, mut asked, mut plays) = (0, 0, 0);
     for seed in seeds(20) {
@@ -164,6 +168,22 @@ fn http_balancer() {
     compare(
         "http_balancer",
         &["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab", "HEAD /y HTTP/1.0\r\n\r\n"],
+    );
+}
+
+#[test]
+fn edits() {
+    compare_program(
+        "tests/programs/edits.loom",
+        &[
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Name: x-tag\r\nX-Value: 7\r\n\r\n",
+            "GET / HTTP/1.1\r\nConnection: keep-alive\r\nX-A: gone\r\nHost: a\r\nAccept: 2\r\n\r\n",
+            "GET / HTTP/1.1\r\nX-A: gone\r\nHost: a\r\nTE: trailers\r\nX-B: gone\r\nX-C: c\r\n\r\n",
+            "POST / HTTP/1.1\r\nContent-Length: 2\r\nX-Name: content-length\r\nX-Value: 2\r\nHost: a\r\n\r\nab",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: x-a\r\nX-A: a\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+            "GET http://b/ HTTP/1.1\r\nHost: gone\r\nX-Name: connection\r\nX-Value: close\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: gone\r\n\r\n",
+        ],
     );
 }
 
