@@ -280,10 +280,10 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let Outgoing::Pass { msg: of, .. } = msg else { return };
         let Ty::Msg(unit) = *self.g.m.ty(self.locals[dst.index()].ty) else { return };
         self.build(msg);
-        let (u, name, ok, of) = (names::unit(self.g.m, unit), self.name(dst), self.name(ok), self.end_of(*of));
+        let (u, name, ok, end, of) = (names::unit(self.g.m, unit), self.name(dst), self.name(ok), self.end_of(*of), self.name(*of));
         self.views.push((dst, unit));
-        line!(self, "{{ wl_parser *v_ = &view_{name}.p;\nmemset(&view_{name}, 0, sizeof view_{name});\nv_->ctx = {}.view->ctx;", of.name);
-        line!(self, "{ok} = wl_parse_head({u}_parse, v_, wl_built(x), {} - {}.head);", of.end, of.name);
+        line!(self, "{{ wl_parser *v_ = &view_{name}.p;\nmemset(&view_{name}, 0, sizeof view_{name});\nv_->ctx = {of}.view->ctx;");
+        line!(self, "{ok} = wl_parse_head({u}_parse, v_, wl_built(x), {end} - {of}.head);");
         line!(self, "{name} = (wl_msg){{v_, wl_built(x).p, v_->head, 0}}; }}");
     }
 

@@ -6,12 +6,6 @@ use crate::names;
 use crate::parser::line;
 use wireloom_ir::*;
 
-/// What lies at a message's base.
-pub struct Lies {
-    pub name: String,
-    pub end: String,
-}
-
 impl<'m> BodyGen<'_, 'm> {
     /// Whether a message leaves as the bytes it came in.
     fn untouched(msg: &Outgoing) -> bool { matches!(msg, Outgoing::Pass { edits, .. } if edits.is_empty()) }
@@ -76,10 +70,7 @@ impl<'m> BodyGen<'_, 'm> {
         let name = self.name(msg);
         let from = self.temp("uint32_t");
         line!(self, "wl_begin(x);\n{from} = 0;");
-        let mut rest = edits;
-        while let Some((e, more)) = rest.split_first() {
-            let before = rest;
-            rest = more;
+        for e in edits {
             match e {
                 Edit::Set { field, cond, body } => {
                     let Some((i, f)) = self.edited(msg, field) else { continue };
@@ -89,12 +80,7 @@ impl<'m> BodyGen<'_, 'm> {
                         b.block(body);
                     });
                 }
-                Edit::Remove { list, .. } => {
-                    // Several on one list are one walk over it: bytes are copied forwards only.
-                    let n = before.iter().take_while(|o| matches!(o, Edit::Remove { list: l, .. } if l == list)).count();
-                    self.remove(msg, &name, &from, list, &before[..n]);
-                    rest = &before[n..];
-                }
+                Edit::Remove { list, index, cond } => self.remove(msg, &name, &from, list, *index, cond),
                 Edit::Append { list, cond, body } => {
                     let Some((i, f)) = self.edited(msg, list) else { continue };
                     let x = self.g.extent_of(&i, f);
@@ -105,22 +91,21 @@ impl<'m> BodyGen<'_, 'm> {
                 }
             }
         }
-        let end = self.end_of(msg).end;
+        let end = self.end_of(msg);
         line!(self, "if ({end} > {from}) wl_put(x, wl_b({name}.base + {from}, {end} - {from}));");
         self.check(true);
     }
 
-    /// A message's name, and where the part of it ends that lies at its base.
-    pub fn end_of(&self, msg: LocalId) -> Lies {
+    /// Where the part of a message ends that lies at its base.
+    pub fn end_of(&self, msg: LocalId) -> String {
         let name = self.name(msg);
         let own = self.views.iter().any(|(l, _)| *l == msg);
-        let end = match (own, self.is_request(msg)) {
+        match (own, self.is_request(msg)) {
             // Parsed by the program itself, as a whole.
             (true, _) => format!("wl_held({name})"),
             (false, true) => format!("{name}.head"),
             (false, false) => format!("(held ? wl_held({name}) : {name}.head)"),
-        };
-        Lies { name, end }
+        }
     }
 
     fn guarded(&mut self, cond: Option<&Expr>, f: impl FnOnce(&mut Self)) {
@@ -145,20 +130,15 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    /// Leaves out items of a list for which one of the conditions holds: each reaches to the next one's start, so its delimiter goes with it.
-    fn remove(&mut self, msg: LocalId, name: &str, from: &str, list: &[FieldId], which: &'m [Edit]) {
+    /// Leaves out items of a list: each reaches to the next one's start, so its delimiter goes with it.
+    fn remove(&mut self, msg: LocalId, name: &str, from: &str, list: &[FieldId], index: LocalId, cond: &Expr) {
         let Some((i, f)) = self.edited(msg, list) else { return };
         let (member, x) = (format!("{}.{}", i.at, names::field(self.g.m, i.unit, f)), self.g.extent_of(&i, f));
-        line!(self, "for (uint32_t i_ = 0; i_ < {member}.n; i_++) {{\nbool c_ = false;");
-        for e in which {
-            let Edit::Remove { index, cond, .. } = e else { continue };
-            let (index, text) = (self.name(*index), self.expr(cond));
-            line!(self, "if (!c_) {{\n{index} = i_;\nc_ = {text};");
-            self.check(may_fault(cond));
-            line!(self, "}}");
-        }
+        let (index, text) = (self.name(index), self.expr(cond));
+        line!(self, "for ({index} = 0; {index} < {member}.n; {index}++) {{\nbool c_ = {text};");
+        self.check(may_fault(cond));
         line!(self, "if (!c_) continue;");
-        line!(self, "uint32_t o_ = {member}.at[i_].x.o, e_ = i_ + 1 < {member}.n ? {member}.at[i_ + 1].x.o : {x}.o + {x}.n;");
+        line!(self, "uint32_t o_ = {member}.at[{index}].x.o, e_ = {index} + 1 < {member}.n ? {member}.at[{index} + 1].x.o : {x}.o + {x}.n;");
         line!(self, "if (o_ > {from}) wl_put(x, wl_b({name}.base + {from}, o_ - {from}));\n{from} = e_;\n}}");
     }
 

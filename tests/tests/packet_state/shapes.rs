@@ -25,6 +25,16 @@ app tunnelled {
 }
 "#;
 
+/// Four bytes of options: no operation.
+fn with_options(f: &mut Vec<u8>) {
+    f.splice(34..34, [1; 4]);
+    (f[14], f[17]) = (0x46, f[17] + 4);
+}
+
+fn tagged(f: &mut Vec<u8>) {
+    f.splice(12..12, [0x81, 0, 0, 5]);
+}
+
 /// Frames that wait for their table and are changed are opened twice: plain ones, and those of other shapes between them. They keep their order, and
 /// what is wrong in one is counted once.
 #[test]
@@ -36,14 +46,8 @@ fn frames_that_are_opened_twice() {
     for i in 0..600u64 {
         let mut f = udp(r.below(3) as u8, 1000 + i as u16, 53, 18 + r.below(40) as usize);
         match r.below(5) {
-            // Four bytes of options: no operation.
-            0 => {
-                f.splice(34..34, [1; 4]);
-                (f[14], f[17]) = (0x46, f[17] + 4);
-            }
-            1 => {
-                f.splice(12..12, [0x81, 0, 0, 5]);
-            }
+            0 => with_options(&mut f),
+            1 => tagged(&mut f),
             // UDP says that it is longer than the packet.
             2 => {
                 (f[38], bad) = (9, bad + 1);
@@ -142,13 +146,8 @@ fn choices_without_branches() {
             _ => {}
         }
         match r.below(12) {
-            0 => {
-                f.splice(34..34, [1; 4]);
-                (f[14], f[17]) = (0x46, f[17] + 4);
-            }
-            1 => {
-                f.splice(12..12, [0x81, 0, 0, 5]);
-            }
+            0 => with_options(&mut f),
+            1 => tagged(&mut f),
             // IPv6 around the same.
             2 => {
                 let (n, proto) = ((f.len() - 34) as u8, f[23]);

@@ -1,7 +1,10 @@
 //! Sorts the edits of passed messages into wire order, which is what lets a backend write the message in one go. On one
-//! list: removals come before what is appended.
+//! list: removals, which become one (those of a program and of its protocol, say), come before what is appended.
 
 use crate::*;
+
+/// What a removal's key ends with.
+const REMOVAL: u8 = 0;
 
 pub fn run(m: &mut Module) {
     let orders: Vec<Vec<u32>> = m.units.iter().map(ranks).collect();
@@ -14,6 +17,7 @@ pub fn run(m: &mut Module) {
             if let Some(Outgoing::Pass { msg, edits }) = walk::outgoing_mut(&mut s.kind) {
                 let Some(Ty::Msg(unit)) = locals.get(msg.index()).and_then(|l| view.types.get(l.ty.index())) else { return };
                 edits.sort_by_cached_key(|e| key(&view, &orders, *unit, e));
+                edits.dedup_by(joined);
             }
         });
     });
@@ -29,16 +33,25 @@ fn ranks(unit: &Unit) -> Vec<u32> {
     ranks
 }
 
-/// Whether the edits are in the order that this pass gives them.
+/// Makes two removals from one list the first one; whether they are such.
+fn joined(later: &mut Edit, first: &mut Edit) -> bool {
+    let (Edit::Remove { list, index: from, cond: more }, Edit::Remove { list: of, index: to, cond }) = (later, first) else { return false };
+    if list != of { return false }
+    walk::expr_mut(more, &mut |e| if let ExprKind::Local(l) = &mut *e.kind { if l == from { *l = *to } });
+    *cond = Expr::new(cond.ty, ExprKind::Binary(BinOp::Or, cond.clone(), more.clone()));
+    true
+}
+
+/// Whether the edits are as this pass leaves them.
 pub fn sorted(m: &Module, unit: UnitId, edits: &[Edit]) -> bool {
     let orders: Vec<Vec<u32>> = m.units.iter().map(ranks).collect();
     let keys: Vec<_> = edits.iter().map(|e| key(m, &orders, unit, e)).collect();
-    keys.windows(2).all(|w| w[0] <= w[1])
+    keys.windows(2).all(|w| w[0] < w[1] || w[0] == w[1] && w[0].1 != REMOVAL)
 }
 
 fn key(m: &Module, orders: &[Vec<u32>], unit: UnitId, edit: &Edit) -> (Vec<u32>, u8) {
     let (path, kind) = match edit {
-        Edit::Remove { list, .. } => (list, 0),
+        Edit::Remove { list, .. } => (list, REMOVAL),
         Edit::Set { field, .. } => (field, 1),
         Edit::Append { list, .. } => (list, 2),
     };

@@ -457,7 +457,7 @@ impl<'a> Flow<'a, '_, '_> {
                     if let Edit::Set { body, .. } | Edit::Append { body, .. } = e { self.within(Inside::Message, |f| f.block(name, at, &mut number, body, Some(state.clone()))); }
                 }
                 let sorted = !self.c.passed || passes::edits::sorted(self.c.m, u, edits);
-                self.c.need(sorted, path, "the edits are not in wire order");
+                self.c.need(sorted, path, "the edits are not in wire order, or a list has several removals");
             }
         }
     }

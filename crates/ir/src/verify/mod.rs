@@ -17,7 +17,7 @@
 //!   `Await` before them; calls and sends go to connect ports, a message is of the unit its port's protocol says; as many
 //!   response arguments as the response has parameters. `Reply` only in message handlers and `on_fault`, of the response's unit.
 //! - **Connections**: `ConnPeer` and the like only where there is one.
-//! - **Edits** name fields of the message; removals and additions name lists; after the passes they are in wire order.
+//! - **Edits** name fields of the message; removals and additions name lists; after the passes they are in wire order, with one removal per list.
 //! - **Tables**: keys and values are storable (no messages, no `Unit`); capacity > 0; locals have the entry's type.
 //! - **Frames**: acts name a local that is a frame and headers that its unit has; what is set is a field of a fixed size; frames are sent to
 //!   frame ports. A layer of a frame unit comes after earlier ones only; its switch and header are fields as [`Layer`] says.

@@ -149,8 +149,8 @@ impl Lower<'_, '_> {
         for edit in c.edits {
             let touches = match edit {
                 Edit::Remove { list, index, cond } if list[..] == [f] => self.removed(c, f, *index, name, asked, cond).unwrap_or(x::boolean(true)),
-                Edit::Append { list, cond, body } if list[..] == [f] => match appended_name(body).map(|n| &*n.kind) {
-                    Some(K::Bytes(n)) if !q.means(n) => x::boolean(false),
+                Edit::Append { list, cond, body } if list[..] == [f] => match appended_name(body) {
+                    Some(n) if x::as_bool(&q.asks_for(self, n.clone())) == Some(false) => x::boolean(false),
                     _ => cond.clone().unwrap_or(x::boolean(true)),
                 },
                 _ => continue,

@@ -21,13 +21,6 @@ pub struct Query { kind: Asks, ty: ir::TyId, caseless: bool, pub name: X, pub un
 
 enum Asks { Find, Count, Token(X) }
 
-impl Query {
-    /// Whether items of this name are asked for, if it is known whose.
-    pub fn means(&self, name: &[u8]) -> bool {
-        matches!(&*self.name.kind, K::Bytes(asked) if if self.caseless { asked.eq_ignore_ascii_case(name) } else { asked == name })
-    }
-}
-
 impl Lower<'_, '_> {
     /// A condition of the grammar (or its opposite) that the message must fulfil, each part of it as far as it is known.
     pub fn required(&mut self, fields: &Fields, cond: &X, holds: bool, kind: FaultKind, at: ir::Span) -> R<()> {
@@ -61,8 +54,8 @@ impl Lower<'_, '_> {
         let mut without = x::boolean(false);
         for c in &cases[..chosen] {
             let ir::Guard::When(cond) = &c.guard else { continue };
-            let empty = c.fields.iter().all(|f| matches!(self.field_ir(fields.unit, *f).kind, FieldKind::Nothing));
-            match self.closed(fields, cond)?.filter(|_| empty && !fields.params.is_empty()) {
+            let empty = !fields.params.is_empty() && c.fields.iter().all(|f| matches!(self.field_ir(fields.unit, *f).kind, FieldKind::Nothing));
+            match if empty { self.closed(fields, cond)? } else { None } {
                 Some(taken) => without = x::or(without, self.asked_for(fields, &taken, at)?),
                 None => self.required(fields, cond, false, FaultKind::CONSTRAINT, at)?,
             }
@@ -394,7 +387,7 @@ impl Query {
     }
 
     /// Whether an item of this name is asked for.
-    fn asks_for(&self, s: &Lower, name: X) -> X {
+    pub fn asks_for(&self, s: &Lower, name: X) -> X {
         let same = x::cmp(if self.caseless { BinOp::EqCase } else { BinOp::Eq }, name, self.name.clone());
         crate::fold::fold(&s.cx.m, &same)
     }

@@ -93,7 +93,7 @@ pub fn desc(mode: u64) -> Desc {
         args: args.iter().map(|(n, t)| (n.to_string(), *t)).collect(),
         forms: Vec::new(),
         defaults: Vec::new(),
-            masked: false,
+        masked: false,
         result,
     };
     let key = record(&[("k", ResultType::Int), ("w", ResultType::Text)]);
