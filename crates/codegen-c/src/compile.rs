@@ -18,7 +18,7 @@ pub struct CompileOptions {
     pub opt: u8,
     /// For any x86-64 or aarch64, not just this machine's processor.
     pub portable: bool,
-    /// The compiler to use; None: the first found of [`COMPILERS`].
+    /// The compiler to use; None: what `$WIRELOOM_CC` says, else the newest clang, else gcc.
     pub cc: Option<String>,
     pub cache_dir: PathBuf,
     /// Headers from here instead of the built-in ones (for work on them).
@@ -39,8 +39,8 @@ fn default_cache_dir() -> PathBuf {
     base.unwrap_or_else(std::env::temp_dir).join("wireloom")
 }
 
-/// Compilers looked for, best first.
-pub const COMPILERS: &[&str] = &["clang", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "gcc"];
+/// Versions of clang that are looked for, beside what `clang` is.
+const CLANGS: std::ops::RangeInclusive<u32> = 11..=29;
 
 #[derive(Debug)]
 pub enum CompileError {
@@ -67,24 +67,35 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// A compiler's command and the first line of its `--version`.
+/// A compiler's command, and what tells it from others.
 pub fn find_compiler(wanted: Option<&str>) -> Result<(String, String), CompileError> {
-    let candidates: Vec<String> = match wanted {
-        Some(c) => vec![c.to_string()],
-        None => COMPILERS.iter().map(|c| c.to_string()).collect(),
+    let named = wanted.map(str::to_string).or_else(|| std::env::var("WIRELOOM_CC").ok().filter(|c| !c.is_empty()));
+    let dirs = std::env::var_os("PATH").unwrap_or_default();
+    let found = match &named {
+        Some(c) => find(c, &dirs).map(|path| (c.clone(), path)),
+        None => newest_clang(&dirs).or_else(|| Some(("gcc".to_string(), find("gcc", &dirs)?))),
     };
-    for c in &candidates {
-        if let Some(path) = on_path(c) {
-            // Asking a compiler for its version costs 20 ms; its file's size and time say as much.
-            return Ok((c.clone(), stamp(&path)));
-        }
-    }
-    Err(CompileError::NoCompiler { tried: candidates })
+    // Asking a compiler for its version costs 20 ms; its file's size and time say as much.
+    found.map(|(cc, path)| (cc, stamp(&path))).ok_or_else(|| CompileError::NoCompiler { tried: named.map_or_else(|| vec!["clang".into(), "gcc".into()], |c| vec![c]) })
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
+/// Newer ones know newer processors: what they make of packet programs takes up to a fifth less time.
+fn newest_clang(dirs: &OsStr) -> Option<(String, PathBuf)> {
+    let names = CLANGS.map(|v| format!("clang-{v}")).chain(["clang".to_string()]);
+    names.filter_map(|name| find(&name, dirs).map(|path| (name, path))).max_by_key(|(_, path)| version(path))
+}
+
+/// Of a compiler that lies in `…/llvm-19/…` or is called `clang-19`, once links are followed; else 0.
+fn version(path: &Path) -> u32 {
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let parts = real.components().filter_map(|c| c.as_os_str().to_str()?.rsplit_once('-'));
+    parts.filter(|(name, _)| matches!(*name, "clang" | "llvm")).filter_map(|(_, v)| v.parse().ok()).max().unwrap_or(0)
+}
+
+/// A command in one of the folders of a `PATH`.
+fn find(name: &str, dirs: &OsStr) -> Option<PathBuf> {
     if name.contains('/') { return Path::new(name).is_file().then(|| PathBuf::from(name)) }
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|d| d.join(name)).find(|p| p.is_file())
+    std::env::split_paths(dirs).map(|d| d.join(name)).find(|p| p.is_file())
 }
 
 fn stamp(path: &Path) -> String {
@@ -206,4 +217,34 @@ impl Fnv {
         }
     }
     fn hex(&self) -> String { format!("{:032x}", self.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `clang` may be newer than those whose names say how new they are, or older; one of which nothing is known is the last resort.
+    #[test]
+    fn the_newest_clang_is_taken() {
+        let dir = std::env::temp_dir().join(format!("wireloom-clangs-{}", unique()));
+        let bin = dir.join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        let install = |version: u32| {
+            let real = dir.join(format!("llvm-{version}/bin"));
+            fs::create_dir_all(&real).unwrap();
+            fs::write(real.join("clang"), "").unwrap();
+            real.join("clang")
+        };
+        let newest = || newest_clang(bin.as_os_str()).map(|(name, _)| name);
+        assert_eq!(newest(), None);
+        fs::write(bin.join("clang"), "").unwrap();
+        assert_eq!(newest().unwrap(), "clang");
+        std::os::unix::fs::symlink(install(14), bin.join("clang-14")).unwrap();
+        std::os::unix::fs::symlink(install(19), bin.join("clang-19")).unwrap();
+        assert_eq!(newest().unwrap(), "clang-19");
+        fs::remove_file(bin.join("clang")).unwrap();
+        std::os::unix::fs::symlink(install(21), bin.join("clang")).unwrap();
+        assert_eq!(newest().unwrap(), "clang");
+        fs::remove_dir_all(dir).unwrap();
+    }
 }
