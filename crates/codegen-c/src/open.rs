@@ -67,7 +67,7 @@ impl<'m> Gen<'m> {
             "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
              WL_INLINE void {name}_open(wl_fx *x, wl_view *v, wl_frame *f) {{\n(void)x;\nv->f = f;\nv->p = f->p;\nv->n = f->n;\nv->end = f->n > 65535 ? 65535 : f->n;\nv->top = 0;\nv->has = 0;\n\
              memset(v->at, 0, sizeof v->at);\n\
-             uint8_t net = 0xff;\n(void)net;\nuint32_t cut = f->wire > f->n ? f->wire - f->n : 0; /* how far a length may go past what is there */\n(void)cut;\n{body}}}\n\n",
+             uint8_t net = 0xff;\n(void)net;\nuint32_t cut = f->wire > v->end ? f->wire - v->end : 0; /* how far a length may go past what is there */\n(void)cut;\n{body}}}\n\n",
             names::comment(&m.unit(u).name)
         ));
         if let Some((usual, most)) = chain.and_then(|c| self.open_usual(u, &c)) {

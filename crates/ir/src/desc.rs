@@ -179,6 +179,8 @@ pub const FRAME_BUFFER: u64 = 4096;
 pub const FRAME_BUFFERS: u64 = 2048;
 pub const LARGE_FRAME_BUFFER: u64 = 262_144 + FRAME_BUFFER;
 pub const LARGE_FRAME_BUFFERS: u64 = 160;
+/// The shortest period of a timer beside packets, in nanoseconds; that of one beside connections is a millisecond.
+pub const LEAST_PERIOD: u64 = 10_000;
 
 /// Limits and times of a port; every one has a default and can be set in the program (`port … { idle 60s }`),
 /// from a parameter or on the command line (`--set PORT.idle=60s`). Times are in nanoseconds.

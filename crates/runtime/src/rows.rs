@@ -23,8 +23,14 @@ pub const ROW_MAX: usize = 65_536;
 
 // ---- from text ----
 
+/// Without the byte order mark that spreadsheets and some editors begin files with.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// A list of objects, or one object per line.
 pub fn json_rows(text: &str) -> Result<Vec<Row>, String> {
+    let text = without_mark(text);
     if text.trim_start().starts_with('{') {
         let rows = serde_json::Deserializer::from_str(text).into_iter::<Once>().enumerate();
         return rows.map(|(n, row)| row.map(|r| r.0).map_err(|e| format!("object {}: {e}", n + 1))).collect();
@@ -63,9 +69,7 @@ impl<'de> Deserialize<'de> for Once {
 
 /// Rows under a first line of names (RFC 4180). A field with nothing in it is absent, but `""` is an empty text.
 pub fn csv_rows(text: &str) -> Result<Vec<Row>, String> {
-    // As spreadsheets begin their files.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut records = csv_records(text)?.into_iter();
+    let mut records = csv_records(without_mark(text))?.into_iter();
     let names: Vec<String> = records.next().unwrap_or_default().into_iter().map(|f| f.unwrap_or_default().trim().to_string()).collect();
     if let Some((_, name)) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
         return Err(format!("the first line names `{name}` twice"));
@@ -96,7 +100,8 @@ fn csv_records(text: &str) -> Result<Vec<Vec<Option<String>>>, String> {
             }
             ',' if !quoted => record.push(field.take()),
             '\r' if !quoted && chars.peek() == Some(&'\n') => {}
-            '\n' if !quoted => end_record(&mut all, &mut record, field.take()),
+            // A return alone ends a line, too.
+            '\n' | '\r' if !quoted => end_record(&mut all, &mut record, field.take()),
             c => field.get_or_insert_default().push(c),
         }
     }

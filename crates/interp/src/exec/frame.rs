@@ -36,7 +36,7 @@ pub struct Frame {
     /// Free bytes before and behind.
     pub head: usize,
     pub tail: usize,
-    /// Bytes that the capture cut off.
+    /// Bytes of the wire behind `end` as the frame came: a capture has cut them off, or they lie too far behind for a header to name.
     cut: usize,
     /// Where the runtime's frame is.
     pub raw: *mut wl_frame,
@@ -127,7 +127,7 @@ impl Frame {
     pub fn open(m: &Module, unit: UnitId, f: &wl_frame, bytes: Vec<u8>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Frame {
         let end = bytes.len().min(65535);
         let layers = m.unit(unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
-        let cut = f.wire.saturating_sub(f.n) as usize;
+        let cut = (f.wire as usize).saturating_sub(end);
         let mut frame = Frame {
             unit, bytes, layers: vec![None; layers.len()], end, top: 0, instance: u32::from(f.instance), time: f.time, head: f.head as usize,
             tail: f.tail as usize, cut, raw: std::ptr::null_mut(),

@@ -7,7 +7,7 @@ use crate::names::ModId;
 use crate::ty::{Ty, U32};
 use crate::val::{Val, Vk};
 use crate::x;
-use wireloom_ir as ir;
+use wireloom_ir::{self as ir, desc};
 use ir::ExprKind as K;
 use wireloom_syntax::ast::{self, Expr, Ident, On, Path, Span};
 use wireloom_syntax::Diagnostic;
@@ -42,13 +42,22 @@ impl Compiler<'_> {
             }
             On::Every(e) => {
                 let period = self.const_duration(module, e)?;
-                if period < 1_000_000 { self.error("E0304", e.span, "a timer's period is at least 1ms"); }
+                let _ = self.check_period(period, e.span);
                 let l = plain(self, module, format!("app {app}: every"));
                 let body = run(l, &h.body, h.guard.as_ref(), span)?;
                 self.add_handler("every", ir::On::Every(period), span, body);
                 Ok(())
             }
         }
+    }
+
+    /// Connections' timers are no finer than a millisecond.
+    pub fn check_period(&mut self, period: u64, at: Span) -> R<()> {
+        let packets = self.m.ports.iter().all(|p| matches!(p.kind, desc::PortKind::Frames { .. }));
+        let (least, text) = if packets { (desc::LEAST_PERIOD, "10us") } else { (1_000_000, "1ms") };
+        if period >= least { return Ok(()) }
+        let of = if packets { "" } else { " in an app with connections" };
+        Err(self.error("E0304", at, format!("a timer's period is at least {text}{of}")))
     }
 
     fn port_named(&mut self, module: ModId, n: &Ident) -> R<ir::PortId> {

@@ -65,7 +65,7 @@ impl Compiler<'_> {
                     let period = self.const_duration(i.module, e);
                     (self.app, self.app_constants) = visible;
                     let period = period?;
-                    if period < 1_000_000 { return Err(self.error("E0304", e.span, "a timer's period is at least 1ms")); }
+                    self.check_period(period, e.span)?;
                     ir::On::Every(period)
                 }
                 On::End => ir::On::End,

@@ -10,7 +10,7 @@ use crate::program::{Program, Unit};
 use crate::stats::{AppStats, Cell};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use wireloom_ir::desc::{CounterDesc, Desc, Half, HandlerOn, Order, PortKind, PortOptions, Sharing};
+use wireloom_ir::desc::{self, CounterDesc, Desc, Half, HandlerOn, Order, PortKind, PortOptions, Sharing};
 
 /// A program ready to serve; shared by all cores.
 pub struct App {
@@ -284,7 +284,7 @@ impl AppCore {
         };
         let every = app.desc.handlers.iter().enumerate();
         let every = every.filter_map(|(i, h)| match h.on {
-            HandlerOn::Every { period } => Some((i as u32, period.max(1_000_000))),
+            HandlerOn::Every { period } => Some((i as u32, period.max(desc::LEAST_PERIOD))),
             _ => None,
         });
         AppCore {

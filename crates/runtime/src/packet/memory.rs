@@ -66,10 +66,18 @@ impl Frames {
 
     /// All frames of a capture, without their times.
     pub fn load(file: &Path) -> Result<Frames, String> {
-        let mut reader = Reader::open(file)?;
+        Frames::read(Reader::open(file)?, u32::MAX as usize).map_err(|e| format!("{}: {e}", file.display()))
+    }
+
+    /// At most so many bytes of frames.
+    fn read(mut reader: Reader, most: usize) -> Result<Frames, String> {
         let mut frames = Frames::new(1);
         while let Some(n) = reader.peek() {
-            frames.push(reader.bytes(&n), 0);
+            let bytes = reader.bytes(&n);
+            if frames.data.len() + bytes.len() > most {
+                return Err(format!("its frames are more than the {most} bytes that are held in memory; take a part of it, or read it as `pcap:`"));
+            }
+            frames.push(bytes, 0);
             reader.advance();
         }
         reader.failure().map_or(Ok(frames), Err)
@@ -385,6 +393,16 @@ mod tests {
             }
             assert_eq!((at, pool.free()), (200, 7));
         }
+    }
+
+    #[test]
+    fn a_capture_that_is_too_large_is_refused() {
+        let path = crate::packet::tests::dir().join("large.pcap");
+        let mut w = crate::packet::pcap::Writer::create(&path, crate::packet::pcap::Style::default()).unwrap();
+        assert!((0..3).all(|i| w.frame(&[i; 100], 1, 100)) && w.finish().is_ok());
+        let read = |most| Frames::read(Reader::open(&path).unwrap(), most).map(|f| f.index.len());
+        assert_eq!(read(300), Ok(3));
+        assert!(read(299).unwrap_err().contains("more than the 299 bytes that are held in memory"));
     }
 
     /// Whatever a batch holds from the last time, it holds the next frames, with their labels.

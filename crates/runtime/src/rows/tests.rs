@@ -216,6 +216,7 @@ fn csv_is_read() {
     assert_eq!(rows[1], row(json!({"action": "a \"b\", c"})));
     assert_eq!(csv_rows("a,b\n1\n").unwrap_err(), "row 1 has 1 fields, the first line 2");
     assert_eq!(csv_rows("\u{feff}key\r\n5\r\n").unwrap()[0]["key"], "5");
+    assert_eq!(csv_rows("key,value\r1,2\r3,4\r").unwrap().len(), 2, "a return alone ends a line, too");
     // A line may end between quotes, and nothing is something there: what is written is read back.
     let texts = ["a\nb", "\r\n", "", "q\"uo,te", " x ", "\\n"];
     let all: String = texts.iter().map(|t| format!("{},{}\r\n", quoted(t), quoted(t))).collect();
@@ -242,5 +243,7 @@ fn json_is_a_list_or_lines() {
     assert_eq!(json_rows("[{\"a\":1},{\"a\":2}]").unwrap().len(), 2);
     assert_eq!(json_rows("{\"a\":1}\n{\"a\":2}\n").unwrap().len(), 2);
     assert!(json_rows("{\"a\":1}\n{\"a\":").unwrap_err().starts_with("object 2:"));
+    assert_eq!(json_rows("\u{feff}[{\"a\":1}]").unwrap().len(), 1);
+    assert_eq!(json_rows("\u{feff}{\"a\":1}").unwrap().len(), 1);
     assert!(json_rows("nothing").is_err());
 }

@@ -13,6 +13,8 @@ const PACKET: u32 = 6;
 const INTERFACES_MAX: usize = 65_536;
 const OPTION_RESOLUTION: u16 = 9;
 const OPTION_OFFSET: u16 = 14;
+/// Times beyond (the year 2262) are this one: what is added to a time must not wrap, and a time that is the largest number means that there is none.
+const LATEST: u64 = i64::MAX as u64;
 
 /// How an interface counts time.
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +144,8 @@ impl Interface {
             d => (u128::from(ticks) * u128::from(self.factor) / d).min(u128::from(u64::MAX)) as u64,
         };
         let shift = self.offset.unsigned_abs().saturating_mul(1_000_000_000);
-        if self.offset < 0 { plain.saturating_sub(shift) } else { plain.saturating_add(shift) }
+        let time = if self.offset < 0 { plain.saturating_sub(shift) } else { plain.saturating_add(shift) };
+        time.min(LATEST)
     }
 }
 

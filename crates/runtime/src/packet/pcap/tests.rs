@@ -101,6 +101,33 @@ fn resolutions_of_pcapng() {
     assert_eq!(frames, [(3_500_000_000, 9, b"xy".to_vec()), (3_500_000_000, 6, vec![1, 2, 3, 4])]);
 }
 
+/// A time that is the largest number would mean that there is no frame: a run would wait for ever.
+#[test]
+fn times_without_end_are_the_latest_there_is() {
+    let mut f: Vec<u8> = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let n = (body.len() + 12) as u32;
+        for part in [&kind.to_le_bytes()[..], &n.to_le_bytes(), body, &n.to_le_bytes()] {
+            f.extend_from_slice(part);
+        }
+    };
+    block(0x0a0d_0d0a, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
+    // Seconds; and microseconds, to which the most seconds that there can be are added.
+    block(1, &[1, 0, 0, 0, 0, 0, 4, 0, 9, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let most = i64::MAX.to_le_bytes();
+    block(1, &[&[1, 0, 0, 0, 0, 0, 4, 0, 14, 0, 8, 0][..], &most, &[0; 4]].concat());
+    for (interface, ticks) in [(0, 255), (1, 0), (0, 0)] {
+        block(6, &[&[interface, 0, 0, 0][..], &[ticks; 8], &[1, 0, 0, 0, 1, 0, 0, 0, b'x', 0, 0, 0]].concat());
+    }
+    let (frames, error) = read_all(f).unwrap();
+    assert_eq!((frames.iter().map(|f| f.0).collect::<Vec<_>>(), error), (vec![i64::MAX as u64, i64::MAX as u64, 0], None));
+    // The plain format counts seconds in 32 bits: later ones are its last.
+    let path = temp("late.pcap");
+    let mut w = Writer::create(&path, Style::default()).unwrap();
+    assert!(w.frame(b"x", i64::MAX as u64, 1) && w.finish().is_ok());
+    assert_eq!(read_all(std::fs::read(&path).unwrap()).unwrap().0[0].0 / 1_000_000_000, u64::from(u32::MAX));
+}
+
 #[test]
 fn other_link_types_are_refused() {
     let mut file = written("link.pcap", Style::default());

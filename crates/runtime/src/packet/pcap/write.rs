@@ -95,7 +95,7 @@ impl Writer {
         } else {
             let (seconds, ns) = (time / 1_000_000_000, time % 1_000_000_000);
             let fraction = if self.nanos { ns } else { ns / 1000 };
-            self.words(&[seconds as u32, fraction as u32, n, wire.max(n)]);
+            self.words(&[seconds.min(u32::MAX.into()) as u32, fraction as u32, n, wire.max(n)]);
             self.buffer.extend_from_slice(bytes);
         }
         if self.buffer.len() >= STEP {
