@@ -36,8 +36,9 @@ struct Ring {
     left: u32,
     next: u32,
     blocks_seen: u32,
-    /// What is left of a large segment.
+    /// What is left of a large segment; those whose ends no block has room for.
     large: Large,
+    cut: u64,
 }
 
 // SAFETY: the mapping belongs to this value alone.
@@ -157,7 +158,7 @@ fn ring(fd: &OwnedFd, index: u32) -> io::Result<Ring> {
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    Ok(Ring { base: base.cast(), block: 0, left: 0, next: 0, blocks_seen: 0, large: Large::default() })
+    Ok(Ring { base: base.cast(), block: 0, left: 0, next: 0, blocks_seen: 0, large: Large::default(), cut: 0 })
 }
 
 impl Ring {
@@ -230,7 +231,9 @@ impl Ring {
         }
         f.time = u64::from(h.tp_sec) * 1_000_000_000 + u64::from(h.tp_nsec);
         f.wire = (h.tp_len + extra as u32).max(f.n);
-        let large = left.is_large() && self.large.set(to, &left, f.time);
+        let whole = h.tp_snaplen >= h.tp_len;
+        let large = left.is_large() && self.large.set(to, &left, f.time, whole);
+        self.cut += u64::from(large && !whole);
         if !large {
             left.complete(to);
         }
@@ -265,6 +268,7 @@ impl FramePort for AfPacket {
             let Some((buf, f)) = ring.take(pool) else { break };
             into.push(buf, f);
         }
+        self.lost += std::mem::take(&mut ring.cut);
         if ring.blocks_seen / ASK != before {
             let mut s = [0u32; 3];
             let mut size = size_of::<[u32; 3]>() as libc::socklen_t;

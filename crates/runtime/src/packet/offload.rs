@@ -132,6 +132,12 @@ impl Layers {
         (matches!(proto, 6 | 17) && at <= f.len()).then_some(l)
     }
 
+    /// The IPv6 header behind which hop-by-hop options tell the length of a packet of more than 64 KiB (RFC 2675), and nothing else.
+    fn jumbo(&self, f: &[u8]) -> Option<usize> {
+        let tells = |at: &usize| f[*at] >> 4 == 6 && f[at + 6] == 0 && matches!(f.get(at + 41..at + 44), Some([0, 0xc2, 4]));
+        self.ip[..self.count].iter().copied().find(tells)
+    }
+
     fn inner(&self) -> usize {
         self.ip[self.count - 1]
     }
@@ -179,24 +185,37 @@ pub struct Large {
     headers: usize,
     taken: usize,
     count: u16,
+    /// The end is there.
+    whole: bool,
     pub time: u64,
 }
 
 impl Large {
-    /// The next one; `false`: it is not of a kind that can be cut, and must be taken as it is. Cuts only if all before was taken.
-    pub fn set(&mut self, frame: &[u8], left: &Left, time: u64) -> bool {
+    /// The next one; `false`: it is not of a kind that can be cut, and must be taken as it is. Cuts only if all before was taken. Of one that is not
+    /// `whole`, as its end was cut off, only full frames are taken, of which none is the last one.
+    pub fn set(&mut self, frame: &[u8], left: &Left, time: u64, whole: bool) -> bool {
         let Some(l) = Layers::of(frame) else { return false };
         let Some((start, _)) = left.checksum.filter(|_| left.segment > 0) else { return false };
         let size = match l.proto {
             6 => frame.get(l.transport + 12).map_or(0, |b| usize::from(b >> 4) * 4).max(20),
             _ => 8,
         };
-        if l.transport != start || start + size >= frame.len() {
+        let Some(payload) = frame.len().checked_sub(start + size) else { return false };
+        let payload = if whole { payload } else { payload / left.segment * left.segment };
+        if l.transport != start || payload == 0 {
             return false;
         }
+        let frame = &frame[..start + size + payload];
         self.bytes.clear();
         self.bytes.extend_from_slice(frame);
         (self.segment, self.headers, self.taken, self.count, self.time) = (left.segment, start + size, 0, 0, time);
+        self.whole = whole;
+        if let Some(at) = l.jumbo(frame) {
+            // Only the whole needs it: its pieces are of usual length.
+            self.bytes[at + 6] = frame[at + 40];
+            self.bytes.drain(at + 40..at + 48);
+            self.headers -= 8;
+        }
         true
     }
 
@@ -211,7 +230,7 @@ impl Large {
         let (payload, from) = (to.len() - self.headers, self.headers + self.taken);
         to[..self.headers].copy_from_slice(&self.bytes[..self.headers]);
         to[self.headers..].copy_from_slice(&self.bytes[from..from + payload]);
-        let (first, last) = (self.taken == 0, from + payload == self.bytes.len());
+        let (first, last) = (self.taken == 0, self.whole && from + payload == self.bytes.len());
         if let Some(l) = Layers::of(to) {
             self.adjust(to, &l, first, last);
         }
@@ -314,7 +333,7 @@ mod tests {
             let start = f.len() - tcp.len();
             let left = Left { checksum: Some((start, start + 16)), segment: 1000 };
             let mut large = Large::default();
-            assert!(left.is_large() && large.set(&f, &left, 7));
+            assert!(left.is_large() && large.set(&f, &left, 7, true));
             let mut frames = Vec::new();
             while large.next() > 0 {
                 let mut to = vec![0xee; large.next()];
@@ -328,13 +347,23 @@ mod tests {
             assert_eq!(frames.iter().map(|f| (word(f, start + 4), word(f, start + 6))).collect::<Vec<_>>(), [(0xffff, 0xff00), (0, 0x2e8), (0, 0x6d0)]);
             assert_eq!(frames.iter().map(|f| word(f, 18)).collect::<Vec<_>>(), [0xffff, 0, 1], "identifications");
             assert!(frames.iter().all(|f| sums_are_right(f)));
+            // Without its end it has no last frame: FIN would stand at a wrong place.
+            let mut large = Large::default();
+            assert!(large.set(&f[..f.len() - 1], &left, 7, false) && !large.set(&f[..start + 24 + 999], &left, 7, false));
+            let mut frames = Vec::new();
+            while large.next() > 0 {
+                let mut to = vec![0xee; large.next()];
+                large.take(&mut to);
+                frames.push((to.len() - start - 24, to[start + 13]));
+            }
+            assert_eq!(frames, [(1000, 0x90), (1000, 0x10)]);
             // Lies in the header are no reason to panic.
             for at in 0..start + 24 {
                 for value in [0, 0x45, 0xff, f[at] ^ 0x10] {
                     let mut g = f.clone();
                     g[at] = value;
                     let mut large = Large::default();
-                    if large.set(&g, &left, 7) {
+                    if large.set(&g, &left, 7, true) {
                         while large.next() > 0 {
                             let mut to = vec![0; large.next()];
                             large.take(&mut to);
@@ -343,6 +372,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// BIG TCP: the kernel puts the length of what is longer than 64 KiB into hop-by-hop options.
+    #[test]
+    fn jumbograms_are_cut_into_plain_packets() {
+        let mut f = vec![0u8; 12];
+        f.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 0, 64]);
+        f.extend([1; 16]);
+        f.extend([2; 16]);
+        f.extend([6, 0, 0xc2, 4, 0, 1, 0x86, 0xb4]);
+        f.extend([0, 1, 0, 2, 0, 0, 0, 9, 0, 0, 0, 0, 0x50, 0x18, 1, 1, 0, 0, 0, 0]);
+        let start = f.len() - 20;
+        f.extend((0..100_000u32).map(|i| (i % 251) as u8));
+        let (mut large, mut joined, mut count) = (Large::default(), Vec::new(), 0);
+        assert!(large.set(&f, &Left { checksum: Some((start, start + 16)), segment: 1440 }, 7, true));
+        while large.next() > 0 {
+            let mut to = vec![0; large.next()];
+            large.take(&mut to);
+            assert!(to.len() <= 1514 && to[20] == 6 && usize::from(word(&to, 18)) == to.len() - 54 && sums_are_right(&to));
+            joined.extend_from_slice(&to[74..]);
+            count += 1;
+        }
+        assert_eq!((count, joined == f[start + 20..]), (70, true));
+        // Cut off within the options.
+        assert!((0..start + 20).all(|n| !large.set(&f[..n], &Left { checksum: Some((start, start + 16)), segment: 1440 }, 7, true)));
     }
 
     #[test]
