@@ -56,12 +56,25 @@ pub(crate) struct Kept {
     pub tables: BTreeSet<u32>,
     /// Conditions that only the app's parameters decide.
     pub settings: Vec<Expr>,
+    /// Of these, those without which much of the handler is left out.
+    pub optional: BTreeSet<usize>,
     /// An exact table that is the same for a whole batch: whether it has entries.
     pub filled: Option<TableId>,
 }
 
 impl Kept {
     pub fn is_empty(&self) -> bool { self.counters.is_empty() && self.tables.is_empty() && self.settings.is_empty() && self.filled.is_none() }
+
+    /// Which frames have a copy of the handler, if it is small but for what the parameters leave out.
+    fn usual(&self, block: &Block) -> Option<String> {
+        let mut left_out = 0;
+        walk::stmts(block, &mut |s| if let StmtKind::If { cond, then, .. } = &s.kind {
+            if self.setting(cond).is_some_and(|n| self.optional.contains(&n)) { left_out += size(then) }
+        });
+        let whole: Vec<_> = self.optional.iter().map(|n| format!("keep.when_{n}")).collect();
+        let usual = if whole.is_empty() { "same".into() } else { format!("{} ? 0 : same", whole.join(" || ")) };
+        (size(block) <= SMALL + left_out).then(|| if_lanes(format!("const uint64_t usual = {usual}; /* have a copy of the handler */\n")))
+    }
 
     /// The number of a condition.
     pub fn setting(&self, cond: &Expr) -> Option<usize> { self.settings.iter().position(|s| s == cond) }
@@ -72,7 +85,8 @@ fn is_setting(m: &Module, cond: &Expr) -> bool {
     let (mut only, mut text) = (!may_fault(cond), false);
     walk::expr(cond, &mut |e| match &*e.kind {
         ExprKind::Param(_) => text |= matches!(m.ty(e.ty), Ty::Bytes(_)),
-        ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Bytes(_) | ExprKind::Unary(..) | ExprKind::Binary(..) => {}
+        ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Bytes(_) | ExprKind::Unary(..) | ExprKind::Binary(..) | ExprKind::Cast(_) => {}
+        ExprKind::Builtin(Builtin::LenBytes, _) => {}
         _ => only = false,
     });
     only && text
@@ -241,7 +255,10 @@ impl<'m> Gen<'m> {
         if !matches!(h.on, On::Frame { .. }) { return kept }
         walk::stmts(&h.body.block, &mut |s| match &s.kind {
             StmtKind::Count(c, _) => { kept.counters.insert(c.0); }
-            StmtKind::If { cond, .. } if is_setting(self.m, cond) && kept.setting(cond).is_none() => kept.settings.push(cond.clone()),
+            StmtKind::If { cond, then, other } if is_setting(self.m, cond) => {
+                let n = kept.setting(cond).unwrap_or_else(|| { kept.settings.push(cond.clone()); kept.settings.len() - 1 });
+                if other.is_empty() && size(then) > SMALL { kept.optional.insert(n); }
+            }
             _ => {}
         });
         self.m.exprs(&mut |e, _| if let ExprKind::Counter(c) = &*e.kind { kept.counters.remove(&c.0); });
@@ -293,7 +310,7 @@ impl<'m> Gen<'m> {
         let lanes = self.lanes(h, unit, ahead.as_ref(), &kept);
         let body = match ahead {
             None => self.one_pass(h, &over, lanes.as_ref()),
-            Some(a) => { let keys = self.lanes_keys(h, unit, &a); self.two_passes(h, &a, &over, lanes.as_ref(), keys.as_ref()) }
+            Some(a) => { let keys = self.lanes_keys(h, unit, &a); self.two_passes(h, &a, &over, lanes.as_ref(), keys.as_ref(), &kept) }
         };
         self.code.push_str(&format!(
             "/* {} over a batch. */\nstatic void batch_{i}(wl_core *core, wl_frame *f, uint32_t n) {{\n{fx}{begin}{}{body}{}{end}}}\n\n",
@@ -308,11 +325,9 @@ impl<'m> Gen<'m> {
     }
 
     fn one_pass(&mut self, h: &Handler, o: &Over, lanes: Option<&Halves>) -> String {
-        let mut size = 0;
-        walk::stmts(&h.body.block, &mut |_| size += 1);
         let (open, run) = (&o.open, o.run("&v", ""));
         // A small handler has a copy for each, so that what is known of a usual frame simplifies it.
-        let copied = o.usual.is_some() && size <= SMALL;
+        let copied = o.usual.is_some() && size(&h.body.block) <= SMALL;
         if copied {
             self.code.push_str(&format!(
                 "/* A frame of another shape. */\nstatic __attribute__((noinline)) void other_{}(wl_fx *x, wl_frame *f) {{\nwl_view v;\n{}{}{run}{}}}\n\n",
@@ -402,18 +417,15 @@ impl<'m> Gen<'m> {
         )
     }
 
-    fn two_passes(&mut self, h: &'m Handler, a: &Ahead, o: &Over, lanes: Option<&Halves>, keys: Option<&Keys>) -> String {
+    fn two_passes(&mut self, h: &'m Handler, a: &Ahead, o: &Over, lanes: Option<&Halves>, keys: Option<&Keys>, kept: &Kept) -> String {
         let i = o.i;
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
         let (keep, run) = match &a.keeps {
-            Keeps::Nothing => (String::new(), self.open_again(o, &handle)),
+            Keeps::Nothing => (String::new(), view.to_string() + &self.open_again(o, &handle)),
             Keeps::Places(list) => (
                 format!("a->has = v->has;\n{}", list.iter().map(|n| format!("a->at_{n} = v->at[{n}];\n")).collect::<String>()),
-                {
-                    let again = format!("wl_view_again(v, &f[k], a->has);\n{}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>());
-                    keys.map_or_else(|| again.clone(), |keys| keys.again(list, &again)) + &handle
-                },
+                self.see_again(h, o, list, keys, kept, &handle),
             ),
         };
         let exact = a.exact.as_ref().map_or(String::new(), |u| self.exact_ready(u, &scope));
@@ -443,7 +455,7 @@ impl<'m> Gen<'m> {
         let entry = if a.masked.is_some() { "a->entry = entry[k];\n" } else { "" };
         let (first, second, each) = match lanes {
             None if keys.is_some() => (
-                keys.zip(a.exact.as_ref()).map_or(String::new(), |(keys, u)| self.keys_first(keys, u, o)), String::new(), "for (uint32_t k = 0; k < m; k++) {\n",
+                keys.zip(a.exact.as_ref()).map_or(String::new(), |(keys, u)| self.keys_first(keys, u, o)), kept.usual(&h.body.block).unwrap_or_default(), "for (uint32_t k = 0; k < m; k++) {\n",
             ),
             None => (String::new(), String::new(), "for (uint32_t k = 0; k < m; k++) {\n"),
             Some(l) => {
@@ -471,7 +483,27 @@ impl<'m> Gen<'m> {
         format!(
             "{tables}{begin}wl_ahead_{i} ahead[64];\nwhile (n) {{\nconst uint32_t m = n < 64 ? n : 64;\n{who}\
              /* Keys first, and their places fetched ahead. */\n{}{first}{first_each}wl_ahead_{i} *a = &ahead[k];\n(void)a;\n{view}{found}{ready}}}\n{seek}\
-             {second}{each}wl_ahead_{i} *a = &ahead[k];\n{entry}{view}{run}}}\nf += m;\nn -= m;\n}}\n{end}", o.headers
+             {second}{each}wl_ahead_{i} *a = &ahead[k];\n{entry}{run}}}\nf += m;\nn -= m;\n}}\n{end}", o.headers
+        )
+    }
+
+    /// Runs the handler for a frame of which it was kept where its headers begin. A small handler has a copy for those of the shape that most
+    /// have, without what the app's parameters leave out; it is called for the others.
+    fn see_again(&mut self, h: &Handler, o: &Over, list: &BTreeSet<u32>, keys: Option<&Keys>, kept: &Kept, handle: &str) -> String {
+        let view = "wl_view view, *v = &view;\n";
+        let again = format!("wl_view_again(v, &f[k], a->has);\n{}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>());
+        let Some(keys) = keys else { return format!("{view}{again}{handle}") };
+        let either = format!("{view}#ifdef WL_LANES\nif (WL_LIKELY(same >> k & 1)) {{\n{}}} else\n#endif\n{{\n{again}}}\n", keys.see(list));
+        if kept.usual(&h.body.block).is_none() { return either + handle }
+        let i = o.i;
+        self.code.push_str(&format!(
+            "/* The handler as a whole, for frames of any shape. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, wl_view *v, const wl_ahead_{i} *a) {{\n\
+             {}{handle}{}}}\n\n", o.kept_begin, o.kept_end
+        ));
+        let never: String = kept.optional.iter().map(|n| format!("if (keep.when_{n}) __builtin_unreachable();\n")).collect();
+        format!(
+            "#ifdef WL_LANES\nif (WL_LIKELY(usual >> k & 1)) {{\n{view}{}{never}if (a->part) __builtin_unreachable();\n{handle}continue;\n}}\n#endif\n\
+             {either}#ifdef WL_LANES\nother_{i}(x, v, a);\n#else\n{handle}#endif\n", keys.see(list)
         )
     }
 
@@ -510,6 +542,12 @@ const EACH_OTHER: &str = "for (uint64_t left = others; left; left &= left - 1) {
 
 /// Handlers of so many statements are copied.
 const SMALL: usize = 24;
+
+fn size(block: &Block) -> usize {
+    let mut n = 0;
+    walk::stmts(block, &mut |_| n += 1);
+    n
+}
 
 /// A handler that is run over batches: its number, the names of its function and of those that open its frames, what it keeps meanwhile.
 struct Over {
@@ -569,11 +607,11 @@ fn rest_begin(i: usize) -> String { format!("uint8_t rest = wl_state(x)->rest[{i
 fn rest_end(i: usize) -> String { format!("wl_state(x)->rest[{i}] = rest;\n") }
 
 impl Keys {
-    /// What the handler sees of a frame: of the shape that most have, all places are constants; of others `again` tells.
-    fn again(&self, places: &BTreeSet<u32>, again: &str) -> String {
+    /// What the handler sees of a frame of the shape that most have: all places are constants.
+    fn see(&self, places: &BTreeSet<u32>) -> String {
         let either: String = self.either.iter().map(|n| format!(" | (is_{n} >> k & 1) << {n}")).collect();
         let at: String = places.iter().map(|n| format!("v->at[{n}] = {};\n", self.at.get(n).unwrap_or(&0))).collect();
-        format!("#ifdef WL_LANES\nif (WL_LIKELY(same >> k & 1)) {{\nwl_view_again(v, &f[k], UINT64_C({:#x}){either});\n{at}}} else\n#endif\n{{\n{again}}}\n", self.has)
+        format!("wl_view_again(v, &f[k], UINT64_C({:#x}){either});\n{at}", self.has)
     }
 }
 
