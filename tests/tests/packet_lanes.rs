@@ -86,6 +86,29 @@ app tables {
 }
 "#;
 
+/// Of the handler, most is left out by a parameter.
+const LEFT_OUT: &str = r#"
+record Seen { frames: u64 = 0, bytes: u64 = 0 }
+
+app left_out {
+    param name: bytes<16> = ""
+    port wire = nic("in"), low = nic("a"), high = nic("b")
+    table seen: flow5 -> Seen { capacity 4096 }
+    counter classes
+
+    on wire(p) where p.ip4 {
+        update seen[p.flow5] {
+            .frames += 1
+            .bytes += p.len
+        }
+        if len(name) > 2 {
+CLASSES
+        }
+        if p.ip4.ttl < 2 { p -> low } else { p -> high }
+    }
+}
+"#;
+
 /// A sequence that looks random and is the same each time.
 struct Draw(u64);
 
@@ -226,6 +249,18 @@ fn short_frames_and_fragments() {
 #[test]
 fn keys_of_an_exact_table() {
     on_text("tables", TABLES, Some("seen"), &[]);
+}
+
+#[test]
+fn a_parameter_leaves_much_out() {
+    let class = |n: u32| format!("if p.ip4.ttl == {n} {{ classes += {} }} else if p.ip4.id & 0xf == {n} {{ classes += {} }}\n", n + 1, 2 * n + 1);
+    let text = LEFT_OUT.replace("CLASSES", &(0..12).map(class).collect::<String>());
+    let folder = Folder::new("copies");
+    std::fs::write(folder.file("app.loom"), &text).expect("the folder is writable");
+    let emitted = Wireloom::command(&["emit", "c", &folder.name_of("app.loom")]).out;
+    assert!(emitted.contains("const uint64_t usual = keep.when_0 ? 0 : same;"), "no copy of the handler:\n{emitted}");
+    on_text("left-out", &text, Some("seen"), &["--set", "name=no"]);
+    on_text("left-out", &text, Some("seen"), &["--set", "name=all"]);
 }
 
 #[test]
