@@ -134,6 +134,7 @@ impl Pool {
         index
     }
 
+    #[inline]
     fn give_chunk(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         let size = slot.data.len();
@@ -143,10 +144,17 @@ impl Pool {
             slot.next = list.first;
             *list = FreeList { first: index, count: list.count + 1 };
         } else {
-            slot.data = Box::default();
-            slot.next = self.bare;
-            self.bare = index;
+            self.strip_chunk(index);
         }
+    }
+
+    /// A chunk's memory goes back to the system.
+    #[cold]
+    fn strip_chunk(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.data = Box::default();
+        slot.next = self.bare;
+        self.bare = index;
     }
 
     /// A buffer with room for at least `size` bytes; None when the pool is full or `size` exceeds 16 MiB.
@@ -309,6 +317,7 @@ impl Queue {
     }
 
     /// Drops the first `n` bytes (at most `len`); chunks that become empty go back to the pool.
+    #[inline]
     pub fn consume(&mut self, pool: &mut Pool, n: usize) {
         if n >= self.len && self.first == self.last && self.first != NIL {
             // The common case: all of it, in one chunk.
@@ -316,6 +325,11 @@ impl Queue {
             (self.first, self.last, self.len) = (NIL, NIL, 0);
             return;
         }
+        self.consume_some(pool, n);
+    }
+
+    #[inline(never)]
+    fn consume_some(&mut self, pool: &mut Pool, n: usize) {
         let mut left = n.min(self.len);
         self.len -= left;
         while self.first != NIL {

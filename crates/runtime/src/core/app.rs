@@ -309,6 +309,13 @@ impl AppCore {
         }
     }
 
+    /// See [`super::Core::enter`].
+    #[inline]
+    pub fn enter(&mut self, core: *mut super::Core) {
+        self.wl.rt = core.cast();
+        self.wl.out.p = self.wl.out.start;
+    }
+
     /// Publishes the program's own counters; what others count is published there.
     pub fn show_counters(&self, cells: &[Cell]) {
         for ((c, cell), foreign) in self.app.desc.counters.iter().zip(cells).zip(&self.foreign) {

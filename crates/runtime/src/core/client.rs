@@ -151,32 +151,33 @@ impl Core {
             self.bad_in_step(id, m);
             return;
         }
+        let slot = self.push_slot(id);
         let c = &mut self.conns[id];
         let (a, p) = (c.app as usize, c.port as usize);
         if flags & WL_M_CLOSE != 0 {
             c.set(flag::LAST);
         }
+        if !m.whole {
+            c.mode = Mode::Tail;
+            c.sink = Sink::Undecided;
+        }
         let app = &self.apps[a];
         let handler = app.ports[p].handlers[c.alt as usize];
         let one_way = app.protos[c.proto as usize].response.is_none();
         self.my_stats().apps[a].ports[p].requests.add(1);
-        let slot = self.push_slot(id);
         let s = &mut self.slots[slot];
         s.close = flags & WL_M_CLOSE != 0;
         s.silent = one_way || flags & WL_M_NO_REPLY != 0;
-        if !m.whole {
-            let c = &mut self.conns[id];
-            c.mode = Mode::Tail;
-            c.sink = Sink::Undecided;
-        }
         if handler == NO_HANDLER {
-            self.slots[slot].answered = true;
+            s.answered = true;
             self.slot_done(slot);
             self.conns[id].sink = Sink::Discard;
         } else {
             let task = self.new_task(a, handler, id, slot);
             self.slots[slot].task = task;
-            self.conns[id].owner = if m.whole { Id::NIL } else { task };
+            if !m.whole {
+                self.conns[id].owner = task;
+            }
             let t = &mut self.tasks[task];
             t.req_flags = flags;
             t.req_have = m.have as u32;
@@ -279,33 +280,38 @@ impl Core {
             if slot.is_nil() {
                 break;
             }
-            self.give_turn(conn, slot);
-            let s = &self.slots[slot];
-            if !s.done {
+            if !self.slots[slot].stored.is_empty() {
+                self.give_turn(conn, slot);
+            }
+            if !self.slots[slot].done {
                 break;
             }
-            let close = s.close;
-            self.pop_slot(conn, slot);
-            if close {
+            if self.pop_slot(conn, slot) {
                 self.conns[conn].set(flag::CLOSING | flag::LAST);
                 break;
             }
         }
         let c = &mut self.conns[conn];
-        let ended = c.has(flag::EOF) && c.input.is_empty() && c.mode == Mode::Head && !c.has(flag::AGAIN);
-        if c.count == 0 && (ended || c.has(flag::LAST) && c.mode != Mode::Raw || self.draining && c.input.is_empty()) && c.mode != Mode::Tail {
-            c.set(flag::CLOSING);
+        if c.count == 0 && c.mode != Mode::Tail && (self.draining || c.has(flag::EOF | flag::LAST)) {
+            let ended = c.has(flag::EOF) && c.input.is_empty() && c.mode == Mode::Head && !c.has(flag::AGAIN);
+            if ended || c.has(flag::LAST) && c.mode != Mode::Raw || self.draining && c.input.is_empty() {
+                c.set(flag::CLOSING);
+            }
         }
-        self.mark_dirty(conn);
-        self.unstall(conn);
+        let stalled = c.has(flag::STALLED);
+        if !c.has(flag::DIRTY) {
+            c.set(flag::DIRTY);
+            self.dirty.push(conn);
+        }
+        if stalled {
+            self.unstall_if_due(conn);
+        }
     }
 
     /// The slot is first in order now: what it has stored goes out.
+    #[cold]
     fn give_turn(&mut self, conn: Id, slot: Id) {
         let s = &mut self.slots[slot];
-        if s.stored.is_empty() {
-            return;
-        }
         s.started = true;
         let mut stored = std::mem::take(&mut s.stored);
         let src = s.src;
@@ -325,9 +331,11 @@ impl Core {
         }
     }
 
-    fn pop_slot(&mut self, conn: Id, slot: Id) {
-        let s = &mut self.slots[slot];
-        let (next, bytes, since, task) = (s.next, s.bytes, s.since, s.task);
+    /// Answers whether the connection ends with it. (A task that outlives its slot has an id that names nothing.)
+    fn pop_slot(&mut self, conn: Id, slot: Id) -> bool {
+        let s = &self.slots[slot];
+        let (next, bytes, since, close) = (s.next, s.bytes, s.since, s.close);
+        self.slots.free(slot);
         let c = &mut self.conns[conn];
         c.first = next;
         c.count -= 1;
@@ -341,10 +349,7 @@ impl Core {
         let st = &self.my_stats().apps[a];
         st.ports[p].replies.add(1);
         st.latency.record(now.saturating_sub(since));
-        if let Some(t) = self.tasks.get_mut(task) {
-            t.slot = Id::NIL;
-        }
-        self.slots.free(slot);
+        close
     }
 
     /// The client's bytes are out of step with the grammar: earlier replies go out, then the protocol's complaint.

@@ -14,17 +14,45 @@ impl Core {
         while i < self.dirty.len() {
             let id = self.dirty[i];
             i += 1;
-            if self.conns.alive(id) {
-                self.conns[id].clear(flag::DIRTY);
+            if let Some(c) = self.conns.get_mut(id) {
+                c.clear(flag::DIRTY);
                 self.flush_conn(id);
             }
         }
         self.dirty.clear();
     }
 
+    /// Between the parts of a batch: writes to connections to which the batch has no more to say, as far as is known. Those
+    /// that requests share wait for the end of the batch, and so does all that closes.
+    pub(super) fn flush_finished(&mut self) {
+        let (mut kept, listed) = (0, self.dirty.len());
+        for i in 0..listed {
+            let id = self.dirty[i];
+            if self.finished(id) {
+                self.conns[id].clear(flag::DIRTY);
+                self.flush_conn(id);
+            } else {
+                self.dirty[kept] = id;
+                kept += 1;
+            }
+        }
+        self.dirty.drain(kept..listed);
+    }
+
+    fn finished(&self, id: Id) -> bool {
+        self.conns.get(id).is_some_and(|c| {
+            let stays = !c.has(flag::DOOMED | flag::CLOSING | flag::SHUT_WANTED) && c.mode == Mode::Head;
+            stays && match c.side {
+                Side::Client => c.count == 0,
+                Side::Backend => self.can_close_alone(id),
+            }
+        })
+    }
+
     fn flush_conn(&mut self, id: Id) {
-        if self.conns[id].has(flag::DOOMED) {
-            match self.conns[id].side {
+        let c = &self.conns[id];
+        if c.has(flag::DOOMED) {
+            match c.side {
                 Side::Client => self.close_conn(id, true),
                 Side::Backend => self.backend_lost(id),
             }
@@ -34,7 +62,7 @@ impl Core {
             return;
         }
         let c = &self.conns[id];
-        if c.out.len() < LOW {
+        if c.out.len() < LOW && (c.side == Side::Backend || c.has(flag::STALLED) || !c.paused_src.is_nil()) {
             self.drained(id);
         }
         let c = &self.conns[id];
@@ -48,6 +76,7 @@ impl Core {
     }
 
     /// Writes what the engine takes. False if the connection is gone.
+    #[inline]
     fn write_out(&mut self, id: Id) -> bool {
         loop {
             let c = &mut self.conns[id];
@@ -77,9 +106,8 @@ impl Core {
             };
             match result {
                 Write::Done(k) => {
-                    let blocked = k < offered;
                     self.written(id, k);
-                    if blocked {
+                    if k < offered {
                         self.blocked(id);
                         return true;
                     }
@@ -101,6 +129,7 @@ impl Core {
         }
     }
 
+    #[inline]
     fn written(&mut self, id: Id, n: usize) {
         let now = self.now;
         let c = &mut self.conns[id];
@@ -110,6 +139,7 @@ impl Core {
         self.my_stats().apps[a].ports[p].bytes_out.add(n as u64);
     }
 
+    #[cold]
     fn blocked(&mut self, id: Id) {
         self.conns[id].set(flag::BLOCKED);
         self.arm_write(id);

@@ -121,6 +121,8 @@ pub struct Core {
     /// An answer with its client's id put back.
     patch: Vec<u8>,
     events: Vec<Event>,
+    /// Whether the last batch had any.
+    had_events: bool,
     fired: Vec<u64>,
     next_conn_id: u64,
     draining: bool,
@@ -169,6 +171,7 @@ impl Core {
             last_fault: (0, 0),
             patch: Vec::new(),
             events: Vec::new(),
+            had_events: false,
             fired: Vec::new(),
             next_conn_id: (index as u64) << 48 | 1,
             draining: false,
@@ -243,23 +246,17 @@ impl Core {
     /// One batch: waits at most `max_wait` for events and works off all that follows from them.
     pub fn step(&mut self, max_wait: Option<Duration>) -> std::io::Result<()> {
         let wait = self.wait(max_wait);
-        let mut events = std::mem::take(&mut self.events);
-        events.clear();
         let before = self.engine.now();
         if self.pace.rest() > 0 && wait != Some(Duration::ZERO) {
             self.engine.rest(Duration::from_nanos(self.pace.rest()));
         }
-        let polled = self.engine.poll(wait, &mut events);
-        self.read_clock();
-        self.take_counters();
-        self.pace.polled(self.now.saturating_sub(before), self.now);
-        let stats = self.my_stats();
-        stats.batches.add(1);
-        stats.events.add(events.len() as u64);
-        for e in &events {
-            self.event(*e);
+        self.had_events = false;
+        self.my_stats().batches.add(1);
+        let mut polled = self.part(wait, before);
+        while polled.is_ok() && self.engine.more() {
+            self.flush_finished();
+            polled = self.part(Some(Duration::ZERO), self.engine.now());
         }
-        self.events = events;
         self.run_again();
         self.run_timers();
         while let Some(at) = self.failures.pop() {
@@ -271,6 +268,23 @@ impl Core {
         if self.now >= self.housekeeping {
             self.housekeep();
         }
+        polled
+    }
+
+    /// Part of a batch: what one poll, begun at `since`, gives.
+    fn part(&mut self, wait: Option<Duration>, since: u64) -> std::io::Result<()> {
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        let polled = self.engine.poll(wait, &mut events);
+        self.read_clock();
+        self.take_counters();
+        self.pace.polled(self.now.saturating_sub(since), self.now);
+        self.my_stats().events.add(events.len() as u64);
+        self.had_events |= !events.is_empty();
+        for e in &events {
+            self.event(*e);
+        }
+        self.events = events;
         polled
     }
 
@@ -387,9 +401,7 @@ impl Core {
     #[inline]
     fn enter(&mut self, a: usize) {
         let this: *mut Core = self;
-        let wl = &mut self.apps[a].wl;
-        wl.rt = this.cast();
-        wl.out.p = wl.out.start;
+        self.apps[a].enter(this);
     }
 
     fn read_clock(&mut self) {
@@ -484,7 +496,7 @@ impl Core {
 
     /// Whether the last batch had events or left work over.
     pub fn busy(&self) -> bool {
-        !self.events.is_empty() || !self.again.is_empty() || !self.dirty.is_empty()
+        self.had_events || !self.again.is_empty() || !self.dirty.is_empty()
     }
 
     /// Client connections still open.

@@ -15,8 +15,10 @@ impl Core {
         let words = self.apps[a].frame_words;
         let core: *mut wl_core = &mut *self.apps[a].wl;
         let t = &mut self.tasks[id];
-        t.frame.clear();
-        t.frame.resize(words, 0);
+        if words > 0 {
+            t.frame.clear();
+            t.frame.resize(words, 0);
+        }
         t.c.core = core;
         t.c.frame = t.frame.as_mut_ptr().cast();
         (t.c.handler, t.c.pc, t.c.fault, t.c.place) = (handler, 0, 0, NO_PLACE);
@@ -27,9 +29,6 @@ impl Core {
         (t.waiting, t.req_flags, t.req_have) = (0, 0, 0);
         (t.fresh, t.running, t.req_more, t.req_gone, t.rep_more) = (true, false, false, false, false);
         (t.hold_req, t.req_streamed, t.closed, t.suspended) = (false, false, false, false);
-        t.parts.clear();
-        t.have.clear();
-        t.calls.clear();
         id
     }
 
@@ -63,21 +62,20 @@ impl Core {
     }
 
     fn run_once(&mut self, id: Id) -> i32 {
-        let conn_id = self.tasks[id].conn;
-        let conn = self.conns.get_mut(conn_id).map_or(std::ptr::null_mut(), |c| &mut c.c as *mut wl_conn);
-        let a = self.tasks[id].app as usize;
+        let this: *mut Core = self;
         let t = &mut self.tasks[id];
-        t.c.conn = conn;
-        t.fresh = true;
-        t.running = true;
-        t.suspended = false;
+        t.c.conn = self.conns.get_mut(t.conn).map_or(std::ptr::null_mut(), |c| &mut c.c as *mut wl_conn);
+        (t.fresh, t.running, t.suspended) = (true, true, false);
         t.c.part = t.parts.as_mut_ptr();
         t.c.parts = t.parts.len() as u32;
-        t.c.rep = t.parts.first().copied().unwrap_or_default();
-        self.enter(a);
-        let table = self.apps[a].app.program.table();
+        if let Some(first) = t.parts.first() {
+            t.c.rep = *first;
+        }
+        let app = &mut self.apps[t.app as usize];
+        app.enter(this);
+        let table = app.app.program.table();
         let (run, this) = (table.run, table.self_);
-        let task: *mut wl_task = &mut self.tasks[id].c;
+        let task: *mut wl_task = &mut t.c;
         // SAFETY: `run` was checked at load; the task, its frame and messages are in place; host functions reach this
         // core through `rt`, set by `enter` just before, and `self` is not used until `run` returns.
         let result = run.map_or(WL_T_FAULT, |run| unsafe { run(this, task) });
@@ -202,6 +200,11 @@ impl Core {
         let conn = t.conn;
         if !t.calls.is_empty() {
             self.detach_calls(id);
+            if let Some(t) = self.tasks.get_mut(id) {
+                t.parts.clear();
+                t.have.clear();
+                t.calls.clear();
+            }
         }
         self.discard_tail(id, conn);
         let Some(t) = self.tasks.get_mut(id) else { return };

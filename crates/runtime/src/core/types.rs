@@ -245,13 +245,13 @@ pub struct Task {
     pub slot: Id,
     /// Replies not yet there.
     pub waiting: u32,
-    /// No call was issued since the last resumption.
-    pub fresh: bool,
-    pub running: bool,
     /// Flags of the request (`WL_M_*`).
     pub req_flags: u32,
     /// Bytes of the request at `req.base`: head and as much of the tail as is there.
     pub req_have: u32,
+    /// No call was issued since the last resumption.
+    pub fresh: bool,
+    pub running: bool,
     /// More tail follows on the connection.
     pub req_more: bool,
     /// The request's bytes are gone (not held over a suspension).
@@ -264,7 +264,7 @@ pub struct Task {
     pub closed: bool,
     pub suspended: bool,
     pub req: Stored,
-    /// One of each lies in the task itself: most handlers make one call.
+    /// One of each lies in the task itself: most handlers make one call. Empty between two activations.
     pub parts: SmallVec<[wl_msg; 1]>,
     /// Bytes at `parts[i].base`, and the call that fetches it.
     pub have: SmallVec<[u32; 1]>,

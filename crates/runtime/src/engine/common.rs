@@ -210,27 +210,6 @@ pub fn half_close(fd: RawFd) {
     unsafe { libc::shutdown(fd, libc::SHUT_WR) };
 }
 
-/// `recv` without the C library's wrapper: that is a cancellation point, which costs two atomic operations in a process
-/// with threads. Nobody cancels threads here.
-/// # Safety
-/// `to` is valid for writes of `n` bytes.
-#[inline]
-pub unsafe fn recv(fd: RawFd, to: *mut u8, n: usize) -> isize {
-    let none = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: by contract; no address is asked for.
-    unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, n, 0, none, none) as isize }
-}
-
-/// `send` without the C library's wrapper; see [`recv`].
-/// # Safety
-/// `from` is valid for reads of `n` bytes.
-#[inline]
-pub unsafe fn send(fd: RawFd, from: *const u8, n: usize, flags: i32) -> isize {
-    let none = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: by contract; no address is given.
-    unsafe { libc::syscall(libc::SYS_sendto, fd, from, n, flags, none, 0) as isize }
-}
-
 /// An eventfd for a waker.
 pub fn bell(flags: i32) -> io::Result<OwnedFd> {
     // SAFETY: a plain system call; the descriptor it returns is owned by nobody else.

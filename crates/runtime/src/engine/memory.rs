@@ -54,6 +54,8 @@ struct Line {
     flight: Vec<(*const u8, usize)>,
     ending: Ending,
     shutting: bool,
+    /// Writes of the program that the engine took bytes of.
+    writes: usize,
 }
 
 impl Line {
@@ -61,7 +63,7 @@ impl Line {
         Line {
             token: None, local, peer, listener: None, connecting: false, input: VecDeque::new(), input_ended: false,
             eof_told: false, broken: false, broken_told: false, paused: false, output: Vec::new(), window: None,
-            blocked: false, flight: Vec::new(), ending: Ending::Open, shutting: false,
+            blocked: false, flight: Vec::new(), ending: Ending::Open, shutting: false, writes: 0,
         }
     }
 
@@ -88,6 +90,9 @@ struct World {
     made: HashMap<SocketAddr, VecDeque<usize>>,
     exhausted: bool,
     asynchronous: bool,
+    /// How many connections one poll looks at, and where the next one goes on.
+    part: usize,
+    seen: usize,
     next_port: u16,
     woken: bool,
 }
@@ -147,6 +152,8 @@ impl Memory {
             made: HashMap::new(),
             exhausted: false,
             asynchronous: false,
+            part: usize::MAX,
+            seen: 0,
             next_port: 10_000,
             woken: false,
         }));
@@ -274,13 +281,19 @@ impl Engine for Memory {
     fn poll(&mut self, _: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.batch.clear();
         let mut w = self.world.borrow_mut();
-        for i in 0..w.lines.len() {
+        let end = w.seen.saturating_add(w.part).min(w.lines.len());
+        for i in w.seen..end {
             Self::gather(&mut self.batch, &mut w, i, events);
         }
+        w.seen = if end == w.lines.len() { 0 } else { end };
         if std::mem::take(&mut w.woken) {
             events.push(Event::Woken);
         }
         Ok(())
+    }
+
+    fn more(&self) -> bool {
+        self.world.borrow().seen > 0
     }
 
     fn data(&self, start: u32, len: u32) -> &[u8] {
@@ -303,6 +316,7 @@ impl Engine for Memory {
             l.blocked |= l.flight.is_empty();
             return Write::Blocked;
         }
+        l.writes += 1;
         if asynchronous {
             l.flight = slices.iter().map(|s| (s.as_ptr(), s.len())).collect();
             return Write::InFlight;
@@ -413,6 +427,11 @@ impl Network {
         self.world.borrow_mut().asynchronous = yes;
     }
 
+    /// Batches come in parts: one poll looks at so many connections, as epoll does.
+    pub fn parts(&self, connections: usize) {
+        self.world.borrow_mut().part = connections.max(1);
+    }
+
     /// Makes the next poll report `Woken`.
     pub fn wake(&self) {
         self.world.borrow_mut().woken = true;
@@ -452,6 +471,11 @@ impl Peer {
     /// Lets the program write `n` more bytes (None: any number), then its output is blocked.
     pub fn window(&self, n: Option<usize>) {
         self.with(|l| l.window = n);
+    }
+
+    /// How often the program has written.
+    pub fn writes(&self) -> usize {
+        self.with(|l| l.writes)
     }
 
     /// How the program's direction stands.

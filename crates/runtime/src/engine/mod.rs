@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub(crate) mod common;
+mod direct;
 pub mod epoll;
 pub mod memory;
 mod ring;
@@ -90,6 +91,10 @@ pub trait Engine {
     /// Waits at most `timeout` (None: for ever) and appends events to `events`. Data of one connection is at most
     /// [`MAX_RECV`] bytes per poll, so that no connection starves the others.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> std::io::Result<()>;
+    /// Whether the last poll has left events over that it knows of: the next poll is part of the same batch and does not wait.
+    fn more(&self) -> bool {
+        false
+    }
     /// Bytes of a `Data` event of the last poll.
     fn data(&self, start: u32, len: u32) -> &[u8];
     /// Offers output. The slices must stay valid as [`Write::InFlight`] says.

@@ -566,3 +566,33 @@ fn tokens_of_closed_connections_are_dead() {
         assert!(b.engine.addresses(t).is_none());
     }
 }
+
+/// More sockets are readable than one poll looks at: the others are told of without another wait, and none twice.
+#[test]
+fn a_batch_of_many_connections_comes_in_parts() {
+    let mut b = Bed::new(Box::new(epoll::Epoll::new().unwrap()));
+    let (_, addr) = b.listen();
+    let mut peers: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    assert!(b.until(|b| b.accepted().len() == 100));
+    for (i, p) in peers.iter_mut().enumerate() {
+        p.write_all(format!("hello {i}").as_bytes()).unwrap();
+    }
+    let (closed, end) = (*b.accepted().last().unwrap(), Instant::now() + Duration::from_secs(20));
+    let mut most = 0;
+    while b.count(|e| matches!(e, Event::Data { .. })) < 99 && Instant::now() < end {
+        let before = b.log.len();
+        b.poll_once(1000);
+        if before > 0 && b.engine.more() && !b.data.contains_key(&closed) {
+            // Gone before its part has come.
+            b.engine.close(closed, false);
+        }
+        most = most.max(b.log.len() - before);
+    }
+    assert!(most <= 64, "{most} in one poll");
+    b.for_ms(20);
+    let mut texts: Vec<String> = b.data.iter().filter(|(t, _)| **t != closed).map(|(_, d)| String::from_utf8_lossy(d).into_owned()).collect();
+    texts.sort();
+    texts.dedup();
+    assert_eq!(texts.len(), 99);
+    assert!(!b.engine.more());
+}

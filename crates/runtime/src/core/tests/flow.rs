@@ -114,6 +114,79 @@ fn a_busy_connection_does_not_starve_others() {
     assert_clean(&mut s);
 }
 
+/// Answers and requests on connections of their own leave between the parts of a batch; what several messages of the batch may
+/// share a write of waits for its end.
+#[test]
+fn a_batch_in_parts_writes_no_more_often() {
+    for exclusive in [false, true] {
+        let mut s = sim(exclusive, &["backends.connections=1"]);
+        let clients: Vec<Peer> = (0..6).map(|_| s.client("client").unwrap()).collect();
+        let ask = |s: &mut Sim, line: &[u8]| {
+            clients.iter().for_each(|c| c.send(line));
+            s.settle();
+        };
+        // Backend connections exist from here on.
+        ask(&mut s, b"g0 a\n");
+        let backends: Vec<Peer> = std::iter::from_fn(|| s.backend("backends", 0)).collect();
+        assert_eq!(backends.len(), if exclusive { 6 } else { 1 });
+        let answers = if exclusive { 1 } else { 6 };
+        for x in &backends {
+            x.receive();
+            x.send(&b"r a\n".repeat(answers));
+        }
+        s.settle();
+        assert!(clients.iter().all(|c| text(c) == "r a\n"));
+        let before: Vec<usize> = clients.iter().chain(&backends).map(Peer::writes).collect();
+        s.net.parts(1);
+        ask(&mut s, b"g0 b\n");
+        for x in &backends {
+            assert_eq!(text(x), "g0 b\n".repeat(answers));
+            x.send(&b"r b\n".repeat(answers));
+        }
+        s.settle();
+        assert!(clients.iter().all(|c| text(c) == "r b\n"));
+        let after: Vec<usize> = clients.iter().chain(&backends).map(Peer::writes).collect();
+        assert!(before.iter().zip(&after).all(|(b, a)| a - b == 1), "{before:?} {after:?}");
+        assert_clean(&mut s);
+    }
+}
+
+/// Two backends answer two requests of one client in two parts of a batch.
+#[test]
+fn answers_of_one_batch_to_one_client_leave_together() {
+    let mut s = sim(false, &["backends.connections=1"]);
+    let c = s.client("client").unwrap();
+    c.send(b"g0 a\ng1 b\n");
+    s.settle();
+    let (x, y) = (s.backend("backends", 0).unwrap(), s.backend("backends", 1).unwrap());
+    s.net.parts(1);
+    let before = c.writes();
+    x.send(b"r a\n");
+    y.send(b"r b\n");
+    s.settle();
+    assert_eq!((text(&c), c.writes() - before), ("r a\nr b\n".into(), 1));
+    assert_clean(&mut s);
+}
+
+/// A connection that an earlier part of the batch has closed has no more events.
+#[test]
+fn what_a_part_closes_the_next_does_not_see() {
+    let mut s = sim(true, &[]);
+    s.net.parts(1);
+    let (c, o) = (s.client("client").unwrap(), s.client("client").unwrap());
+    c.send(b"g c\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    // The client goes; its backend, whose answer is there already, is a later part.
+    c.reset();
+    o.send(b"e o\n");
+    x.send(b"r c\n");
+    s.settle();
+    assert_eq!((text(&o), text(&c)), ("e o\n".into(), "".into()));
+    assert_eq!(x.ending(), Ending::Reset);
+    assert_clean(&mut s);
+}
+
 #[test]
 fn tunnels_carry_bytes_both_ways_with_half_close() {
     let mut s = sim(true, &[]);

@@ -96,7 +96,7 @@ impl Server {
     }
 }
 
-/// Seeds alternate between the engine's two ways to write, and three ways to use backend connections: shared, exclusive, and
+/// Seeds alternate between the engine's two ways to write, batches in one and in several parts, and three ways to use backend connections: shared, exclusive, and
 /// exclusive but for requests that may share.
 fn torture(seed: u64, rounds: u32) -> u64 {
     let mut rng = Rng(seed << 32);
@@ -104,6 +104,9 @@ fn torture(seed: u64, rounds: u32) -> u64 {
     let pipeline = format!("backends.pipeline={pipeline}");
     let mut s = sim(exclusive, &["backends.call=3s", "backends.max_connections=5", "backends.eject_time=100ms", &pipeline]);
     s.net.asynchronous(seed % 2 == 1);
+    if seed % 3 == 1 {
+        s.net.parts(2);
+    }
     let (mut clients, mut servers): (Vec<Client>, Vec<Server>) = (Vec::new(), Vec::new());
     let (mut names, mut messages) = (0, 0);
     for _ in 0..rounds {
