@@ -1,9 +1,10 @@
 //! Captures of every kind that the runtime reads, against what tshark reads in them; damaged ones; and the order of a million frames on two cores.
 
+use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 use wireloom_tests::packets::Captures;
-use wireloom_tests::process::finish_within;
+use wireloom_tests::process::{finish_within, Process};
 use wireloom_tests::{Output, Wireloom};
 
 fn copy(from: &str, to: &str, more: &[&str]) -> Output {
@@ -87,5 +88,40 @@ fn a_million_frames_keep_their_order_on_two_cores() {
     let text = std::fs::read_to_string(folder.join("last.json")).expect("it was written");
     let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("it is JSON");
     assert_eq!(rows.len(), FLOWS as usize);
+    std::fs::remove_dir_all(&folder).ok();
+}
+
+/// A pipe through which nothing comes keeps nobody from ending, and what comes late is read as what was there.
+#[test]
+fn captures_come_through_pipes() {
+    let folder = std::env::temp_dir().join(format!("wireloom-pipe-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+    let record = |n: u32| {
+        let words = [1_700_000_000 + n, 0, 64, 64].map(u32::to_le_bytes);
+        [words.as_flattened(), &frame(7, n)].concat()
+    };
+    let header = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+    for (name, ends) in [("ends", true), ("waits", false)] {
+        let (pipe, output) = (folder.join(name), folder.join(format!("{name}.pcap")));
+        let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
+        assert!(made.success());
+        // Open for reading, too, so that it opens at once; that end would keep the pipe open, so it goes when the other one has come.
+        let mut first = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("a pipe");
+        first.write_all(&header).and_then(|()| first.write_all(&record(1))).expect("the pipe has room");
+        let (from, to) = (format!("wire=pcap:{}", pipe.display()), format!("out=pcap:{}", output.display()));
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(wireloom_tests::root()).args(["run", "tests/programs/copy.loom", "--bind", &from, "--bind", &to]);
+        let mut run = Process::start_saying("pipe", &mut command, u16::from(ends), "wireloom: ready ");
+        let mut late = std::fs::OpenOptions::new().write(true).open(&pipe).expect("a pipe");
+        drop(first);
+        if ends {
+            late.write_all(&record(2)[..50]).and_then(|()| late.write_all(&record(2)[50..])).expect("the pipe has room");
+            drop(late);
+        } else {
+            run.signal(libc::SIGTERM);
+        }
+        assert_eq!(run.exit_code(Duration::from_secs(60)), Some(0), "{name}: {}", run.output());
+        assert!(!ends || run.output().contains("2 frames received, 2 sent"), "{}", run.output());
+    }
     std::fs::remove_dir_all(&folder).ok();
 }

@@ -29,6 +29,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use wireloom_ir::near;
 use wireloom_ir::desc::{self, Begins, Desc, FrameEngine, HandlerOn, ParamValue, PortKind, Value};
 use wireloom_ir::passes::cluster::Bound;
 
@@ -107,7 +108,8 @@ fn targets(text: &str) -> Result<Vec<Target>, String> {
             (None, Some(before)) => Target { engine: before.engine, name: item.to_string() },
             (None, None) => {
                 let words: Vec<&str> = ENGINES.iter().map(|e| e.0).collect();
-                return Err(format!("`{item}` names no engine; expected one of {}, as in pcap:in.pcap", words.join(", ")));
+                let hint = near::hint(word, words.iter().copied());
+                return Err(format!("`{item}` names no engine{hint}{} expected one of {}, as in pcap:in.pcap", if hint.is_empty() { ";" } else { "" }, words.join(", ")));
             }
         };
         let nameless = matches!(target.engine, Engine::Null | Engine::Kernel | Engine::Tun | Engine::Tap);
@@ -141,7 +143,8 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
             let bad = |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}"));
             let Some(i) = desc.ports.iter().position(|p| &p.name == port && is_outside(&p.kind)) else {
                 let names: Vec<&str> = desc.ports.iter().filter(|p| is_outside(&p.kind)).map(|p| p.name.as_str()).collect();
-                return Err(bad(format!("app `{}` has no port `{port}`; it has: {}", desc.app, names.join(", "))));
+                let hint = near::hint(port, names.iter().copied());
+                return Err(bad(format!("app `{}` has no port `{port}`{hint}{} it has: {}", desc.app, if hint.is_empty() { ";" } else { "" }, names.join(", "))));
             };
             if flag == "out" && !desc.ports[i].sent {
                 return Err(bad("the app sends nothing to this port".into()));
@@ -527,6 +530,7 @@ impl Opening<'_> {
             return Err(format!("the frames of {} begin with {found}, those of this port with {expected}", t.name));
         }
         self.begins(reader.peek().map(|n| n.time), Some(reader.style()));
+        reader.live();
         self.input(0, p, i, port, Box::new(pcap::Input(reader)), false);
         Ok(())
     }
@@ -727,7 +731,7 @@ mod tests {
         assert_eq!(t("pcap:a.pcap, pcap:b:c.pcap,d").unwrap(), "pcap:a.pcap,pcap:b:c.pcap,pcap:d");
         assert_eq!(t("kernel").unwrap(), "kernel");
         assert_eq!(t("udp:[::1]:53").unwrap(), "udp:[::1]:53");
-        for (bad, why) in [("a.pcap", "names no engine"), ("pcap:", "lacks a name"), ("", "names no engine"), ("nic", "lacks a name")] {
+        for (bad, why) in [("a.pcap", "names no engine"), ("pcap:", "lacks a name"), ("", "names no engine"), ("pcpa:a.pcap", "names no engine; did you mean `pcap`? expected one of"), ("nic", "lacks a name")] {
             assert!(t(bad).unwrap_err().contains(why), "{bad}");
         }
     }

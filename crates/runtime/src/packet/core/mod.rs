@@ -542,7 +542,9 @@ impl PacketCore {
         let now = self.paced();
         let mut next = self.next_due();
         for i in self.inputs.iter().filter(|i| !i.ended) {
-            next = next.min(self.ends[i.end].port.next_time().unwrap_or(0));
+            let port = &mut self.ends[i.end].port;
+            let none = if port.fd().is_some() { u64::MAX } else { 0 };
+            next = next.min(port.next_time().unwrap_or(none));
         }
         Duration::from_nanos(next.saturating_sub(now))
     }

@@ -59,8 +59,9 @@ impl PacketCore {
         // What leaves a queue does so at the time of the frame at hand.
         let second = if self.no_queues() { second } else { first.0 };
         let got = self.receive_from(first.1, second.min(clock).min(self.next_due().saturating_sub(1)).max(first.0));
-        // No buffer for a frame that is there: others have them.
-        self.blocked |= !got && !self.inputs[first.1].ended;
+        // No buffer for a frame that is there: others have them. One that has not come is waited for.
+        let input = &self.inputs[first.1];
+        self.blocked |= !got && !input.ended && self.ends[input.end].port.fd().is_none();
         got | busy
     }
 

@@ -14,6 +14,7 @@ pub use write::Writer;
 use super::port::{Batch, FramePort, Sent};
 use super::Pool;
 use std::io;
+use std::os::fd::RawFd;
 
 /// Others that captures often have.
 const LINKS: [(u32, &str); 7] = [
@@ -106,6 +107,10 @@ impl FramePort for Input {
 
     fn next_time(&mut self) -> Option<u64> {
         self.0.peek().map(|n| n.time)
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        self.0.waits_for()
     }
 }
 

@@ -5,6 +5,8 @@ use super::ng::Section;
 use super::{Link, Style};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// Bytes read at once.
@@ -47,6 +49,10 @@ pub struct Reader {
     style: Style,
     next: Option<Next>,
     ended: bool,
+    /// The pipe that it comes through, uncompressed, and whether that is asked before it is read; whether the next frame has not come yet.
+    pipe: Option<OwnedFd>,
+    live: bool,
+    waits: bool,
     /// What ended it before its time.
     failure: Option<String>,
     count: u64,
@@ -66,11 +72,17 @@ impl Reader {
                 Err(e) => return Err(format!("cannot read {}: {e}", path.display())),
             }
         }
+        let cannot = |e: io::Error| format!("cannot read {}: {e}", path.display());
+        let kind = file.metadata().map_err(cannot)?.file_type();
+        let pipe = if kind.is_fifo() || kind.is_socket() { Some(file.try_clone().map_err(cannot)?.into()) } else { None };
         let all = io::Cursor::new(magic[..have].to_vec()).chain(file);
         let source: Box<dyn Read + Send> = match magic {
             [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(all)),
             [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::new(all).map_err(|e| format!("{}: {e}", path.display()))?),
-            _ => Box::new(all),
+            _ => {
+                let reader = Reader::new(Box::new(all)).map_err(|e| format!("{}: {e}", path.display()))?;
+                return Ok(Reader { pipe, ..reader });
+            }
         };
         Reader::new(source).map_err(|e| format!("{}: {e}", path.display()))
     }
@@ -78,7 +90,7 @@ impl Reader {
     pub fn new(source: Box<dyn Read + Send>) -> Result<Reader, String> {
         let format = Format::Classic { big: false, nanos: false };
         let window = vec![0; STEP + WHOLE_MAX];
-        let mut r = Reader { source, window, at: 0, end: 0, eof: false, offset: 0, format, style: Style::default(), next: None, ended: false, failure: None, count: 0 };
+        let mut r = Reader { source, window, at: 0, end: 0, eof: false, offset: 0, format, style: Style::default(), next: None, ended: false, pipe: None, live: false, waits: false, failure: None, count: 0 };
         r.first_header()?;
         Ok(r)
     }
@@ -127,10 +139,25 @@ impl Reader {
         Ok(())
     }
 
-    /// The next frame; `None` at the end, which `failure` may have brought about.
+    /// From now on nobody is held up by a pipe through which nothing comes.
+    pub fn live(&mut self) {
+        self.live = self.pipe.is_some();
+    }
+
+    /// What to wait for if the next frame has not come yet.
+    pub fn waits_for(&self) -> Option<RawFd> {
+        self.pipe.as_ref().filter(|_| self.waits).map(AsRawFd::as_raw_fd)
+    }
+
+    /// The next frame; `None` while it has not come, and at the end, which `failure` may have brought about.
     pub fn peek(&mut self) -> Option<Next> {
         if self.next.is_none() && !self.ended {
-            self.next = self.find().unwrap_or_else(|e| {
+            self.waits = false;
+            let found = self.find();
+            if self.waits {
+                return None;
+            }
+            self.next = found.unwrap_or_else(|e| {
                 let at = self.offset + self.at as u64;
                 self.failure = Some(format!("the capture is damaged at byte {at}, after {} frames: {e}", self.count));
                 None
@@ -217,8 +244,15 @@ impl Reader {
         &self.window[self.at..self.end]
     }
 
-    /// Goes past `n` bytes, which may be more than the window holds.
-    fn skip(&mut self, mut n: usize) -> Result<(), String> {
+    /// Goes past `n` bytes, which may be more than the window holds, and waits for them.
+    fn skip(&mut self, n: usize) -> Result<(), String> {
+        let live = std::mem::replace(&mut self.live, false);
+        let done = self.pass(n);
+        self.live = live;
+        done
+    }
+
+    fn pass(&mut self, mut n: usize) -> Result<(), String> {
         loop {
             let step = n.min(self.end - self.at);
             self.at += step;
@@ -248,6 +282,10 @@ impl Reader {
         self.end -= self.at;
         self.at = 0;
         while self.end < n && !self.eof {
+            if self.live && self.pipe.as_ref().is_some_and(|p| !has_come(p)) {
+                self.waits = true;
+                return Ok(false);
+            }
             match self.source.read(&mut self.window[self.end..]) {
                 Ok(0) => self.eof = true,
                 Ok(k) => self.end += k,
@@ -257,6 +295,13 @@ impl Reader {
         }
         Ok(self.end >= n)
     }
+}
+
+/// Whether there is something to be read from a pipe, its end included.
+fn has_come(pipe: &OwnedFd) -> bool {
+    let mut p = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd that lives here.
+    unsafe { libc::poll(&mut p, 1, 0) != 0 }
 }
 
 /// A number of the file, in its byte order. There are enough bytes.

@@ -218,7 +218,7 @@ fn mistakes_are_named() {
         run_on(program(&[]), desc(FORWARD), options, 1).unwrap_err().to_string()
     };
     for (bind, out, why) in [
-        (vec![("wires", "null".into())], vec![], "app `test` has no port `wires`; it has: wire, out, mon"),
+        (vec![("wires", "null".into())], vec![], "app `test` has no port `wires`; did you mean `wire`? it has: wire, out, mon"),
         (vec![("wire", "x".into())], vec![], "names no engine"),
         (vec![("wire", "pcap:/nonexistent/a.pcap".into())], vec![], "cannot open /nonexistent/a.pcap: No such file"),
         (vec![("wire", format!("pcap:{text}"))], vec![], "text.pcap: not a capture: begins with 6e 6f 20 63"),
