@@ -9,8 +9,8 @@
 
 typedef struct wl_view {
     wl_frame *f;
-    uint8_t *p;                  /* first byte */
-    uint32_t n;                  /* bytes of the frame */
+    uint8_t *p;                  /* first byte: that of f, but that stores to frames and tables cannot touch it here */
+    uint32_t n;                  /* bytes of the frame, those of f */
     uint32_t end;                /* where the payload ends: what follows is padding */
     uint32_t top;                /* where the last header that is there ends */
     uint64_t has;                /* bit per header */
@@ -55,12 +55,10 @@ WL_INLINE uint64_t wl_sum(const uint8_t *p, uint32_t n, uint64_t s) {
     if (n) s += *p;
     return s;
 }
+/* A half is added to the other one, turned: what is carried out of the lower one comes back in at its low end. */
 WL_INLINE uint16_t wl_fold(uint64_t s) {
-    s = (s & 0xffffffff) + (s >> 32);
-    s = (s & 0xffffffff) + (s >> 32);
-    s = (s & 0xffff) + (s >> 16);
-    s = (s & 0xffff) + (s >> 16);
-    return (uint16_t)s;
+    const uint32_t half = (uint32_t)((s + (s >> 32 | s << 32)) >> 32);
+    return (uint16_t)((half + (half >> 16 | half << 16)) >> 16);
 }
 /* Corrects the checksum at `at` for words whose sum was `was` and is `now` (RFC 1624, equation 3). `optional`: 0 stays 0. */
 static inline void wl_sum_fix(uint8_t *at, uint64_t was, uint64_t now, bool optional) {
@@ -178,33 +176,37 @@ static inline void wl_view_shift(wl_view *v, unsigned layers, const uint8_t *slo
     for (unsigned i = 0; i < slots; i += 2) if (v->slot[i] >= pos && WL_HAS(v, slot_layer[i / 2])) v->slot[i] = (uint16_t)(v->slot[i] + by);
     wl_view_longer(v, pos, by);
 }
-/* Opens a gap of n bytes at pos; false: there is no room. Where the headers are is not noted. */
-WL_INLINE bool wl_view_gap(wl_view *v, uint32_t pos, uint32_t n) {
-    wl_frame *f = v->f;
-    if (v->p != f->p || v->n != f->n) wl_view_commit(v);
-    if (v->n + n > 65535) return false;
-    const uint32_t head = f->head, tail = f->tail;
-    uint32_t front = n;
-    if (WL_LIKELY(head >= n)) {
-        uint8_t *p = v->p - n;
-        /* Most often an Ethernet header moves, and what lies behind it in 16 bytes is in the gap. */
-        if (WL_LIKELY(pos <= 16 && pos + n >= 16 && v->n >= 16)) { uint64_t w[2]; memcpy(w, v->p, 16); memcpy(p, w, 16); }
-        else memmove(p, v->p, pos);
-    } else if (tail >= n) {
-        memmove(v->p + pos + n, v->p + pos, v->n - pos);
-        front = 0;
-    } else if ((uint64_t)head + tail >= n) {
-        front = head;
-        memmove(v->p + pos + n - front, v->p + pos, v->n - pos);
-        memmove(v->p - front, v->p, pos);
-    } else {
-        return false;
-    }
-    v->p -= front;
-    f->p = v->p;
-    f->n = v->n + n;
+/* Opens a gap of n bytes at pos of a frame, whichever of its rooms that takes; false: there is none. */
+static __attribute__((noinline)) bool wl_frame_gap(wl_frame *f, uint32_t pos, uint32_t n) {
+    const uint32_t head = f->head, tail = f->tail, behind = f->n - pos;
+    if ((uint64_t)f->n + n > 65535 || (uint64_t)head + tail < n) return false;
+    /* One of the rooms, if it is enough; the one in front first. */
+    const uint32_t front = head >= n ? n : tail >= n ? 0 : head;
+    uint8_t *p = f->p;
+    if (front < n) memmove(p + pos + n - front, p + pos, behind);
+    if (front) memmove(p - front, p, pos);
+    f->p = p - front;
+    f->n += n;
     f->head = head - front;
     f->tail = tail - (n - front);
+    return true;
+}
+/* The same for the frame of a view. Where its headers are is not noted. */
+WL_INLINE bool wl_view_gap(wl_view *v, uint32_t pos, uint32_t n) {
+    wl_frame *f = v->f;
+    /* Most often an Ethernet header moves into the room in front, and what lies behind it in 16 bytes is in the gap. */
+    if (WL_LIKELY(pos <= 16 && pos + n >= 16 && f->head >= n && v->n >= 16 && v->n <= 65535 && v->n + n <= 65535)) {
+        uint64_t w[2];
+        memcpy(w, v->p, 16);
+        v->p -= n;
+        memcpy(v->p, w, 16);
+        f->p = v->p;
+        f->n = v->n + n;
+        f->head -= n;
+        return true;
+    }
+    if (!wl_frame_gap(f, pos, n)) return false;
+    v->p = f->p;
     return true;
 }
 static inline bool wl_view_open(wl_view *v, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t n) {
@@ -288,7 +290,6 @@ WL_INLINE bool wl_view_free(const wl_view *v, wl_bytes b) {
 /* Lays out a new payload behind `pos`, where the old one ends at `end`: `before` bytes, the core, `after` bytes. The core lies in the
  * old payload and stays where it is if there is room, the headers move up to it. Answers where the core is now; NULL: no room. */
 static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, uint32_t end, const uint8_t *core, uint32_t core_n, uint32_t before, uint32_t after) {
-    wl_view_commit(v);
     const wl_frame *f = v->f;
     const int64_t size = (int64_t)before + core_n + after, by = size - (int64_t)(end - pos), n = (int64_t)v->n + by;
     if (by > (int64_t)f->head + f->tail || n > 65535) return NULL;
@@ -337,16 +338,10 @@ static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned laye
 
 /* ---- leaving ---- */
 
-/* A frame whose bytes no handler moves leaves as it is. */
+/* The frame leaves as it is. */
 WL_INLINE void wl_view_pass(wl_view *v, uint32_t port, uint32_t instance) { v->f->out = port << 16 | (instance & 0xffff); }
 WL_INLINE void wl_view_pass_if(wl_view *v, bool leaves, uint32_t port, uint32_t instance) {
     const uint64_t all = 0 - wl_whole(leaves);
     v->f->out = (v->f->out & (uint32_t)~all) | ((port << 16 | (instance & 0xffff)) & (uint32_t)all);
-}
-
-/* The frame leaves as it is. */
-WL_INLINE void wl_view_leave(wl_view *v, uint32_t port, uint32_t instance) {
-    if (v->p != v->f->p || v->n != v->f->n) wl_view_commit(v);
-    v->f->out = port << 16 | (instance & 0xffff);
 }
 #endif

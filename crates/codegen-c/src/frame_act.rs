@@ -51,7 +51,7 @@ impl<'m> BodyGen<'_, 'm> {
                 line!(self, "{{ uint32_t i_ = (uint32_t)({text});");
                 self.check(may_fault(index));
                 match last {
-                    true => line!(self, "wl_view_{}({v}, {}, i_); }}", if self.g.frames.moved { "leave" } else { "pass" }, port.0),
+                    true => line!(self, "wl_view_pass({v}, {}, i_); }}", port.0),
                     false => line!(self, "packets.transmit(x->core, {}, i_, {v}->p, {v}->n); }}", port.0),
                 }
             }

@@ -1,4 +1,4 @@
-/* Tables of one core (support/flow.h) against a plain list: keys of 13 and of 37 bytes, use, removal, expiry, eviction, walks, with and without a
+/* Tables of one core (support/flow.h) against a plain list: keys of 9 to 37 bytes, slots that fill a cache line in fours, in twos and alone, use, removal, expiry, eviction, walks, with and without a
  * cache in front. */
 #define WL_LAYERS 1
 #define WL_SLOTS 2
@@ -18,6 +18,7 @@ typedef struct entry { uint64_t a, b; } entry;
 #define FRONT 16u
 static const wl_shape shape[2] = {WL_SHAPE(CAPACITY, 13, entry, 0), WL_SHAPE(CAPACITY, 37, entry, 0)};
 static const wl_shape plain[2] = {WL_SHAPE(CAPACITY, 16, uint32_t, 0), WL_SHAPE_NONE};
+static const wl_shape narrow[2] = {WL_SHAPE(CAPACITY, 9, uint32_t, 0), WL_SHAPE_NONE};
 static const wl_shape cached[2] = {WL_SHAPE(CAPACITY, 13, entry, FRONT), WL_SHAPE(CAPACITY, 37, entry, FRONT)};
 static _Alignas(64) uint8_t front[2][FRONT * WL_SLOT_SIZE(37, entry)];
 /* Reads that have been answered by the cache. */
@@ -51,8 +52,8 @@ static uint64_t live(uint32_t idle) {
     }
     return n;
 }
-static uint64_t get(const void *v, const wl_shape *g) { uint32_t w; if (g == plain) { memcpy(&w, v, 4); return w; } return ((const entry *)v)->b; }
-static void set(void *v, const wl_shape *g, uint64_t x) { uint32_t w = (uint32_t)x; if (g == plain) memcpy(v, &w, 4); else *(entry *)v = (entry){~x, x}; }
+static uint64_t get(const void *v, const wl_shape *g) { uint32_t w; if (!g[1].slots) { memcpy(&w, v, 4); return w; } return ((const entry *)v)->b; }
+static void set(void *v, const wl_shape *g, uint64_t x) { uint32_t w = (uint32_t)x; if (!g[1].slots) memcpy(v, &w, 4); else *(entry *)v = (entry){~x, x}; }
 
 /* All entries, each once; `take` removes them on the way. */
 static uint64_t walk(wl_flows *t, const wl_shape *g, uint32_t tick, bool take) {
@@ -120,7 +121,7 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
                 entry e;
                 const uint8_t *c = g[0].front ? wl_front_at(t, part, g[part], h) : NULL;
                 quick += c && wl_front_has(c, g[part], k, tick);
-                const bool there = wl_flow_read(t, g, part, k, h, tick, &e, g == plain ? 4 : sizeof e);
+                const bool there = wl_flow_read(t, g, part, k, h, tick, &e, g[1].slots ? sizeof e : 4);
                 NEED(there == m[i].there && (!there || get(&e, g) == m[i].value));
                 if (there) m[i].used = now;
             }
@@ -138,10 +139,11 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
 }
 
 int main(void) {
-    NEED(shape[0].size == 32 && shape[1].size == 64 && WL_STAMP_INSIDE(13) && !WL_STAMP_INSIDE(16));
+    NEED(shape[0].size == 32 && shape[1].size == 64 && narrow[0].size == 16 && WL_STAMP_INSIDE(13) && !WL_STAMP_INSIDE(16));
     for (unsigned i = 0; i < 12; i++) {
         run(i >= 8 ? cached : i & 1 ? shape : plain, i & 2 ? IDLE : 0, i >= 8 ? i & 1 : i & 4, 60000);
     }
+    for (unsigned i = 0; i < 4; i++) run(narrow, i & 1 ? IDLE : 0, i & 2, 60000);
     puts("good");
     return 0;
 }

@@ -42,7 +42,22 @@ static bool sums_are_right(const wl_frame *f, uint32_t ip_at) {
     return wl_fold(wl_sum(udp, total - ihl, wl_pseudo(ip, &Packet_headers[1], 17, total - ihl))) == 0xffff;
 }
 
+/* Sums are folded as by adding what is carried out, again and again. */
+static void folds(void) {
+    uint64_t x = 1;
+    for (unsigned i = 0; i < 100000; i++) {
+        x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        /* Many with halves and quarters that are all ones or none. */
+        uint64_t s = x >> i % 64, plain;
+        for (unsigned k = 0; k < 4; k++) if (x >> 20 >> k & 1) s = x >> 30 >> k & 1 ? s | UINT64_C(0xffff) << 16 * k : s & ~(UINT64_C(0xffff) << 16 * k);
+        for (plain = s; plain >> 32;) plain = (plain & 0xffffffff) + (plain >> 32);
+        while (plain >> 16) plain = (plain & 0xffff) + (plain >> 16);
+        NEED(wl_fold(s) == plain);
+    }
+}
+
 int main(void) {
+    folds();
     const wl_program *pr = wireloom_program();
     wl_packets *pk = wireloom_packets();
     wl_host host = {.grow = grow, .fault = fault};
@@ -117,6 +132,22 @@ int main(void) {
     NEED(copied == 1 && copies[0].port == 0 && copies[0].n == n && memcmp(copies[0].b, before, n) == 0);
     NEED(memcmp(t.p, before, 14) == 0 && memcmp(t.p + 34, before + 14, n - 14) == 0);
     NEED(wl_get_be(t.p + 16, 2) == n - 14 + 20 && t.p[14] == 0x45 && t.p[23] == 4 && sums_are_right(&t, 14) && sums_are_right(&t, 34));
+
+    /* The same whichever room it takes, the one in front first; without room it is a fault. */
+    static const uint32_t rooms[][4] = {{20, 0, 0, 0}, {19, 20, 19, 0}, {0, 20, 0, 0}, {0, 33, 0, 13}, {12, 8, 0, 0}, {12, 15, 0, 7}, {0, 19, 0, 19}, {12, 7, 12, 7}};
+    for (unsigned k = 0; k < sizeof rooms / sizeof *rooms; k++) {
+        const uint32_t head = rooms[k][0], tail = rooms[k][1];
+        uint8_t *room = malloc(head + n + tail);
+        memcpy(room + head, before, n);
+        wl_frame r = {.p = room + head, .n = n, .head = head, .tail = tail, .wire = n, .out = WL_GONE};
+        memset(faults, 0, sizeof faults);
+        copied = 0;
+        pk->batch(NULL, &core, 1, &r, 1);
+        NEED(r.head == rooms[k][2] && r.tail == rooms[k][3] && faults[WL_F_OVERLOAD] == (k >= 6));
+        if (k < 6) NEED(r.out == 1u << 16 && r.n == t.n && r.p == room + r.head && memcmp(r.p, t.p, t.n) == 0);
+        else NEED(r.out == WL_GONE && r.n == n && r.p == room + head && memcmp(r.p, before, n) == 0);
+        free(room);
+    }
 
     /* Behind UDP: both lengths and both checksums follow, and the payload moves. Behind IP, and behind Ethernet alone: what is there follows. */
     static const uint8_t six[6] = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc};
