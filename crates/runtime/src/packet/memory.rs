@@ -3,7 +3,7 @@
 use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX, NONE};
 use super::port::{bytes, Batch, FramePort, Label, Sent};
-use crate::abi::{wl_frame, WL_GONE};
+use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -11,6 +11,16 @@ use std::time::Instant;
 
 /// So many bytes ahead of the frame that is copied are fetched.
 const AHEAD: usize = 2048;
+/// So many copies are lent at once: few enough to stay in the nearest cache.
+const LENT: usize = 64;
+/// Frames up to this length are lent.
+const LENT_MAX: usize = 2048;
+
+/// A cache line.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([u8; LINE]);
+const LINE: usize = 64;
 
 /// What a core has used for the rounds that count.
 #[derive(Clone, Copy, Debug)]
@@ -131,8 +141,10 @@ pub struct Memory {
     frames: Frames,
     /// Where each frame begins, and where the last one ends.
     starts: Vec<u32>,
-    /// All frames fit into small buffers.
-    small: bool,
+    /// The longest of them.
+    longest: usize,
+    /// Copies of the frames at hand, with room around each ([`FramePort::lends`]); none before the first are asked for.
+    lent: Vec<Line>,
     at: usize,
     capture: bool,
     sink: Option<Arc<Sink>>,
@@ -152,8 +164,10 @@ impl Memory {
         let capture = frames.index.first().is_some_and(|f| f.2 != 0);
         let end = frames.data.len() as u32;
         let starts = frames.index.iter().map(|f| f.0).chain([end]).collect();
-        let small = frames.index.iter().all(|f| f.1 as usize <= COLOURED_MAX);
-        Memory { frames: Frames { rounds, ..frames }, starts, small, at: 0, capture, sink, core, done: 0, began: None }
+        let longest = frames.index.iter().map(|f| f.1 as usize).max().unwrap_or(0);
+        // Whole lines are copied.
+        frames.data.resize(frames.data.len() + LINE, 0);
+        Memory { frames: Frames { rounds, ..frames }, starts, longest, lent: Vec::new(), at: 0, capture, sink, core, done: 0, began: None }
     }
 
     fn next_round(&mut self) {
@@ -222,7 +236,7 @@ fn fetch(data: &[u8], at: usize, end: usize) -> &[u8] {
 
 /// Changes the source port behind a plain IPv4 header.
 fn change_port(f: &mut wl_frame, by: u8) {
-    // SAFETY: a frame of the pool, which nobody else has.
+    // SAFETY: a copy that nobody else has.
     let frame = unsafe { std::slice::from_raw_parts_mut(f.p, f.n as usize) };
     if frame.len() > 34 && frame[12..14] == [8, 0] {
         let at = 14 + usize::from(frame[14] & 15) * 4;
@@ -288,24 +302,78 @@ fn place_fours<const SENT: bool>(_: &mut [wl_frame], _: *mut u8, _: &[u32], _: L
     0
 }
 
+/// A frame without bytes and rooms.
+fn absent(label: Label) -> wl_frame {
+    wl_frame { p: std::ptr::null_mut(), n: 0, wire: 0, time: label.wall, out: WL_GONE, port: label.port, instance: label.instance, head: 0, tail: 0 }
+}
+
+/// Copies a frame, line by line; at least one.
+///
+/// # Safety
+/// Both ends have room for whole lines.
+#[inline]
+unsafe fn copy_lines(from: *const u8, to: *mut Line, n: usize) {
+    // SAFETY: by contract.
+    let line = |i: usize| unsafe { to.add(i).write(Line(from.add(i * LINE).cast::<[u8; LINE]>().read_unaligned())) };
+    line(0);
+    if n > LINE {
+        (1..n.div_ceil(LINE)).for_each(line);
+    }
+}
+
+impl Memory {
+    /// Lines of a copy: its rooms, and so many that copies begin in all sets of a cache.
+    fn lent_lines(&self) -> usize {
+        (WL_HEADROOM as usize / LINE + self.longest.div_ceil(LINE) + WL_TAILROOM as usize / LINE) | 1
+    }
+
+    /// Copies of the next frames, with their labels.
+    fn lend(&mut self, frames: &mut [wl_frame], label: Label) {
+        const HEAD: usize = WL_HEADROOM as usize / LINE;
+        let (lines, change) = (self.lent_lines(), self.change());
+        self.lent.resize(lines * LENT, Line([0; LINE]));
+        let starts = &self.starts[self.at..=self.at + frames.len()];
+        let data = &self.frames.data[..starts[frames.len()] as usize + LINE];
+        let fresh = wl_frame { head: WL_HEADROOM, ..absent(label) };
+        for ((f, s), copy) in frames.iter_mut().zip(starts.windows(2)).zip(self.lent.chunks_exact_mut(lines)) {
+            let (at, n) = (s[0] as usize, s[1] - s[0]);
+            let (from, to) = (data[at..].as_ptr(), copy[HEAD..].as_mut_ptr());
+            prefetch(from.wrapping_add(AHEAD));
+            // SAFETY: behind the last frame there is a line, so that no load goes past `data`; a copy's lines hold the longest frame.
+            unsafe { copy_lines(from, to, n as usize) };
+            let tail = ((lines - HEAD) * LINE) as u32 - n;
+            *f = wl_frame { p: to.cast(), n, wire: n, tail, ..fresh };
+        }
+        if change != 0 {
+            frames.iter_mut().for_each(|f| change_port(f, change));
+        }
+    }
+}
+
 impl FramePort for Memory {
     fn ready(&self) -> bool {
         self.frames.in_place
     }
 
+    fn lends(&self) -> bool {
+        self.longest <= LENT_MAX
+    }
+
     fn receive_ready(&mut self, into: &mut Batch, most: usize, until: u64, label: Label) -> u64 {
-        let n = self.next_frames(most, until);
+        let n = self.next_frames(if self.frames.in_place { most } else { most.min(LENT) }, until);
         if n == 0 {
             into.clear();
             return 0;
         }
-        let fresh = wl_frame { p: std::ptr::null_mut(), n: 0, wire: 0, time: label.wall, out: WL_GONE, port: label.port, instance: label.instance, head: 0, tail: 0 };
-        into.frames.resize(n, fresh);
+        into.frames.resize(n, absent(label));
         into.bufs.resize(n, NONE);
-        let data = self.frames.data.as_mut_ptr();
+        if self.frames.in_place {
+            // SAFETY: the starts name bytes of `data`, which lives as long as the port and moves nowhere.
+            unsafe { place(&mut into.frames, self.frames.data.as_mut_ptr(), &self.starts[self.at..=self.at + n], label) };
+        } else {
+            self.lend(&mut into.frames, label);
+        }
         let starts = &self.starts[self.at..=self.at + n];
-        // SAFETY: the starts name bytes of `data`, which lives as long as the port and moves nowhere.
-        unsafe { place(&mut into.frames, data, starts, label) };
         if self.capture {
             let times = self.frames.index[self.at..].iter().map(|f| f.2);
             into.frames.iter_mut().zip(times).for_each(|(f, time)| f.time = time);
@@ -324,7 +392,7 @@ impl FramePort for Memory {
         let (first, change) = (into.len(), self.change());
         let (starts, ends) = (&self.starts[self.at..self.at + n], &self.starts[self.at + 1..]);
         let each = starts.iter().zip(ends).map(|(at, end)| fetch(&self.frames.data, *at as usize, *end as usize));
-        if self.small {
+        if self.longest <= COLOURED_MAX {
             pool.store_all(each, into);
         } else {
             each.map_while(|bytes| pool.store(bytes)).for_each(|(buf, frame)| into.push(buf, frame));
@@ -431,5 +499,40 @@ mod tests {
             }
         }
         assert!(port.ended() && at == 3 * list.len());
+    }
+
+    /// Copies are lent: whatever the program has done to those before, each is the frame that is next, with room around it.
+    #[test]
+    fn lent_frames_are_those_that_are_next() {
+        let list: Vec<Vec<u8>> = (0..=255u8).map(|i| [vec![i; 12], vec![8, 0, 0x45], vec![i; 5 + usize::from(i) * 7]].concat()).collect();
+        let mut frames = Frames { many: 4, ..Frames::new(5) };
+        list.iter().for_each(|f| frames.push(f, 0));
+        let mut port = Memory::new(frames, None, 0);
+        assert!(port.lends() && !port.ready());
+        let (mut batch, mut at) = (Batch::lent(), 0);
+        while !port.ended() {
+            let got = port.receive_ready(&mut batch, 1 + at % 500, u64::MAX, Label { port: 2, instance: 3, wall: 100, sent: true });
+            assert!(!batch.is_empty() && batch.len() <= LENT && batch.bufs.iter().all(|b| *b == NONE));
+            assert_eq!(got, batch.frames.iter().map(|f| u64::from(f.n)).sum::<u64>());
+            for f in &mut batch.frames {
+                let (n, round) = (at % list.len(), at / list.len());
+                let mut next = list[n].clone();
+                if next.len() > 34 {
+                    next[34] ^= round as u8 % 4 * 16;
+                }
+                assert!(bytes(f) == next, "frame {at}");
+                assert_eq!((f.wire, f.port, f.instance, f.time, f.out, f.head), (f.n, 2, 3, 100, WL_GONE, WL_HEADROOM));
+                assert!(f.tail >= WL_TAILROOM);
+                // The program uses all the room there is.
+                // SAFETY: a frame lies between its rooms, which are its own.
+                unsafe { std::ptr::write_bytes(f.p.sub(f.head as usize), 0xee, (f.head + f.n + f.tail) as usize) };
+                (f.out, f.n, f.head) = (5 << 16, f.n + f.head, 0);
+                at += 1;
+            }
+        }
+        assert_eq!(at, 5 * list.len());
+        let mut long = Frames::new(1);
+        long.push(&[0; LENT_MAX + 1], 0);
+        assert!(!Memory::new(long, None, 0).lends());
     }
 }

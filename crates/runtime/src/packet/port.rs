@@ -143,6 +143,11 @@ pub trait FramePort: Send {
         false
     }
 
+    /// Whether it can do so with copies that are there until the next ones are asked for: for a core where nothing becomes of what is sent.
+    fn lends(&self) -> bool {
+        false
+    }
+
     /// Receives at most `most` frames, with their labels, into a batch that no other port uses; answers their bytes in all. The batch still
     /// has frames of the last time, some of them or all: their rooms need not be written again.
     fn receive_ready(&mut self, _into: &mut Batch, _most: usize, _until: u64, _label: Label) -> u64 {

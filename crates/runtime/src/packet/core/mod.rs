@@ -195,7 +195,7 @@ unsafe impl Send for PacketCore {}
 const NO_HANDLER: u32 = u32::MAX;
 
 impl PacketCore {
-    pub fn new(p: Parts) -> PacketCore {
+    pub fn new(mut p: Parts) -> PacketCore {
         let (cores, now) = (p.stats.len(), monotonic());
         let seed = crate::core::mix(now ^ (p.index as u64) << 32 ^ u64::from(std::process::id()));
         let app = AppCore::new(p.app, host::table(), p.index as u32, cores as u32, seed);
@@ -203,6 +203,9 @@ impl PacketCore {
         let handlers = (0..app.ports.len()).map(|i| frame_handler(&app.app.desc, i).unwrap_or(NO_HANDLER)).collect();
         let quiet = app.app.desc.handlers.iter().map(|h| !h.sends).collect();
         let nowhere = cores == 1 && p.others.is_empty() && p.ends.iter().all(|e| e.port.swallows());
+        if nowhere {
+            p.ends.iter_mut().filter(|e| e.port.lends()).for_each(|e| e.ready = Some(Batch::lent()));
+        }
         let every = app.every.iter().map(|(h, period)| (*h, *period, u64::MAX)).collect();
         PacketCore {
             number: p.number,
