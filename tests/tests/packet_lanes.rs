@@ -109,6 +109,40 @@ CLASSES
 }
 "#;
 
+/// Frames that the handler changes, whose headers lie where they do in most: a field set, headers put in, lengths and sums that follow.
+const CHANGES: &str = r#"
+record Key { src: ip4, port: u16 }
+record Seen { frames: u64 = 0 }
+
+unit Tag { order big  a: u16  b: u32 }
+
+app changes {
+    port wire = nic("in"), low = nic("a"), high = nic("b")
+    table seen: Key -> Seen { capacity 4096 }
+    counter few
+    counter spared
+
+    on wire(p) where p.ip4 {
+        if not (p.tcp or p.udp) or p.ip4.src == 10.0.1.1 { spared += 1; return }
+        let at = Key { src: p.ip4.src, port: p.dport }
+        var e = seen[at] else Seen {}
+        e.frames += 1
+        seen[at] = e
+        if p.ip4.ttl < 2 { p -> low; return }
+        p.eth.dst = p.eth.src
+        if e.frames > 100 {
+            if p.udp { insert Tag { a: u16(e.frames), b: 7 } before p.udp }
+            insert Ipv4 { version: 4, ihl: 5, dscp: p.ip4.dscp, ttl: 9, proto: 4, src: 10.9.9.9, dst: 10.8.8.8 } before p.ip4
+            p -> high
+        } else {
+            few += 1
+            if p.tcp { insert Tag { a: 3, b: u32(p.tcp.seq) } before p.tcp }
+            p -> low
+        }
+    }
+}
+"#;
+
 /// A sequence that looks random and is the same each time.
 struct Draw(u64);
 
@@ -261,6 +295,16 @@ fn a_parameter_leaves_much_out() {
     assert!(emitted.contains("const uint64_t usual = keep.when_0 ? 0 : same;"), "no copy of the handler:\n{emitted}");
     on_text("left-out", &text, Some("seen"), &["--set", "name=no"]);
     on_text("left-out", &text, Some("seen"), &["--set", "name=all"]);
+}
+
+#[test]
+fn frames_are_changed() {
+    let folder = Folder::new("known");
+    let app = folder.file("app.loom");
+    std::fs::write(&app, CHANGES).expect("the folder is writable");
+    let emitted = Wireloom::command(&["emit", "c", &app.display().to_string()]);
+    assert!(emitted.out.contains("_known(v, &f[k]"), "frames of which all is known are opened like others:\n{}", emitted.text);
+    on_text("changes", CHANGES, Some("seen"), &[]);
 }
 
 #[test]

@@ -299,7 +299,7 @@ impl<'m> Gen<'m> {
         let ahead = self.ahead(h);
         let kept = self.kept(h, ahead.as_ref());
         let over = Over {
-            i, on: format!("on_{i}_{}", names::ident(&h.name)), open: format!("{unit_name}_open"), keeps: !kept.is_empty(),
+            i, unit, on: format!("on_{i}_{}", names::ident(&h.name)), open: format!("{unit_name}_open"), keeps: !kept.is_empty(),
             kept_begin: self.kept_begin(i, &kept), kept_end: self.kept_end(&kept),
             usual: self.frames.usual.contains(&unit.0).then(|| format!("{unit_name}_usual")),
             most: self.frames.most.contains(&unit.0).then(|| format!("{unit_name}_most")), serve: self.serve(), scratch: self.frames.scratch.contains(&i),
@@ -422,7 +422,10 @@ impl<'m> Gen<'m> {
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
         let (keep, run) = match &a.keeps {
-            Keeps::Nothing => (String::new(), view.to_string() + &self.open_again(o, &handle)),
+            Keeps::Nothing => {
+                let known = keys.and_then(|_| self.open_known(o.unit));
+                (String::new(), view.to_string() + &self.open_again(o, known, &handle))
+            }
             Keeps::Places(list) => (
                 format!("a->has = v->has;\n{}", list.iter().map(|n| format!("a->at_{n} = v->at[{n}];\n")).collect::<String>()),
                 self.see_again(h, o, list, keys, kept, &handle),
@@ -525,15 +528,25 @@ impl<'m> Gen<'m> {
     }
 
     /// Opens a frame for the second time and runs its handler: where all places are constants, opening costs less than keeping them. Frames
-    /// of other shapes have a copy of the handler.
-    fn open_again(&mut self, o: &Over, handle: &str) -> String {
+    /// of other shapes have a copy of the handler, and so have all others where most are `known`: with truths that tell which header is the last.
+    fn open_again(&mut self, o: &Over, known: Option<Vec<u32>>, handle: &str) -> String {
         let (i, open) = (o.i, &o.open);
         let Some(usual) = &o.usual else { return format!("{}{open}(x, v, &f[k]);\n{handle}", o.headers) };
+        let first = if known.is_some() { format!("if (WL_UNLIKELY(!{usual}(v, f))) ") } else { String::new() };
         self.code.push_str(&format!(
             "/* The handler for frames of such shapes. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, const wl_ahead_{i} *a, wl_frame *f) {{\n\
-             wl_view view, *v = &view;\n{}{open}(x, v, f);\n{handle}{}}}\n\n", o.kept_begin, o.kept_end
+             wl_view view, *v = &view;\n{}{first}{open}(x, v, f);\n{handle}{}}}\n\n", o.kept_begin, o.kept_end
         ));
-        format!("{}if (WL_UNLIKELY(!{usual}(v, &f[k]))) {{ other_{i}(x, a, &f[k]); continue; }}\n{handle}", o.headers)
+        let other = |test: &str| format!("if (WL_UNLIKELY(!{test})) {{ other_{i}(x, a, &f[k]); continue; }}\n");
+        let again = other(&format!("{usual}(v, &f[k])"));
+        let found = match known {
+            None => again,
+            Some(told) => {
+                let told: String = told.iter().map(|n| format!(", is_{n} >> k & 1")).collect();
+                format!("#ifdef WL_LANES\n{}{}_known(v, &f[k]{told});\n#else\n{again}#endif\n", other("(same >> k & 1)"), names::unit(self.m, o.unit))
+            }
+        };
+        format!("{}{found}{handle}", o.headers)
     }
 }
 
@@ -549,9 +562,10 @@ fn size(block: &Block) -> usize {
     n
 }
 
-/// A handler that is run over batches: its number, the names of its function and of those that open its frames, what it keeps meanwhile.
+/// A handler that is run over batches: its number, the unit of its frames, the names of its function and of those that open its frames, what it keeps meanwhile.
 struct Over {
     i: usize,
+    unit: UnitId,
     on: String,
     open: String,
     usual: Option<String>,

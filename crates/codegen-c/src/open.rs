@@ -4,7 +4,8 @@
 //! bits do (IPv4 and IPv6 behind an MPLS label). Then `NAME_open` jumps from header to header, so that a frame costs what it holds,
 //! not what the graph of layers might hold. Other graphs are tried layer by layer.
 //!
-//! `NAME_usual` is the same for the usual shapes, `NAME_most` for the one that most frames have (`usual.rs`).
+//! `NAME_usual` is the same for the usual shapes, `NAME_most` for the one that most frames have, `NAME_known` for those of which that is
+//! known (`usual.rs`).
 
 use crate::expr::{Inst, Scope};
 use crate::frame::Head;
@@ -34,6 +35,8 @@ pub(crate) enum Miss {
     Usual,
     /// It is not this header, which `is` says; what is asked of it may be asked of another one's bytes, and must not be a branch.
     Other,
+    /// Nothing: all that is asked of it holds.
+    Never,
 }
 
 impl Miss {
@@ -43,6 +46,7 @@ impl Miss {
             Miss::Counted => format!("if (WL_UNLIKELY({bad})) {{ wl_header_fault(x, {kind}, {place}); break; }}\n"),
             Miss::Usual => format!("if (WL_UNLIKELY({bad})) return false;\n"),
             Miss::Other => format!("is &= !({bad});\n"),
+            Miss::Never => String::new(),
         }
     }
 }
