@@ -4,6 +4,7 @@ use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX, NONE};
 use super::port::{bytes, Batch, FramePort, Label, Sent};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
+use crate::core::app::LINE;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -20,7 +21,6 @@ const LENT_MAX: usize = 2048;
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Line([u8; LINE]);
-const LINE: usize = 64;
 
 /// What a core has used for the rounds that count.
 #[derive(Clone, Copy, Debug)]
@@ -74,9 +74,9 @@ impl Frames {
         Frames { rounds, ..Frames::default() }
     }
 
-    /// All frames of a capture, without their times.
+    /// All frames of a capture, without their times. Places in `data` are numbers of 32 bits, and it may be moved by a line, and is longer by one.
     pub fn load(file: &Path) -> Result<Frames, String> {
-        Frames::read(Reader::open(file)?, u32::MAX as usize).map_err(|e| format!("{}: {e}", file.display()))
+        Frames::read(Reader::open(file)?, u32::MAX as usize - 2 * LINE).map_err(|e| format!("{}: {e}", file.display()))
     }
 
     /// At most so many bytes of frames.
@@ -98,7 +98,7 @@ impl Frames {
     pub fn huge_pages(&mut self) {
         let mut data: Vec<u8> = Vec::with_capacity(self.data.len() + (8 << 20));
         crate::core::app::huge_pages(data.spare_capacity_mut());
-        let skip = data.as_ptr().align_offset(64).min(64);
+        let skip = data.as_ptr().align_offset(LINE).min(LINE);
         data.resize(skip, 0);
         data.extend_from_slice(&self.data);
         self.data = data;
