@@ -208,7 +208,7 @@ pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<
                 None if is_prefixes(signal) => return Err(format!("`{name}` is missing; it is a prefix, `any` for all")),
                 None => vec![any(*ty)],
             };
-            if is_prefixes(signal) && !patterns.iter().all(|(_, m)| is_prefix(m)) {
+            if is_prefixes(signal) && !patterns.iter().all(|(_, m)| is_prefix(*ty, m)) {
                 return Err(told(format!("expected a prefix (got `{}`)", short(&given.map(text_of).unwrap_or_default()))));
             }
             if calls.len() * patterns.len() > ROW_MAX {
@@ -343,9 +343,9 @@ fn octets(ip: IpAddr) -> [u8; 16] {
 
 type Pattern = (ParamValue, ParamValue);
 
-fn is_prefix(mask: &ParamValue) -> bool {
+fn is_prefix(ty: ParamType, mask: &ParamValue) -> bool {
     let bits: Vec<bool> = match mask {
-        ParamValue::UInt(m) => (0..64).rev().map(|i| m >> i & 1 == 1).skip_while(|b| !b).collect(),
+        ParamValue::UInt(m) => (0..width(ty)).rev().map(|i| m >> i & 1 == 1).collect(),
         ParamValue::Bytes(b) => b.iter().flat_map(|b| (0..8).rev().map(move |i| b >> i & 1 == 1)).collect(),
         _ => vec![],
     };

@@ -155,6 +155,18 @@ fn prefixes_only_in_tables_of_prefixes() {
     assert_eq!(of(json!({"key": "2001:db8::1&ffff::", "value": 1})), Ok(1));
 }
 
+#[test]
+fn prefixes_of_numbers_begin_with_their_first_bit() {
+    let s = signal(&[("key", ParamType::UInt(32), Form::Ip4), ("key_mask", ParamType::UInt(32), Form::Ip4), ("value", ParamType::UInt(8), Form::Plain)], ResultType::Nothing);
+    let of = |v: &str| arguments(&s, &row(json!({"key": v, "value": 1})), true).map(|c| c.len());
+    for good in ["10.0.0.0/8", "10.0.0.1", "any", "10.0.0.0&255.0.0.0", "0.0.0.0/0"] {
+        assert_eq!(of(good), Ok(1), "{good}");
+    }
+    for bad in ["10.1.0.0&0.255.0.0", "10.0.0.0&255.0.255.0", "10.0.0.1&0.0.0.255"] {
+        assert!(of(bad).unwrap_err().contains("expected a prefix"), "{bad}");
+    }
+}
+
 /// A field that is called as a mask would be is a field.
 #[test]
 fn a_field_called_mask_is_a_field() {

@@ -132,6 +132,10 @@ impl FramePort for Output {
         true
     }
 
+    fn tend(&mut self, _: &mut Pool) {
+        self.0.write_out();
+    }
+
     fn finish(&mut self, _: &mut Pool) -> io::Result<()> {
         self.0.finish()
     }

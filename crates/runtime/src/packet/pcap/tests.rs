@@ -101,6 +101,17 @@ fn resolutions_of_pcapng() {
     assert_eq!(frames, [(3_500_000_000, 9, b"xy".to_vec()), (3_500_000_000, 6, vec![1, 2, 3, 4])]);
 }
 
+#[test]
+fn while_nothing_comes_what_was_sent_is_in_the_file() {
+    let (path, mut pool) = (temp("live.pcap"), Pool::all(1, 8).unwrap().remove(0));
+    let mut output = Output(Writer::create(&path, Style::default()).unwrap());
+    let (mut batch, (buf, f)) = (Batch::default(), pool.store(b"frame").unwrap());
+    batch.push(buf, f);
+    assert_eq!(output.transmit(&mut pool, &mut batch).frames, 1);
+    output.tend(&mut pool);
+    assert_eq!(read_all(std::fs::read(&path).unwrap()).unwrap(), (vec![(0, 5, b"frame".to_vec())], None));
+}
+
 /// A time that is the largest number would mean that there is no frame: a run would wait for ever.
 #[test]
 fn times_without_end_are_the_latest_there_is() {

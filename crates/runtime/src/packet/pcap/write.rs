@@ -104,6 +104,13 @@ impl Writer {
         self.failure.is_none()
     }
 
+    /// Writes what has been gathered, for who looks at the file, or waits behind a pipe, while nothing comes.
+    pub fn write_out(&mut self) {
+        if !self.buffer.is_empty() {
+            self.flush();
+        }
+    }
+
     fn flush(&mut self) {
         if let Some(to) = &mut self.to {
             if let Err(e) = to.write(&self.buffer) {
