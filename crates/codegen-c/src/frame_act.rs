@@ -333,7 +333,7 @@ impl<'m> Gen<'m> {
         if !self.has_frames() && !keyed { return String::new() }
         let layers: Vec<String> = self.frames.slot_layers.iter().map(u32::to_string).collect();
         format!(
-            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n#include \"wild.h\"\n#include \"wild_each.h\"\n#include \"lanes.h\"\n#include \"sketch.h\"\n{}\n",
+            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n#include \"wild.h\"\n#include \"lanes.h\"\n#include \"sketch.h\"\n{}\n",
             self.frames.layers.max(1),
             2 * self.frames.slot_layers.len().max(1),
             if self.has_frames() { Self::frame_statics(&layers) } else { String::new() }
@@ -356,8 +356,8 @@ impl<'m> Gen<'m> {
         let m = self.m;
         self.code.push_str(
             "/* A frame's handling has ended in a fault: the runtime counts it, and runs fault handlers behind the batch. */\n\
-             static __attribute__((cold, noinline)) void frame_fault(wl_core *core, wl_fx *x) {\n\
-             core->host->fault(core, x->fault, x->place);\nx->fault = 0;\n}\n\n",
+             static __attribute__((cold, noinline)) void frame_fault(wl_core *core, uint32_t kind, uint32_t place) {\n\
+             core->host->fault(core, kind, place);\n}\n\n",
         );
         let mut cases = String::new();
         for (i, h) in m.handlers.iter().enumerate() {
