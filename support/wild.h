@@ -27,6 +27,7 @@
  * lane of one word does not push out those of the others from the cache. */
 #define WL_WILD_TUPLES 16400u
 #define WL_WILD_FEW 48u
+#define WL_WILD_FEW_WORDS 4u
 #define WL_WILD_CLASSES 24u
 #define WL_WILD_MAX_WORDS 16u
 #define WL_WILD_INLINE static inline __attribute__((always_inline))
@@ -60,6 +61,7 @@ typedef struct wl_wild {
     wl_wild_fixed fixed[WL_WILD_MAX_WORDS];
     uint32_t fixed_mask[WL_WILD_MAX_WORDS], fixed_key[WL_WILD_MAX_WORDS];
     uint8_t varying[WL_WILD_MAX_WORDS], fixeds, varyings;   /* words of the few that must be compared one by one */
+    uint8_t few_asks[WL_WILD_FEW];                          /* which of the first of these each of the few asks for, a bit for each */
 } wl_wild;
 
 /* Words of memory behind the struct that a table needs. */
@@ -296,6 +298,10 @@ static inline void wl_wild_plan_few(wl_wild *t, const uint32_t *number, uint32_t
         else if (last && last->to == w && last->entries == asking) last->to++;
         else t->fixed[t->fixeds++] = (wl_wild_fixed){asking, (uint8_t)w, (uint8_t)(w + 1)};
     }
+    for (uint32_t k = 0; k < n; k++) {
+        t->few_asks[k] = 0;
+        for (uint32_t j = 0; j < t->varyings && j < WL_WILD_FEW_WORDS; j++) t->few_asks[k] |= (uint8_t)((wl_wild_mask(t, number[k])[t->varying[j]] != 0) << j);
+    }
 }
 /* The best entries side by side, when there are few. */
 static inline void wl_wild_list_few(wl_wild *t) {
@@ -473,186 +479,6 @@ WL_WILD_INLINE uint32_t wl_wild_find(const wl_wild *t, const uint32_t *key, cons
     if (WL_LIKELY(!d)) return t->wholes == 2 && t->parts == 2 && t->looses == 4 ? wl_wild_find_plain(t, key, words, 2, 2, 4) : wl_wild_find_many(t, key, words);
 #endif
     return wl_wild_find_other(t, key, words);
-}
-
-/* ---- many keys at once ----
- *
- * Keys of a batch lie in columns: word w of the key of frame k is key[w * WL_WILD_KEYS + k]. Sixteen keys are hashed side by side for one
- * tuple after the other; what the gathered buckets have with the right tag is appended to a list of candidates, which are compared when
- * the list is complete. Nothing on the way branches on what a frame holds, so that the searches of many frames overlap. */
-#define WL_WILD_KEYS 64u
-/* With more masks than that, it is better to stop early for each key. */
-#define WL_WILD_EACH_TUPLES 32u
-/* Fewer keys than that of sixteen are looked up one by one. */
-#define WL_WILD_EACH_LEAST 4
-
-static __attribute__((noinline, unused)) uint32_t wl_wild_find_column(const wl_wild *t, const uint32_t *key, uint32_t k, const uint32_t words) {
-    uint32_t one[WL_WILD_MAX_WORDS];
-    for (uint32_t w = 0; w < words; w++) one[w] = wl_wild_word(key, w * WL_WILD_KEYS + k);
-    return wl_wild_find(t, one, words);
-}
-#ifdef WL_WILD_VECTOR
-/* Word w of sixteen keys from k on. */
-WL_WILD_INLINE __m512i wl_wild_column(const uint32_t *key, uint32_t w, uint32_t k) { return _mm512_load_si512(key + (size_t)w * WL_WILD_KEYS + k); }
-/* Keys against a short list, entry by entry, the best last: `many` times sixteen at once, for which each entry is loaded once. */
-#define WL_WILD_FEW_AT_ONCE 2u
-WL_WILD_INLINE void wl_wild_few_each(const wl_wild *t, const uint32_t *key, uint32_t k, uint32_t *found, const uint32_t words, const uint32_t varyings) {
-    const uint32_t many = WL_WILD_FEW_AT_ONCE;
-    __m512i column[WL_WILD_MAX_WORDS][WL_WILD_FEW_AT_ONCE], number[WL_WILD_FEW_AT_ONCE];
-    const uint32_t *few[WL_WILD_MAX_WORDS], *const numbers = WL_FEW_NUMBER(t), used = t->used;
-    uint32_t off[WL_WILD_MAX_WORDS][WL_WILD_FEW_AT_ONCE], any = 0;
-    for (uint32_t g = 0; g < many; g++) number[g] = _mm512_set1_epi32(-1);
-    for (uint32_t j = 0; j < varyings; j++) {
-        for (uint32_t g = 0; g < many; g++) column[j][g] = wl_wild_column(key, t->varying[j], k + 16 * g);
-        few[j] = t->few + (size_t)t->varying[j] * WL_WILD_FEW;
-    }
-    for (uint32_t i = 0; i < t->fixeds; i++)
-        for (uint32_t g = 0; g < many; g++) {
-            __m512i d = _mm512_setzero_si512();
-            for (uint32_t w = t->fixed[i].from; w < t->fixed[i].to; w++)
-                d = _mm512_or_si512(d, _mm512_xor_si512(_mm512_and_si512(wl_wild_column(key, w, k + 16 * g), _mm512_set1_epi32((int)t->fixed_mask[w])), _mm512_set1_epi32((int)t->fixed_key[w])));
-            any |= off[i][g] = _mm512_test_epi32_mask(d, d);
-        }
-    for (uint32_t e = used; e-- > 0;) {
-        __m512i d[WL_WILD_FEW_AT_ONCE];
-        uint32_t not[WL_WILD_FEW_AT_ONCE];
-        for (uint32_t g = 0; g < many; g++) { d[g] = _mm512_setzero_si512(); not[g] = 0; }
-        for (uint32_t j = 0; j < varyings; j++) {
-            const __m512i v = _mm512_set1_epi32((int)few[j][e]), m = _mm512_set1_epi32((int)few[j][e + words * WL_WILD_FEW]);
-            for (uint32_t g = 0; g < many; g++) d[g] = _mm512_or_si512(d[g], _mm512_xor_si512(_mm512_and_si512(column[j][g], m), v));
-        }
-        /* Most keys have all that is asked of fixed words. */
-        if (WL_UNLIKELY(any))
-            for (uint32_t i = 0; i < t->fixeds; i++) for (uint32_t g = 0; g < many; g++) not[g] |= off[i][g] & -(uint32_t)(t->fixed[i].entries >> e & 1);
-        for (uint32_t g = 0; g < many; g++) number[g] = _mm512_mask_mov_epi32(number[g], _mm512_testn_epi32_mask(d[g], d[g]) & (__mmask16)~not[g], _mm512_set1_epi32((int)numbers[e]));
-    }
-    for (uint32_t g = 0; g < many; g++) _mm512_storeu_si512(found + k + 16 * g, number[g]);
-}
-/* A candidate: the entry + 1, the key's number << 20, the tuple << 26. */
-_Static_assert(WL_WILD_KEYS <= 64 && WL_WILD_EACH_TUPLES <= 64, "a candidate has six bits for each");
-#define WL_WILD_LIST 1024u
-
-/* A search of many keys: the candidates, how good what has been found is (its priority + 1), and what it is. */
-typedef struct wl_wild_search {
-    const uint32_t *key;
-    uint32_t *found, n, list[WL_WILD_LIST];
-    uint64_t best[WL_WILD_KEYS];
-} wl_wild_search;
-
-/* Takes the best of the candidates that fit, and empties the list. */
-WL_WILD_INLINE void wl_wild_choose(const wl_wild *t, wl_wild_search *s, const uint32_t words, const uint32_t hashed) {
-    /* Read once: what is stored below might be the table, for all that the compiler knows. */
-    const uint32_t *const entry = t->entry, *const mask = t->tuple_mask, *column[WL_WILD_MAX_WORDS], n = s->n;
-    size_t word[WL_WILD_MAX_WORDS];
-    for (uint32_t j = 0; j < hashed; j++) {
-        word[j] = wl_whole(t->loose_word[j]);
-        column[j] = s->key + word[j] * WL_WILD_KEYS;
-    }
-    for (uint32_t c = 0; c < n; c++) {
-        const uint32_t e = (s->list[c] & 0xfffff) - 1, k = s->list[c] >> 20 & 63;
-        const uint32_t *v = entry + (size_t)e * WL_WILD_STRIDE(words), *m = mask + (size_t)(s->list[c] >> 26) * 16;
-        uint32_t d = 0;
-        for (uint32_t j = 0; j < hashed; j++) d |= (column[j][k] & m[word[j]]) ^ v[word[j]];
-        const uint64_t rank = d ? 0 : (uint64_t)v[words] + 1;
-        const bool better = rank > s->best[k];
-        s->best[k] = better ? rank : s->best[k];
-        s->found[k] = better ? e : s->found[k];
-    }
-    s->n = 0;
-}
-/* Appends what marked buckets had no room for; `over` has a bit for each of sixteen keys. */
-static __attribute__((noinline, unused)) void wl_wild_over_each(const wl_wild *t, wl_wild_search *s, uint32_t i, uint32_t k, uint32_t over, __m512i h) {
-    uint32_t hash[16];
-    _mm512_storeu_si512(hash, h);
-    for (; over; over &= over - 1) {
-        const uint32_t j = (uint32_t)__builtin_ctz(over), *g = t->arena + t->tuple[i].base + wl_wild_second(hash[j], t->tuple[i].slots);
-        for (unsigned o = 0; o < 8; o++) if ((g[o] & 0xfffff) && (g[o] >> 20 & 0x7ff) == wl_wild_tag(hash[j])) s->list[s->n++] = (g[o] & 0xfffff) | (k + j) << 20 | i << 26;
-    }
-}
-/* Appends those of sixteen slots that are in `in`. */
-WL_WILD_INLINE void wl_wild_append(wl_wild_search *s, __m512i slots, uint32_t in, __m512i whose) {
-    const __m512i all = _mm512_or_si512(_mm512_and_si512(slots, _mm512_set1_epi32(0xfffff)), whose);
-    _mm512_storeu_si512(s->list + s->n, _mm512_maskz_compress_epi32((__mmask16)in, all));
-    s->n += (uint32_t)__builtin_popcount(in);
-}
-/* Appends the candidates of the keys `who` of sixteen from k on. */
-WL_WILD_INLINE void wl_wild_candidates(const wl_wild *t, wl_wild_search *s, uint32_t k, uint32_t who, const uint32_t words, const uint32_t hashed) {
-    /* Read once: what is stored below might be the table, for all that the compiler knows. */
-    __m512i column[WL_WILD_MAX_WORDS], factor[WL_WILD_MAX_WORDS];
-    const uint32_t *lane[WL_WILD_MAX_WORDS], *const arena = t->arena, *const bias = WL_LANE_BIAS(t), *const shift = WL_LANE_SHIFT(t), *const base = WL_LANE_BASE(t);
-    const uint32_t tuples = t->tuples;
-    for (uint32_t j = 0; j < hashed; j++) {
-        lane[j] = t->lane + (size_t)t->loose_word[j] * WL_WILD_TUPLES;
-        column[j] = wl_wild_column(s->key, t->loose_word[j], k);
-        factor[j] = _mm512_set1_epi32((int)t->factor[t->loose_word[j]]);
-    }
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
-    const __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), tags = _mm512_set1_epi32(0x7ff00000);
-    const __m512i keys = _mm512_slli_epi32(_mm512_add_epi32(number, _mm512_set1_epi32((int)k)), 20);
-    for (uint32_t i = 0; i < tuples; i++) {
-        __m512i h = _mm512_set1_epi32((int)bias[i]);
-        for (uint32_t j = 0; j < hashed; j++) h = _mm512_add_epi32(h, _mm512_mullo_epi32(_mm512_and_si512(column[j], _mm512_set1_epi32((int)lane[j][i])), factor[j]));
-        h = _mm512_mullo_epi32(_mm512_xor_si512(h, _mm512_srli_epi32(h, 15)), _mm512_set1_epi32(0x2c1b3c6d));
-        const __m512i at = _mm512_add_epi32(_mm512_srlv_epi32(h, _mm512_set1_epi32((int)shift[i])), _mm512_set1_epi32((int)base[i]));
-        const __m512i a = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)who, _mm512_castsi512_si256(at), arena, 8);
-        const __m512i b = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)(who >> 8), _mm512_extracti64x4_epi64(at, 1), arena, 8);
-        const __m512i tag = _mm512_slli_epi32(_mm512_max_epu32(_mm512_and_si512(h, _mm512_set1_epi32(0x7ff)), _mm512_set1_epi32(1)), 20);
-        const __m512i whose = _mm512_or_si512(keys, _mm512_set1_epi32((int)(i << 26)));
-        /* The first slots of all buckets, and the second ones: seldom do both have the tag. */
-        const __m512i x = _mm512_permutex2var_epi32(a, even, b), y = _mm512_permutex2var_epi32(a, odd, b);
-        const uint32_t in_x = _mm512_testn_epi32_mask(_mm512_xor_si512(x, tag), tags), in_y = _mm512_testn_epi32_mask(_mm512_xor_si512(y, tag), tags);
-        wl_wild_append(s, _mm512_mask_mov_epi32(x, (__mmask16)in_y, y), in_x | in_y, whose);
-        if (WL_UNLIKELY(in_x & in_y)) wl_wild_append(s, x, in_x & in_y, whose);
-        const uint32_t over = _mm512_movepi32_mask(x);
-        if (WL_UNLIKELY(over)) wl_wild_over_each(t, s, i, k, over, h);
-        /* A tuple adds no more than two slots and eight places for each of sixteen keys. */
-        if (WL_UNLIKELY(s->n > WL_WILD_LIST - 2 * 16 * 10)) wl_wild_choose(t, s, words, hashed);
-    }
-}
-/* Those of sixteen keys that have what all entries want. */
-WL_WILD_INLINE uint32_t wl_wild_wanted(const wl_wild *t, const uint32_t *key, uint32_t k, const uint32_t words) {
-    __m512i d = _mm512_setzero_si512();
-    for (uint32_t w = 0; w < words; w++)
-        if (t->want_mask[w]) d = _mm512_or_si512(d, _mm512_xor_si512(_mm512_and_si512(wl_wild_column(key, w, k), _mm512_set1_epi32((int)t->want_mask[w])), _mm512_set1_epi32((int)t->want_key[w])));
-    return _mm512_testn_epi32_mask(d, d);
-}
-/* By tuple space, keys that are many; answers those that are left. */
-WL_WILD_INLINE uint64_t wl_wild_many_each(const wl_wild *t, const uint32_t *key, uint64_t who, uint32_t *found, const uint32_t words, const uint32_t hashed) {
-    wl_wild_search s;
-    s.key = key;
-    s.found = found;
-    s.n = 0;
-    memset(s.best, 0, sizeof s.best);
-    for (uint32_t k = 0; k < WL_WILD_KEYS; k += 16) {
-        uint32_t some = (uint32_t)(who >> k) & 0xffff;
-        if (__builtin_popcount(some) < WL_WILD_EACH_LEAST) continue;
-        some &= wl_wild_wanted(t, key, k, words);
-        who &= ~((uint64_t)some << k);
-        _mm512_storeu_si512(found + k, _mm512_set1_epi32(-1));
-        wl_wild_candidates(t, &s, k, some, words, hashed);
-    }
-    wl_wild_choose(t, &s, words, hashed);
-    return who;
-}
-WL_WILD_INLINE uint64_t wl_wild_vectors(const wl_wild *t, const uint32_t *key, uint64_t who, uint32_t *found, const uint32_t words) {
-    if (t->used > WL_WILD_FEW) {
-        if (t->tuples > WL_WILD_EACH_TUPLES) return who;
-        return t->hashed == 4 ? wl_wild_many_each(t, key, who, found, words, 4) : wl_wild_many_each(t, key, who, found, words, t->hashed);
-    }
-    for (uint32_t k = 0; k < WL_WILD_KEYS; k += 16 * WL_WILD_FEW_AT_ONCE) {
-        if (!(who >> k & 0xffffffff)) continue;
-        if (t->varyings == 4) wl_wild_few_each(t, key, k, found, words, 4);
-        else wl_wild_few_each(t, key, k, found, words, t->varyings);
-    }
-    return 0;
-}
-#endif
-/* The entries of the keys in `who`, a bit for each; UINT32_MAX: none. `words` is t->words. */
-static __attribute__((noinline, unused)) void wl_wild_find_each(const wl_wild *t, const uint32_t *key, uint64_t who, uint32_t *found, const uint32_t words) {
-#ifdef WL_WILD_VECTOR
-    who = wl_wild_vectors(t, key, who, found, words);
-#endif
-    for (; who; who &= who - 1) found[__builtin_ctzll(who)] = wl_wild_find_column(t, key, (uint32_t)__builtin_ctzll(who), words);
 }
 
 static inline uint32_t wl_wild_best(const wl_wild *t, const wl_wild_tuple *u) {

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 3u
+#define WL_ABI 4u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -187,6 +187,15 @@ typedef struct wl_port {
 /* A parameter's value. Integers, bools, durations (ns): u. bytes, string: b. endpoint: ep. list<endpoint>: u = length. */
 typedef struct wl_param { uint64_t u; wl_bytes b; wl_endpoint ep; } wl_param;
 
+/* What wl_packets.batch() may say of its frames, so that the runtime need not look at them: how many leave, all through one instance of a port
+ * (as in wl_frame.out), and their bytes. */
+typedef struct wl_left {
+    uint64_t bytes;
+    uint32_t frames, out;
+    uint32_t known;             /* 1: so it is. The runtime sets it to 0 before each batch */
+    uint32_t _pad;
+} wl_left;
+
 typedef struct wl_core {
     const wl_host *host;
     void *rt;                   /* the runtime's own */
@@ -200,6 +209,7 @@ typedef struct wl_core {
     uint32_t index, cores;
     wl_out out;
     void *self;                 /* program->self */
+    wl_left left;
 } wl_core;
 
 /* ---- the program ---------------------------------------------------------------------------- */

@@ -246,7 +246,7 @@ fn run(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args: &
 /// Compiled and interpreted alike; all ways out are taken, all counters count; and there is code for many frames at once.
 fn agree(folder: &Folder, app: &Path, ports: &[&str], table: Option<&str>, args: &[String]) {
     let emitted = Wireloom::command(&["emit", "c", &app.display().to_string()]);
-    assert!(emitted.out.contains("wl_lanes_bytes(g, "), "no code for many frames at once:\n{}", emitted.text);
+    assert!(emitted.out.contains("wl_lanes_words(g, "), "no code for many frames at once:\n{}", emitted.text);
     let (compiled, interpreted) = (run(folder, app, ports, table, args, false), run(folder, app, ports, table, args, true));
     assert!(compiled.2 == interpreted.2 && compiled.2.is_empty() == table.is_none(), "{}: {} and {} entries", folder.path().display(), compiled.2.len(), interpreted.2.len());
     assert_eq!(compiled.1, interpreted.1, "{}: counters", app.display());

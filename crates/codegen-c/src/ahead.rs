@@ -341,12 +341,12 @@ impl<'m> Gen<'m> {
         };
         let each = format!("{}wl_view v;\n{found}{run}}}\n", o.headers);
         let Some(l) = lanes else { return format!("for (uint32_t k = 0; k < n; k++) {{\n{each}") };
-        let (group, i) = (l.group(o, "f", "ok = 0", &format!("{}{}", l.run, o.own)), o.i);
+        let (group, i) = (group(o, "0", l.least, &format!("{}{}", l.run, o.own)), o.i);
         format!(
             "{}while (n) {{\nconst uint32_t m = n < 16 ? n : 16;\nuint32_t others = UINT32_MAX >> (32 - m); /* frames of other shapes than most have */\n#ifdef WL_LANES\n\
-             if (WL_LIKELY(m == WL_LANES && wl_lanes_try(&rest))) {{\n{group}others ^= ok;\nwl_lanes_had(&rest, ok);\n}}\n#endif\n\
+             if (WL_LIKELY(m == WL_LANES && wl_lanes_try(&rest))) {{\n{group}others ^= ok;\nwl_lanes_had(&rest, ok);\n}}\n#endif\n{}\
              for (; others; others &= others - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctz(others);\n{each}f += m;\nn -= m;\n}}\n{}",
-            if_lanes(rest_begin(i) + &l.sums_begin()), if_lanes(rest_end(i) + &l.sums_end())
+            if_lanes(rest_begin(i) + &l.begin()), l.all_left("others"), if_lanes(rest_end(i) + &l.end())
         )
     }
 
@@ -401,7 +401,7 @@ impl<'m> Gen<'m> {
     }
 
     /// Looks the keys of a batch up, of frames that an exact table before has nothing for.
-    fn masked_seek(&mut self, u: &Use, exact: Option<&Use>) -> String {
+    fn masked_seek(&mut self, u: &Use, exact: Option<&Use>, lanes: Option<&Halves>) -> String {
         let t = &self.m.tables[u.table.index()];
         let (name, mark) = (names::table(self.m, u.table), self.mark(&format!("table {}", t.name)));
         let missed = exact.map_or(String::new(), |e| {
@@ -411,9 +411,17 @@ impl<'m> Gen<'m> {
                  if (wl_flow_has(table, {table}_shape, ahead[k].part, ahead[k].k, ahead[k].h, {now})) who &= ~(UINT64_C(1) << k);\n}}\n"
             )
         });
+        let even = lanes.map_or(0, |l| l.even.keys().fold(0u64, |even, w| even | 1 << w));
+        let (known, even) = match even {
+            0 => (format!("wl_state(x)->{name}_even = 0;\n"), "0"),
+            // Frames of other shapes bring all words.
+            _ => (
+                format!("if (who & others) wl_state(x)->{name}_even = 0;\nconst uint64_t even = wl_state(x)->{name}_even ? UINT64_C({even:#x}) : 0; /* words that all keys have in common */\n"), "even",
+            ),
+        };
         format!(
-            "/* All lookups at once. */\n{mark}uint32_t entry[WL_WILD_KEYS];\nmemset(entry, 255, sizeof entry);\n{missed}\
-             if (who) wl_wild_find_each(&wl_state(x)->{name}, column[0], who, entry, {});\n", self.words32(t)
+            "/* All lookups at once. */\n{mark}uint32_t entry[WL_WILD_KEYS];\nmemset(entry, 255, sizeof entry);\n{known}{missed}\
+             if (who) wl_wild_find_each(&wl_state(x)->{name}, column[0], who, entry, {}, {even});\n", self.words32(t)
         )
     }
 
@@ -433,7 +441,7 @@ impl<'m> Gen<'m> {
         };
         let exact = a.exact.as_ref().map_or(String::new(), |u| self.exact_ready(u, &scope));
         let masked = a.masked.as_ref().map_or(String::new(), |u| self.masked_ready(u, &scope));
-        let seek = a.masked.as_ref().map_or(String::new(), |u| self.masked_seek(u, a.exact.as_ref()));
+        let seek = a.masked.as_ref().map_or(String::new(), |u| self.masked_seek(u, a.exact.as_ref(), lanes));
         let ready = format!("{keep}{exact}{masked}");
         let mut tables = a.exact.as_ref().map_or(String::new(), |u| {
             let any = if self.steady(u.table) { "const bool any = wl_flow_any(table);\n" } else { "" };
@@ -464,22 +472,25 @@ impl<'m> Gen<'m> {
             Some(l) => {
                 // What an exact table has an entry for is not looked up; lanes are for an empty one.
                 let empty = if a.exact.is_some() { "!any && " } else { "" };
-                let first = l.group(o, "&f[k]", "ok = 0", &l.ready);
-                let second = l.group(o, "&f[k]", "ok = (uint32_t)(same >> k) & WL_LANES_ALL", &format!("{}{}", o.own, l.run));
+                let first = group(o, "k", l.least, &l.ready);
+                let even = a.masked.as_ref().map_or(String::new(), |u| l.even_columns(i, &names::table(self.m, u.table)));
                 (
                     format!(
-                        "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\nif ({empty}wl_lanes_try(&rest)) {{\n\
-                         for (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{first}same |= (uint64_t)ok << k;\n}}\nwl_lanes_had(&rest, same);\n}}\n#endif\n\
-                         const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n"
+                        "uint64_t same = 0; /* frames of the shape that most have */\n#ifdef WL_LANES\n_Alignas(64) uint32_t length[64];\nif ({empty}wl_lanes_try(&rest)) {{\n{even}\
+                         for (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{first}wl_lanes_store(length + k, lengths);\nsame |= (uint64_t)ok << k;\n}}\n\
+                         wl_lanes_had(&rest, same);\n}}\n#endif\n{OTHERS}{}", l.all_left("others")
                     ),
-                    format!("#ifdef WL_LANES\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{second}}}\n#endif\n"),
+                    format!(
+                        "#ifdef WL_LANES\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\nwl_frame *const g = &f[k];\n\
+                         const uint32_t ok = (uint32_t)(same >> k) & WL_LANES_ALL;\nif (!ok) continue;\nconst wl_lanes lengths = wl_lanes_load(length + k);\n{}{}}}\n#endif\n", o.own, l.run
+                    ),
                     EACH_OTHER,
                 )
             }
         };
         let first_each = if keys.is_some() { EACH_OTHER } else { each };
         let (begin, end) = match (lanes, keys) {
-            (Some(l), _) => (if_lanes(rest_begin(i) + &l.sums_begin()), if_lanes(rest_end(i) + &l.sums_end())),
+            (Some(l), _) => (if_lanes(rest_begin(i) + &l.begin()), if_lanes(rest_end(i) + &l.end())),
             (None, Some(_)) => (if_lanes(rest_begin(i)), if_lanes(rest_end(i))),
             (None, None) => (String::new(), String::new()),
         };
@@ -515,7 +526,7 @@ impl<'m> Gen<'m> {
         let (name, now) = (names::table(self.m, u.table), self.tick(&self.m.tables[u.table.index()]));
         let either: String = keys.either.iter().map(|n| format!("uint64_t is_{n} = 0;\n")).collect();
         let load: String = (0..keys.words).map(|w| format!("a->k[{w}] = words[{w}][k];\n")).collect();
-        let (group, i) = (group(o, "&f[k]", keys.least, "ok = 0", &keys.ready), o.i);
+        let (group, i) = (group(o, "k", keys.least, &keys.ready), o.i);
         let any = if self.steady(u.table) { "if (any) " } else { "" };
         // Places are fetched in a loop of its own. Between the groups' vectors, or while frames are handled that came before, it takes longer.
         format!(
@@ -523,7 +534,7 @@ impl<'m> Gen<'m> {
              if (wl_lanes_try(&rest)) {{\nfor (uint32_t k = 0; k + WL_LANES <= m; k += WL_LANES) {{\n{group}same |= (uint64_t)ok << k;\n}}\n\
              wl_lanes_had(&rest, same);\n}}\n{any}for (uint64_t left = asks; left; left &= left - 1) {{\nconst uint32_t k = (uint32_t)__builtin_ctzll(left);\nwl_ahead_{i} *a = &ahead[k];\n{load}a->part = 0;\n\
              a->h = wl_flow_hash_of(table, {name}_shape, 0, a->k);\nwl_flow_prefetch(table, {name}_shape, 0, a->k, a->h, {now});\n}}\n#endif\n\
-             const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n", keys.words
+             {OTHERS}", keys.words
         )
     }
 
@@ -609,13 +620,15 @@ impl Over {
     }
 }
 
-/// Statements for sixteen frames from `at` on, if `ok` says that some of them are of the shape, or with its first value that this is not known yet;
-/// they see `g` and `lengths`.
-fn group(o: &Over, at: &str, least: u32, ok: &str, body: &str) -> String {
-    let known = ok != "ok = 0";
-    let test = if known { "if (ok)".into() } else { format!("if (WL_LIKELY(wl_lanes_hold(lengths, {least})))") };
-    let headers = if known { "" } else { &o.headers };
-    format!("wl_frame *const g = {at};\nuint32_t {ok};\n{headers}const wl_lanes lengths = wl_lanes_lengths(g);\n{test} {{\n{body}}}\n")
+/// Those that are not, of two passes.
+const OTHERS: &str = "const uint64_t others = UINT64_MAX >> (64 - m) & ~same;\n";
+
+/// Statements for sixteen frames from number `at` on, if all have so many bytes; they see `g` and `lengths`, and set `ok` for those that are of the shape.
+fn group(o: &Over, at: &str, least: u32, body: &str) -> String {
+    format!(
+        "wl_frame *const g = &f[{at}];\nuint32_t ok = 0;\n{}wl_lanes_fetch(g, n - {at});\nconst wl_lanes lengths = wl_lanes_lengths(g);\n\
+         if (WL_LIKELY(wl_lanes_hold(lengths, {least}))) {{\n{body}}}\n", o.headers
+    )
 }
 
 fn if_lanes(text: String) -> String { format!("#ifdef WL_LANES\n{text}#endif\n") }
@@ -634,11 +647,27 @@ impl Keys {
 }
 
 impl Halves {
-    fn group(&self, o: &Over, at: &str, ok: &str, body: &str) -> String { group(o, at, self.least, ok, body) }
+    /// What is summed up in vectors.
+    fn begin(&self) -> String {
+        let left = if self.way.is_some() { "wl_lanes_left left = {.bytes = wl_lanes_set(0)};\nuint64_t uncounted = 0; /* frames of other shapes may leave, too */\n" } else { "" };
+        self.sums.iter().map(|c| format!("wl_lanes sums_{c} = wl_lanes_set(0);\n")).collect::<String>() + left
+    }
 
-    fn sums_begin(&self) -> String { self.sums.iter().map(|c| format!("wl_lanes sums_{c} = wl_lanes_set(0);\n")).collect() }
+    fn end(&self) -> String {
+        let left = self.way.map_or(String::new(), |way| format!("if (!uncounted) wl_lanes_all_left(core, left, {});\n", way.text()));
+        self.sums.iter().map(|c| format!("keep.c{c} += wl_lanes_total(sums_{c});\n")).collect::<String>() + &left
+    }
 
-    fn sums_end(&self) -> String { self.sums.iter().map(|c| format!("keep.c{c} += wl_lanes_total(sums_{c});\n")).collect() }
+    /// Takes note of frames that are not counted in lanes.
+    fn all_left(&self, others: &str) -> String { if self.way.is_some() { if_lanes(format!("uncounted |= {others};\n")) } else { String::new() } }
+
+    /// Puts words that are the same for all frames into their columns, unless they are there.
+    fn even_columns(&self, handler: usize, table: &str) -> String {
+        if self.even.is_empty() { return String::new() }
+        let fill: String = self.even.iter().map(|(w, v)| format!("wl_lanes_fill(column[{w}], WL_WILD_KEYS, {v:#x}u);\n")).collect();
+        let even = format!("wl_state(x)->{table}_even");
+        format!("if (WL_UNLIKELY({even} != {0})) {{\n{fill}{even} = {0};\n}}\n", handler + 1)
+    }
 }
 
 impl Way {

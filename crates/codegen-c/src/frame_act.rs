@@ -333,7 +333,7 @@ impl<'m> Gen<'m> {
         if !self.has_frames() && !keyed { return String::new() }
         let layers: Vec<String> = self.frames.slot_layers.iter().map(u32::to_string).collect();
         format!(
-            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n#include \"wild.h\"\n#include \"lanes.h\"\n#include \"sketch.h\"\n{}\n",
+            "#define WL_LAYERS {}\n#define WL_SLOTS {}\n#include \"frame.h\"\n#include \"flow.h\"\n#include \"wild.h\"\n#include \"wild_each.h\"\n#include \"lanes.h\"\n#include \"sketch.h\"\n{}\n",
             self.frames.layers.max(1),
             2 * self.frames.slot_layers.len().max(1),
             if self.has_frames() { Self::frame_statics(&layers) } else { String::new() }

@@ -39,7 +39,8 @@ impl Gen<'_> {
             text.push_str(&match t.kind {
                 TableKind::Wildcard | TableKind::Lpm => format!(
                     "wl_wild {n}; /* capacity {cap} */\nuint32_t {n}_memory[WL_WILD_WORDS({0}, {cap})];\n{value} {n}_value[{cap}];\n\
-                     _Alignas(64) uint32_t {n}_ahead[{0}][WL_WILD_KEYS]; /* keys of a batch, in columns */\n", words32(m, t)
+                     _Alignas(64) uint32_t {n}_ahead[{0}][WL_WILD_KEYS]; /* keys of a batch, in columns */\n\
+                     uint32_t {n}_even; /* the handler, from 1 on, whose keys these are; words that are the same for usual frames are in their columns */\n", words32(m, t)
                 ),
                 TableKind::Array => format!("{value} {n}[{cap}];\n"),
                 TableKind::Ring => format!("wl_ring {n}; /* capacity {cap} */\n{value} {n}_value[{cap}];\n"),

@@ -38,6 +38,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("base.h", include_str!("../../../support/base.h")),
     ("builtin.h", include_str!("../../../support/builtin.h")),
     ("wild.h", include_str!("../../../support/wild.h")),
+    ("wild_each.h", include_str!("../../../support/wild_each.h")),
     ("lanes.h", include_str!("../../../support/lanes.h")),
     ("sketch.h", include_str!("../../../support/sketch.h")),
     ("flow.h", include_str!("../../../support/flow.h")),

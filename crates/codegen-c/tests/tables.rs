@@ -44,6 +44,16 @@ fn wildcard_batches() {
     for arch in ["-march=native", "-march=x86-64"] { plain("wild_each", arch, &["500"]) }
 }
 
+/// Sixteen frames at a time, with all vector instructions there are and with those of the first processors that had any; without, there are no lanes.
+#[test]
+fn lanes() {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512cd") {
+        plain("lanes", "-march=skylake-avx512", &[]);
+    }
+    for arch in ["-march=native", "-march=x86-64"] { plain("lanes", arch, &[]) }
+}
+
 /// Searches and comparisons of text against their plain meaning, with vectors and without.
 #[test]
 fn texts() {

@@ -482,6 +482,7 @@ impl<'a> Mock<'a> {
             cores: 1,
             out: wl_out { start: out.start, p: out.start, end: out.end },
             self_: t.self_,
+            left: wl_left::default(),
         });
         let mut mock = Mock {
             t,

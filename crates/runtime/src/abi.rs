@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 3;
+pub const WL_ABI: u32 = 4;
 
 // What parse() and tail() answer.
 pub const WL_MORE: c_int = 0;
@@ -293,6 +293,16 @@ pub struct wl_param {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct wl_left {
+    pub bytes: u64,
+    pub frames: u32,
+    pub out: u32,
+    pub known: u32,
+    pub _pad: u32,
+}
+
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct wl_core {
     pub host: *const wl_host,
@@ -308,6 +318,7 @@ pub struct wl_core {
     pub cores: u32,
     pub out: wl_out,
     pub self_: *mut c_void,
+    pub left: wl_left,
 }
 
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;

@@ -1,7 +1,7 @@
 //! Keys of sixteen frames at a time: packed as flow.rs packs them, for lookups of a whole batch in a table of masks, or for the places of an exact
 //! table to be fetched ahead.
 
-use super::{part, rows, Lane, Lanes, Truth};
+use super::{part, words, Lane, Lanes, Truth};
 use crate::ahead::{Ahead, Kept, Use};
 use crate::flow::{packed, short, Form};
 use crate::gen::Gen;
@@ -32,13 +32,13 @@ impl<'m> Gen<'m> {
         let mut keys = None;
         // The first time to see what is read.
         for _ in 0..2 {
-            l.rows = rows(&l.reads, shape.least)?;
+            l.words = words(&l.reads, shape.least)?;
             l.begin(&h.body);
             l.shape()?;
-            let words = l.exact_key(u)?;
+            let count = l.exact_key(u)?;
             let single = shape.stages.iter().filter(|list| list.len() == 1).flatten();
             keys = Some(Keys {
-                ready: std::mem::take(&mut l.out), words, least: shape.least, has: single.fold(0, |has, s| has | 1 << s.layer), either: l.either.iter().map(|e| e.0).collect(),
+                ready: std::mem::take(&mut l.out), words: count, least: shape.least, has: single.fold(0, |has, s| has | 1 << s.layer), either: l.either.iter().map(|e| e.0).collect(),
                 at: shape.stages.iter().flatten().map(|s| (s.layer, s.at)).collect(),
             });
         }
@@ -89,7 +89,7 @@ impl<'m> Lanes<'_, 'm> {
         Some(self.word(format!("wl_lanes_swap({text})"), 0, u64::from(u32::MAX)))
     }
 
-    /// Packs the key of a table of masks into the columns of its batch.
+    /// Packs the key of a table of masks into the columns of its batch, but for words that are the same for all frames.
     pub(super) fn masked_key(&mut self, u: &Use<'m>) -> Option<()> {
         let t = &self.g.m.tables[u.table.index()];
         let who = self.asks(u)?;
@@ -97,6 +97,7 @@ impl<'m> Lanes<'_, 'm> {
         let mut words = vec![Lane::Const(0); self.g.words32(t) as usize];
         self.pack(t.key, &key, Form::Whole, 0, &mut words)?;
         for (w, word) in words.iter().enumerate() {
+            if let Lane::Const(v) = word { self.even.insert(w, u32::try_from(*v).ok()?); continue }
             let text = self.text(word)?;
             self.out.push_str(&format!("wl_lanes_store(column[{w}] + k, {text});\n"));
         }

@@ -47,6 +47,10 @@ enum Lane {
 #[derive(Clone, PartialEq)]
 enum Truth { Is(bool), Bits(String) }
 
+/// Where frames leave: a port and an instance.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Way { pub port: u32, pub instance: u32 }
+
 /// Of a handler: what comes first, and what comes behind the lookups of a batch.
 pub(crate) struct Halves {
     /// Statements that tell which frames are of the shape (`ok`), and pack their keys.
@@ -57,6 +61,10 @@ pub(crate) struct Halves {
     pub sums: BTreeSet<u32>,
     /// Bytes that each of the frames must have.
     pub least: u32,
+    /// Words of the keys that are the same for all frames of the shape.
+    pub even: BTreeMap<usize, u32>,
+    /// The one way out, as port and instance, if frames leave through no other.
+    pub way: Option<Way>,
 }
 
 struct Lanes<'a, 'm> {
@@ -67,8 +75,8 @@ struct Lanes<'a, 'm> {
     ahead: Option<&'a Ahead<'m>>,
     /// Places of bytes that are read, and how many: found out by a first run, whose text is thrown away.
     reads: BTreeSet<(u32, u32)>,
-    /// Where the rows of sixteen bytes begin that hold them all.
-    rows: Vec<u32>,
+    /// Where the words begin that hold them all.
+    words: Vec<u32>,
     out: String,
     names: BTreeMap<String, String>,
     locals: Vec<Lane>,
@@ -77,10 +85,17 @@ struct Lanes<'a, 'm> {
     /// Headers that are known to be absent where we are.
     absent: BTreeSet<u32>,
     sums: BTreeSet<u32>,
-    /// Frames may leave.
-    sends: bool,
+    /// Where frames may leave.
+    ways: BTreeSet<Way>,
+    /// Words of a key in columns that are the same for all frames.
+    even: BTreeMap<usize, u32>,
     /// Of the last headers, if it may be one of several: which frames have it.
     either: Vec<(u32, Truth)>,
+}
+
+impl Way {
+    /// As `wl_frame.out` has it.
+    pub fn text(self) -> String { format!("{:#x}u", self.port << 16 | self.instance & 0xffff) }
 }
 
 impl<'m> Gen<'m> {
@@ -93,33 +108,56 @@ impl<'m> Gen<'m> {
         let mut halves = None;
         // The first time to see what is read.
         for _ in 0..2 {
-            l.rows = rows(&l.reads, shape.least)?;
+            l.words = words(&l.reads, shape.least)?;
             l.begin(&h.body);
             let ready = l.ready()?;
             if ahead.is_some() { l.begin(&h.body) } else { l.out.push_str("if (ok) {\n") }
             l.block(&h.body.block, &Truth::Bits("ok".into()))?;
             let mut run = std::mem::take(&mut l.out);
+            let way = l.ways.first().copied().filter(|_| l.ways.len() == 1);
+            let counted = if way.is_some() { "wl_lanes_count_left(&left, to, lengths);\n" } else { "" };
             // A frame that has not been sent is dropped.
-            if l.sends { run = format!("wl_lanes to = wl_lanes_set(WL_GONE);\n{run}wl_lanes_leave(g, to);\n") }
+            if !l.ways.is_empty() { run = format!("wl_lanes to = wl_lanes_set(WL_GONE);\n{run}{counted}wl_lanes_leave(g, to);\n") }
             if ahead.is_none() { run.push_str("}\n") }
-            halves = Some(Halves { ready, run, sums: l.sums.clone(), least: shape.least });
+            halves = Some(Halves { ready, run, sums: l.sums.clone(), least: shape.least, even: l.even.clone(), way });
         }
         halves
     }
 }
 
-/// Rows of sixteen bytes in which all that is read lies in aligned words, within the `least` bytes that frames have.
-fn rows(reads: &BTreeSet<(u32, u32)>, least: u32) -> Option<Vec<u32>> {
-    let mut rows: Vec<u32> = Vec::new();
+/// Frames of a shape have at least so many bytes, or are not looked at side by side. (Without VBMI, wl_lanes_words loads sixteen bytes around each word.)
+const LEAST: u32 = 28;
+/// Words and bytes that one use of wl_lanes_words takes.
+const WORDS: usize = 8;
+const WINDOW: u32 = 64;
+
+/// Words of four bytes in which all that is read lies, within the `least` bytes that frames have.
+fn words(reads: &BTreeSet<(u32, u32)>, least: u32) -> Option<Vec<u32>> {
+    let mut words: Vec<u32> = Vec::new();
     for (at, n) in reads {
-        if rows.iter().any(|row| in_row(*row, *at, *n)) { continue }
-        let last = least.checked_sub(16)?;
-        rows.push((0..4).filter_map(|back| (*at).min(last).checked_sub(back)).find(|row| in_row(*row, *at, *n))?);
+        if at + n > least || least < LEAST { return None }
+        if words.iter().any(|word| holds(*word, *at, *n)) { continue }
+        // Best so that it lies in one row with the one before.
+        let fits = |word: &u32| holds(*word, *at, *n) && *word + 4 <= least;
+        let near = words.last().and_then(|last| (*last..=*at).rev().find(|word| (word - last) % 4 == 0).filter(fits));
+        words.push(near.unwrap_or((*at).min(least - 4)));
     }
-    Some(rows)
+    Some(words)
 }
 
-fn in_row(row: u32, at: u32, n: u32) -> bool { at >= row && at + n <= row + 16 && (at - row) / 4 == (at + n - 1 - row) / 4 }
+fn holds(word: u32, at: u32, n: u32) -> bool { at >= word && at + n <= word + 4 }
+
+/// Which words are taken from the frames together with one, and where the bytes begin that are loaded for them.
+fn taken(words: &[u32], word: u32) -> (&[u32], u32) {
+    let mut rest = words;
+    loop {
+        let n = rest.iter().take(WORDS).take_while(|w| **w + 4 <= rest[0] + WINDOW).count();
+        let (list, others) = rest.split_at(n);
+        // Frames most often begin with a line of the cache.
+        if list.contains(&word) { return (list, if list[n - 1] + 4 <= WINDOW { 0 } else { list[0] }) }
+        rest = others;
+    }
+}
 
 fn truth(b: bool) -> Lane { Lane::Truth(Truth::Is(b)) }
 
@@ -144,8 +182,8 @@ fn span(l: &Lane) -> Option<(u64, u64)> {
 impl<'a, 'm> Lanes<'a, 'm> {
     fn new(g: &'a mut Gen<'m>, unit: UnitId, shape: &'a Shape, kept: &'a Kept, ahead: Option<&'a Ahead<'m>>) -> Self {
         Lanes {
-            g, unit, shape, kept, ahead, reads: BTreeSet::new(), rows: Vec::new(), out: String::new(), names: BTreeMap::new(), locals: Vec::new(),
-            this: None, absent: BTreeSet::new(), sums: BTreeSet::new(), sends: false, either: Vec::new(),
+            g, unit, shape, kept, ahead, reads: BTreeSet::new(), words: Vec::new(), out: String::new(), names: BTreeMap::new(), locals: Vec::new(),
+            this: None, absent: BTreeSet::new(), sums: BTreeSet::new(), ways: BTreeSet::new(), even: BTreeMap::new(), either: Vec::new(),
         }
     }
 }
@@ -255,9 +293,13 @@ impl<'m> Lanes<'_, 'm> {
     /// The word that holds bytes of the frames, and where they are in it.
     fn bytes(&mut self, at: u32, n: u32) -> (String, u32) {
         self.reads.insert((at, n));
-        let Some(row) = self.rows.iter().copied().find(|row| in_row(*row, at, n)) else { return ("none".into(), 0) };
-        let r = self.named("row", "wl_lanes_4", format!("wl_lanes_bytes(g, {row})"));
-        (format!("{r}.w[{}]", (at - row) / 4), (at - row) % 4)
+        let Some(word) = self.words.iter().copied().find(|word| holds(*word, at, n)) else { return ("none".into(), 0) };
+        let (list, from) = taken(&self.words, word);
+        let places: String = (0..WORDS).map(|k| format!(", {}", list.get(k).or(list.last()).copied().unwrap_or(0))).collect();
+        let number = list.iter().position(|w| *w == word).unwrap_or(0);
+        let text = format!("wl_lanes_words(g, {from}, {}{places})", self.shape.least.min(from + WINDOW));
+        let words = self.named("words", "wl_lanes_8", text);
+        (format!("{words}.w[{number}]"), at - word)
     }
 
     /// Which frames have these bits.
@@ -663,9 +705,9 @@ impl<'m> Lanes<'_, 'm> {
             StmtKind::TableGet { table, key, dst } => self.lookup(*table, key, *dst, when)?,
             StmtKind::Frame { frame: LocalId(0), act: FrameAct::Send { port, index, last: true } } => {
                 let ExprKind::Int(instance) = *index.kind else { return None };
-                let who = self.truth_text(when);
-                self.out.push_str(&format!("to = wl_lanes_choose({who}, wl_lanes_to({}, {instance}), to);\n", port.0));
-                self.sends = true;
+                let (who, way) = (self.truth_text(when), Way { port: port.0, instance: u32::try_from(instance).ok()? });
+                self.out.push_str(&format!("to = wl_lanes_choose({who}, wl_lanes_set({}), to);\n", way.text()));
+                self.ways.insert(way);
             }
             _ => return None,
         }
@@ -718,7 +760,7 @@ impl<'m> Lanes<'_, 'm> {
         let (c, name, members) = (self.g.cty(ty), names::table(m, table), self.g.members(ty));
         let mut load = |place: &str, ty: TyId| match m.ty(ty) {
             Ty::UInt(bits @ (8 | 16 | 32)) => {
-                let at = self.named("w", "wl_lanes", format!("wl_lanes_at((const uint8_t *)wl_state(x)->{name}_value{place}, {entry}, sizeof({c}), {who})"));
+                let at = self.named("w", "wl_lanes", format!("wl_lanes_at(wl_state(x)->{name}_value, {entry}, sizeof({c}), {place}, wl_state(x)->{name}.fresh, {who})"));
                 let top = u64::MAX >> (64 - u32::from(*bits));
                 if *bits == 32 { return Lane::Word { name: at, least: 0, most: top } }
                 self.word(format!("wl_lanes_and({at}, wl_lanes_set({top:#x}u))"), 0, top)
@@ -726,8 +768,8 @@ impl<'m> Lanes<'_, 'm> {
             _ => Lane::Unknown,
         };
         match m.ty(ty) {
-            Ty::Record(_) | Ty::Tuple(_) => Lane::Record(members.into_iter().map(|(n, t)| load(&format!(" + offsetof({c}, {n})"), t)).collect()),
-            _ => load("", ty),
+            Ty::Record(_) | Ty::Tuple(_) => Lane::Record(members.into_iter().map(|(n, t)| load(&format!("offsetof({c}, {n})"), t)).collect()),
+            _ => load("0", ty),
         }
     }
 }

@@ -1,9 +1,9 @@
 /* wl_wild_find_each against a search through all rules: rules as of a firewall (addresses of both families, prefixes, ranges of ports,
- * protocols) come and go; keys in columns, of which any may ask. The number of masks goes from few to more than are looked up side by side. */
+ * protocols) come and go; keys in columns, of which any may ask, some words the same in all. The number of masks goes from few to more than are looked up side by side. */
 #include "wireloom.h"
 #include "base.h"
 #include "builtin.h"
-#include "wild.h"
+#include "wild_each.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -60,8 +60,10 @@ static bool same(const struct rule *a, const struct rule *b) { return a->priorit
 static void check(const wl_wild *t, bool both) {
     static uint32_t keys[WL_WILD_KEYS][WORDS + 1];
     uint32_t found[WL_WILD_KEYS];
+    const uint64_t even = next() % 2 ? 0 : both ? next() & next() & 0x7ff : 0x77 | (next() & next() & 0x7ff);
     for (unsigned k = 0; k < WL_WILD_KEYS; k++) {
         key(keys[k], both && next() % 3 == 0);
+        for (unsigned w = 0; w < WORDS; w++) if (even >> w & 1) keys[k][w] = keys[0][w];
         for (unsigned w = 0; w < WORDS; w++) column[w][k] = keys[k][w];
         found[k] = 77;
     }
@@ -69,7 +71,7 @@ static void check(const wl_wild *t, bool both) {
     if (next() % 2) who = UINT64_MAX;
     if (next() % 4 == 0) who &= (uint64_t)next() << 32 | next();
     if (next() % 4 == 0) who >>= next() % 64;
-    wl_wild_find_each(t, column[0], who, found, WORDS);
+    wl_wild_find_each(t, column[0], who, found, WORDS, even);
     for (unsigned k = 0; k < WL_WILD_KEYS; k++) {
         if (!(who >> k & 1)) continue;
         const struct rule *best = NULL;
@@ -87,7 +89,7 @@ int main(int argc, char **argv) {
     wl_wild *t = malloc(sizeof *t);
     uint32_t *memory = malloc(4 * WL_WILD_WORDS(WORDS, RULES));
     /* Masks; rules at most; both families. */
-    static const struct { unsigned masks, rules; bool both; } phase[] = {{6, 12, false}, {12, 48, true}, {9, 300, false}, {9, 300, true}, {30, 600, true}, {400, RULES, true}, {2, 400, false}};
+    static const struct { unsigned masks, rules; bool both; } phase[] = {{12, 6, false}, {6, 12, false}, {12, 48, true}, {9, 300, false}, {9, 300, true}, {30, 600, true}, {400, RULES, true}, {2, 400, false}};
     for (unsigned p = 0; p < sizeof phase / sizeof phase[0]; p++) {
         memset(rules, 0, sizeof rules);
         wl_wild_init(t, memory, WORDS, RULES);

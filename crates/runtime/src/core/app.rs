@@ -277,6 +277,7 @@ impl AppCore {
             cores,
             out: out_of(&mut out),
             self_: t.self_,
+            left: wl_left::default(),
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();

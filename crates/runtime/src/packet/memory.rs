@@ -158,7 +158,7 @@ impl Memory {
     pub fn new(frames: Frames, sink: Option<Arc<Sink>>, core: usize) -> Memory {
         let rounds = if frames.index.is_empty() { 0 } else { frames.rounds };
         let mut frames = frames;
-        if frames.data.len() > 8 << 20 {
+        if frames.data.len() > 1 << 20 {
             frames.huge_pages();
         }
         let capture = frames.index.first().is_some_and(|f| f.2 != 0);
@@ -252,7 +252,7 @@ fn change_port(f: &mut wl_frame, by: u8) {
 /// # Safety
 /// `data` has as many bytes as `starts` says.
 unsafe fn place(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) {
-    let done = if label.sent { place_fours::<true>(frames, data, starts, label) } else { place_fours::<false>(frames, data, starts, label) };
+    let done = place_many(frames, data, starts, label);
     for (f, s) in frames.iter_mut().zip(starts.windows(2)).skip(done) {
         // SAFETY: by contract.
         f.p = unsafe { data.add(s[0] as usize) };
@@ -261,19 +261,63 @@ unsafe fn place(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: L
     }
 }
 
-/// The same for four frames at a time, each with two stores, as far as they go; answers how many that were.
+/// The same for several at a time, as far as they go; answers how many that were.
 #[cfg(target_arch = "x86_64")]
-fn place_fours<const SENT: bool>(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) -> usize {
+fn place_many(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) -> usize {
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what it takes.
+        return unsafe { place_whole(frames, data, starts, label) };
+    }
+    if label.sent { place_fours::<true>(frames, data, starts, label) } else { place_fours::<false>(frames, data, starts, label) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn place_many(_: &mut [wl_frame], _: *mut u8, _: &[u32], _: Label) -> usize {
+    0
+}
+
+/// Four frames at a time, each with one store: all but its rooms.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn place_whole(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) -> usize {
     use std::arch::x86_64::*;
+    let done = frames.len() / 4 * 4;
+    let (base, came) = (_mm256_set1_epi64x(data as i64), _mm256_set_epi64x(came_from(label) as i64, label.wall as i64, 0, 0));
+    for (k, f) in frames.chunks_exact_mut(4).enumerate() {
+        let s = &starts[4 * k..4 * k + 5];
+        // SAFETY: five numbers are loaded; of each frame the first 32 bytes are stored.
+        unsafe {
+            let (begin, end) = (_mm_loadu_si128(s.as_ptr().cast()), _mm_loadu_si128(s.as_ptr().add(1).cast()));
+            let n = _mm256_cvtepu32_epi64(_mm_sub_epi32(end, begin));
+            let (at, n) = (_mm256_add_epi64(base, _mm256_cvtepu32_epi64(begin)), _mm256_or_si256(n, _mm256_slli_epi64::<32>(n)));
+            let (even, odd) = (_mm256_unpacklo_epi64(at, n), _mm256_unpackhi_epi64(at, n));
+            let first = f.as_mut_ptr();
+            let store = |k: usize, frame: __m256i| _mm256_storeu_si256(first.add(k).cast(), frame);
+            store(0, _mm256_permute2x128_si256::<0x30>(even, came));
+            store(1, _mm256_permute2x128_si256::<0x30>(odd, came));
+            store(2, _mm256_permute2x128_si256::<0x31>(even, came));
+            store(3, _mm256_permute2x128_si256::<0x31>(odd, came));
+        }
+    }
+    done
+}
+
+/// The end of a frame that has not been sent, and where it came from.
+#[cfg(target_arch = "x86_64")]
+fn came_from(label: Label) -> u64 {
     use std::mem::offset_of;
     const { assert!(offset_of!(wl_frame, n) == 8 && offset_of!(wl_frame, wire) == 12 && offset_of!(wl_frame, time) == 16) };
     const { assert!(offset_of!(wl_frame, out) == 24 && offset_of!(wl_frame, port) == 28 && offset_of!(wl_frame, instance) == 30) };
-    let done = frames.len() / 4 * 4;
-    let from = u64::from(WL_GONE) | u64::from(label.port) << 32 | u64::from(label.instance) << 48;
+    u64::from(WL_GONE) | u64::from(label.port) << 32 | u64::from(label.instance) << 48
+}
+
+/// The same without wide vectors, each with two stores.
+#[cfg(target_arch = "x86_64")]
+fn place_fours<const SENT: bool>(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) -> usize {
+    use std::arch::x86_64::*;
+    let (done, from) = (frames.len() / 4 * 4, came_from(label));
     for (k, f) in frames.chunks_exact_mut(4).enumerate() {
         let s = &starts[4 * k..4 * k + 5];
-        // Programs read many frames side by side: no order that a processor foresees.
-        s[..4].iter().for_each(|at| prefetch(data.wrapping_add(*at as usize)));
         // SAFETY: five numbers are loaded; of each frame the first 24 or 32 bytes are stored, the latter being all but its rooms. SSE2 is always there.
         unsafe {
             let (base, zero) = (_mm_set1_epi64x(data as i64), _mm_setzero_si128());
@@ -295,11 +339,6 @@ fn place_fours<const SENT: bool>(frames: &mut [wl_frame], data: *mut u8, starts:
         }
     }
     done
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn place_fours<const SENT: bool>(_: &mut [wl_frame], _: *mut u8, _: &[u32], _: Label) -> usize {
-    0
 }
 
 /// A frame without bytes and rooms.
@@ -474,6 +513,22 @@ mod tests {
         let read = |most| Frames::read(Reader::open(&path).unwrap(), most).map(|f| f.index.len());
         assert_eq!(read(300), Ok(3));
         assert!(read(299).unwrap_err().contains("more than the 299 bytes that are held in memory"));
+    }
+
+    /// With wide vectors and without.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn frames_are_placed_alike() {
+        let starts: Vec<u32> = (0..=22).map(|i| 64 * i + i * i % 7).collect();
+        let label = Label { port: 7, instance: 9, wall: 12345, sent: true };
+        let fresh = wl_frame { p: std::ptr::null_mut(), n: 0, wire: 0, time: 0, out: 0, port: 0, instance: 0, head: 0, tail: 0 };
+        let (mut fours, mut all, mut data) = (vec![fresh; 22], vec![fresh; 22], vec![0u8; 2048]);
+        assert_eq!(place_fours::<true>(&mut fours, data.as_mut_ptr(), &starts, label), 20);
+        // SAFETY: there are as many bytes.
+        unsafe { place(&mut all, data.as_mut_ptr(), &starts, label) };
+        let parts = |f: &wl_frame| (f.p, f.n, f.wire, f.time, f.out, f.port, f.instance, f.head, f.tail);
+        assert!(fours[..20].iter().map(parts).eq(all[..20].iter().map(parts)));
+        assert!(all.iter().zip(&starts).all(|(f, at)| f.p == data.as_mut_ptr().wrapping_add(*at as usize) && f.n == f.wire && f.n > 50));
     }
 
     /// Whatever a batch holds from the last time, it holds the next frames, with their labels.

@@ -1,6 +1,7 @@
 //! Whole runs of a packet program (test.c, compiled here) on captures, in memory and, where that may be, on real interfaces.
 
 mod interfaces;
+mod rings;
 mod runs;
 mod shared;
 mod speed;

@@ -408,6 +408,7 @@ impl PacketCore {
             self.read_clock();
         }
         (self.current, self.staged, self.copied) = (&raw mut *batch, 0, 0);
+        self.app.wl.left.known = 0;
         if self.writes {
             self.cut = batch.frames.iter().enumerate().fold(0, |cut, (k, f)| cut | u64::from(f.wire > f.n) << k);
         }

@@ -1,11 +1,12 @@
 //! In: what the program has done with a batch, and copies it sends. Out: frames staged at their ends, at other cores, or given back.
 
 use super::{PacketCore, Route};
-use crate::abi::{wl_frame, WL_F_OVERLOAD, WL_GONE};
+use crate::abi::{wl_frame, wl_left, WL_F_OVERLOAD, WL_GONE};
 use crate::packet::mesh::Item;
 use crate::packet::port::{Batch, Sent, BATCH};
 
 /// What a program has done with a batch, all in all.
+#[derive(Debug, PartialEq)]
 struct Leaving {
     /// Frames that are not dropped, and their bytes.
     frames: u64,
@@ -16,6 +17,13 @@ struct Leaving {
 }
 
 impl Leaving {
+    /// What the program itself says.
+    #[inline]
+    fn told(left: &wl_left) -> Option<Leaving> {
+        let out = if left.frames == 0 { WL_GONE } else { left.out };
+        (left.known != 0).then(|| Leaving { frames: left.frames.into(), bytes: left.bytes, out, alike: true })
+    }
+
     /// Without branches: what becomes of a frame cannot be foretold.
     #[inline]
     fn of(frames: &[wl_frame]) -> Leaving {
@@ -60,7 +68,9 @@ impl PacketCore {
             return self.route_shared(batch);
         }
         if self.staged == 0 && self.touched.is_empty() {
-            let leaving = Leaving::of(&batch.frames);
+            let told = Leaving::told(&self.app.wl.left);
+            debug_assert!(told.as_ref().is_none_or(|told| *told == Leaving::of(&batch.frames)), "{told:?}");
+            let leaving = told.unwrap_or_else(|| Leaving::of(&batch.frames));
             if leaving.frames == 0 {
                 return batch.release(&mut self.pool);
             }

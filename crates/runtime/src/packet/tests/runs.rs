@@ -261,10 +261,10 @@ fn what_has_no_way_out_is_counted() {
 }
 
 /// Frames that lie where they are, some of which are dropped, some sent through one port, some through another: they are counted alike whether
-/// anybody looks at them or not, and come out whole and in order.
+/// anybody looks at them or not, and whether the program says how many there are or not; and they come out whole and in order.
 #[test]
 fn filtered_frames_are_counted() {
-    for ways in [1u32, 3] {
+    for (ways, flags) in [(1u32, &[][..]), (3, &[]), (1, &["-DTELLS=1"]), (3, &["-DTELLS=1"])] {
         let list: Vec<Vec<u8>> = (0..1000u32).map(|i| { let last = i * i / 7 % 4 & ways; [frame(i % 50, i), vec![0; i as usize % 40], vec![last as u8]].concat() }).collect();
         let run = |keep: bool, writes: bool| {
             let sink = Arc::new(Sink { keep, ..Sink::default() });
@@ -275,7 +275,7 @@ fn filtered_frames_are_counted() {
             list.iter().for_each(|f| frames.push(f, 0));
             options.memory.insert("in".into(), (frames, None));
             options.memory.insert("out".into(), (Frames::default(), Some(sink.clone())));
-            let s = run_on(program(&[]), desc(FILTER), options, 1).unwrap();
+            let s = run_on(program(flags), desc(FILTER), options, 1).unwrap();
             assert_eq!((s.frames, s.frames_dropped, s.faults), (3000, 0, 0));
             let kept: Vec<Vec<u8>> = sink.frames.lock().unwrap().iter().map(|f| f.2.clone()).collect();
             (s.frames_sent, kept)
