@@ -90,6 +90,7 @@ enum { WL_F_NONE = 0,
        WL_F_FULL = 14,       /* a table with `reject` is full                                      */
        WL_F_CANCELLED = 15,  /* client went away; nobody is told                                   */
        WL_F_NO_REPLY = 16,   /* handler ended without answering                                    */
+       WL_F_INTERNAL = 18,   /* fault_reply only: a handler has ended with MALFORMED, CONSTRAINT or TOO_LONG */
        WL_F_USER = 32 };
 
 /* side: flags. WL_SIDE_IN_STEP: the faulty message has been skipped, the stream is in step. */

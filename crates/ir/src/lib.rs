@@ -146,6 +146,8 @@ impl FaultKind {
     pub const FULL: Self = Self(14);
     pub const CANCELLED: Self = Self(15);
     pub const NO_REPLY: Self = Self(16);
+    /// What protocols are told in the place of MALFORMED, CONSTRAINT and TOO_LONG where a handler has ended with it.
+    pub const INTERNAL: Self = Self(18);
     /// An `expect` of a test that does not hold.
     pub const EXPECT: Self = Self(17);
     pub const USER: u16 = 32;

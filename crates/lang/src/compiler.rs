@@ -469,5 +469,5 @@ pub const BUILTIN_FAULTS: &[(&str, ir::FaultKind)] = &[
     ("none_value", ir::FaultKind::NONE_VALUE), ("lost", ir::FaultKind::LOST), ("refused", ir::FaultKind::REFUSED),
     ("timeout", ir::FaultKind::TIMEOUT), ("bad_reply", ir::FaultKind::BAD_REPLY), ("overload", ir::FaultKind::OVERLOAD),
     ("idle", ir::FaultKind::IDLE), ("full", ir::FaultKind::FULL), ("cancelled", ir::FaultKind::CANCELLED),
-    ("no_reply", ir::FaultKind::NO_REPLY),
+    ("no_reply", ir::FaultKind::NO_REPLY), ("internal", ir::FaultKind::INTERNAL),
 ];

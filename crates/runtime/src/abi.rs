@@ -50,6 +50,7 @@ pub const WL_F_IDLE: u32 = 13;
 pub const WL_F_FULL: u32 = 14;
 pub const WL_F_CANCELLED: u32 = 15;
 pub const WL_F_NO_REPLY: u32 = 16;
+pub const WL_F_INTERNAL: u32 = 18;
 pub const WL_F_USER: u32 = 32;
 
 /// Flag of `wl_fault::side`: the faulty message was skipped, the stream is in step.

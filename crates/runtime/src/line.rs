@@ -3,7 +3,7 @@
 //! A message is a line; `d:5 …\n` is followed by a tail of 5 bytes, `u…\n` by one until the connection ends. A digit
 //! after the first letter is the backend. First letters of requests:
 //! `g` pass on · `e` echo · `q` pass on, unanswered · `c` pass on, then close · `a` ask all backends, join the answers ·
-//! `h` hold request and reply over two calls · `t:5` echo with the tail · `d:5` pass on with the tail · `f` fault ·
+//! `h` hold request and reply over two calls · `t:5` echo with the tail · `d:5` pass on with the tail · `f` fault · `v` fault: built a message that is not valid ·
 //! (`g`, `w` and `h` may share connections.)
 //! `n` no answer · `x` call a backend that does not exist · `w` pass on, wait 50 ms at most.
 //! `?:5` a fault in step, with 5 bytes to drop.
@@ -104,6 +104,10 @@ unsafe extern "C" fn run(_: *mut c_void, task: *mut wl_task) -> i32 {
             }
             b'f' => {
                 (t.fault, t.place) = (WL_F_USER as u16, 2);
+                return WL_T_FAULT;
+            }
+            b'v' => {
+                (t.fault, t.place) = (WL_F_CONSTRAINT as u16, 5);
                 return WL_T_FAULT;
             }
             b'n' => return WL_T_DONE,

@@ -249,6 +249,9 @@ pub struct AppCore {
     foreign: Vec<u64>,
 }
 
+/// Bytes of views without a use that are kept for the next: those of a few hundred held messages.
+const VIEWS_KEPT: usize = 512 << 10;
+
 /// A head a program builds may grow to this.
 pub const MAX_BUILT: usize = 16 << 20;
 
@@ -391,7 +394,7 @@ impl AppCore {
 
     pub fn give_view(&mut self, view: Option<Box<[u64]>>) {
         if let Some(v) = view {
-            if self.views.len() < 64 {
+            if (self.views.len() + 1) * v.len() * 8 <= VIEWS_KEPT {
                 self.views.push(v);
             }
         }

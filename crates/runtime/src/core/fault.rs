@@ -10,9 +10,9 @@ const QUEUE_MAX: usize = 1024;
 
 /// The name of a fault kind of the runtime.
 pub fn name(kind: u32) -> &'static str {
-    const NAMES: [&str; 17] = [
+    const NAMES: [&str; 19] = [
         "none", "malformed", "too_long", "truncated", "constraint", "index", "division", "none_value", "lost",
-        "refused", "timeout", "bad_reply", "overload", "idle", "full", "cancelled", "no_reply",
+        "refused", "timeout", "bad_reply", "overload", "idle", "full", "cancelled", "no_reply", "expect", "internal",
     ];
     NAMES.get(kind as usize).copied().unwrap_or("unknown")
 }
@@ -40,8 +40,22 @@ impl Core {
         self.faults = faults;
     }
 
-    /// A task ends with a fault: its client gets the protocol's word for it, or is cut off if an answer has begun.
+    /// A handler ends with a fault. A message that its unit does not allow is then the program's own: the client's was read.
+    pub(super) fn handler_fault(&mut self, id: Id, kind: u32, place: u32) {
+        let told = match kind {
+            WL_F_MALFORMED | WL_F_CONSTRAINT | WL_F_TOO_LONG => WL_F_INTERNAL,
+            _ => kind,
+        };
+        self.end_with_fault(id, kind, place, told);
+    }
+
+    /// What a task's request holds behind its head, or its slowness, ends the task with a fault.
     pub(super) fn task_fault(&mut self, id: Id, kind: u32, place: u32) {
+        self.end_with_fault(id, kind, place, kind);
+    }
+
+    /// A task ends with a fault: its client gets the protocol's word for it, or is cut off if an answer has begun.
+    fn end_with_fault(&mut self, id: Id, kind: u32, place: u32, told: u32) {
         let t = &self.tasks[id];
         let (a, slot, conn, suspended) = (t.app, t.slot, t.conn, t.suspended);
         let silent = self.slots.get(slot).is_some_and(|s| s.silent);
@@ -54,7 +68,7 @@ impl Core {
                 s.answered = true;
                 self.slot_done(slot);
             } else if !s.answered {
-                self.answer_fault(slot, kind, place, WL_SIDE_IN_STEP as u16, Some(id));
+                self.answer_fault(slot, told, place, WL_SIDE_IN_STEP as u16, Some(id));
             } else if !s.done {
                 self.cut_off(slot);
             }

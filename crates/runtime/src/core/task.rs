@@ -1,7 +1,7 @@
 //! Tasks: activations of handlers, from the message to the answer.
 
 use super::slab::Id;
-use super::types::{Mode, Sink, Stored};
+use super::types::{Mode, Side, Sink, Stored};
 use super::Core;
 use crate::abi::*;
 use crate::stats::NO_PLACE;
@@ -50,15 +50,15 @@ impl Core {
                 WL_T_SUSPEND if self.tasks[id].waiting > 0 => return self.park(id),
                 // Everything it asked for has failed or is there already.
                 WL_T_SUSPEND if !self.tasks[id].fresh => {}
-                WL_T_SUSPEND => return self.task_fault(id, WL_F_NO_REPLY, NO_PLACE),
+                WL_T_SUSPEND => return self.handler_fault(id, WL_F_NO_REPLY, NO_PLACE),
                 _ => {
                     let t = &self.tasks[id].c;
                     let (kind, place) = (u32::from(t.fault), t.place);
-                    return self.task_fault(id, if kind == 0 { WL_F_CONSTRAINT } else { kind }, place);
+                    return self.handler_fault(id, if kind == 0 { WL_F_CONSTRAINT } else { kind }, place);
                 }
             }
         }
-        self.task_fault(id, WL_F_OVERLOAD, NO_PLACE);
+        self.handler_fault(id, WL_F_OVERLOAD, NO_PLACE);
     }
 
     fn run_once(&mut self, id: Id) -> i32 {
@@ -122,9 +122,8 @@ impl Core {
         }
         let a = t.app as usize;
         let mut stored = Stored::default();
-        let msg = t.c.req;
-        let have = t.req_have;
-        let kept = self.store(a, &mut stored, msg, have);
+        let (msg, have, from) = (t.c.req, t.req_have, t.conn);
+        let kept = self.store(a, &mut stored, msg, have, from);
         let t = &mut self.tasks[id];
         t.req = stored;
         match kept {
@@ -136,20 +135,30 @@ impl Core {
         }
     }
 
-    /// Copies a message and its view to memory of its own.
-    fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32) -> Option<wl_msg> {
+    /// Copies a message that has come from a connection, and its view, to memory of its own.
+    fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32, from: Id) -> Option<wl_msg> {
         // SAFETY: the message is in place; `have` bytes lie at its base.
         let bytes = unsafe { std::slice::from_raw_parts(msg.base, have as usize) };
         if !to.bytes.append(&mut self.pool, bytes) {
             return None;
         }
         let mut view = self.apps[a].take_view();
-        let size = self.apps[a].view_words();
+        let size = self.view_words(a, from).min(view.len());
         // SAFETY: views in scratch and in connections all have the app's largest size, and do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(msg.view as *const u64, view.as_mut_ptr(), size) };
         let p = view.as_mut_ptr();
         to.view = Some(view);
         Some(wl_msg { view: p.cast(), base: to.bytes.as_slice().as_ptr(), ..msg })
+    }
+
+    /// The size of the views of a connection's messages: an app's largest may be many times as large.
+    fn view_words(&self, a: usize, conn: Id) -> usize {
+        let app = &self.apps[a];
+        let unit = self.conns.get(conn).and_then(|c| {
+            let proto = app.protos.get(c.proto as usize)?;
+            if c.side == Side::Client { Some(proto.request) } else { proto.response }
+        });
+        unit.map_or(app.view_words(), |u| u.view_size.div_ceil(8))
     }
 
     /// A reply of a call is there or has failed. `Some`: the message, in place; stored if it must outlive the moment.
@@ -165,9 +174,9 @@ impl Core {
             t.have[i] = have;
             t.parts[i] = msg;
             if hold {
-                let a = t.app as usize;
+                let (a, from) = (t.app as usize, t.rep_src);
                 let mut stored = Stored::default();
-                let kept = self.store(a, &mut stored, msg, have);
+                let kept = self.store(a, &mut stored, msg, have, from);
                 let t = &mut self.tasks[id];
                 t.stored.push(stored);
                 t.parts[i] = kept.unwrap_or(wl_msg { status: WL_F_OVERLOAD, ..wl_msg::default() });
@@ -188,7 +197,7 @@ impl Core {
                 s.answered = true;
                 self.slot_done(slot);
             } else if !s.answered {
-                return self.task_fault(id, WL_F_NO_REPLY, NO_PLACE);
+                return self.handler_fault(id, WL_F_NO_REPLY, NO_PLACE);
             }
         }
         self.end_task(id);

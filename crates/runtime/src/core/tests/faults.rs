@@ -1,6 +1,7 @@
 //! What goes wrong: bad bytes, lost and slow backends, clients that leave.
 
 use super::*;
+use crate::abi::{WL_F_CONSTRAINT, WL_F_INTERNAL};
 use crate::engine::memory::{Behaviour, Ending};
 use std::time::Duration;
 
@@ -348,4 +349,19 @@ fn faults_in_step_are_answered_and_the_next_message_is_served() {
             assert_clean(&mut s);
         }
     }
+}
+
+/// What a program has built and its unit does not allow is no fault of the client, who is told so; the stream goes on.
+#[test]
+fn a_message_of_the_program_is_not_the_clients_fault() {
+    let mut s = sim(false, &[]);
+    let c = s.client("client").unwrap();
+    c.send(b"v 1\ne after\n?:5 x\n12345e then\n");
+    s.settle();
+    assert_eq!(text(&c), format!("!{WL_F_INTERNAL}\ne after\n!{WL_F_CONSTRAINT}\ne then\n"));
+    // Both are counted as what they are.
+    let mut counted = s.stats(0).faults.list();
+    counted.sort_unstable();
+    assert_eq!(counted, [(WL_F_CONSTRAINT, 4, 1), (WL_F_CONSTRAINT, 5, 1)]);
+    assert_clean(&mut s);
 }
