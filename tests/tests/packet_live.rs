@@ -3,7 +3,8 @@
 //! segmentation to hardware that is not there.
 
 use wireloom_tests::net::Net;
-use wireloom_tests::{free_port, Process};
+use wireloom_tests::process::{finish_within, require_tool};
+use wireloom_tests::{free_port, Process, Wireloom};
 
 const ALL: [&str; 4] = ["ping", "curl", "iperf3", "traceroute"];
 
@@ -320,4 +321,29 @@ fn openflow_firewall_between_hosts() {
     ends_well(&mut out);
     ends_well(&mut home);
     drop((iperf, servers));
+}
+
+/// The last section of the tutorial, word for word, in a network and a `/run` of its own; only the wait for `ready` is put in.
+#[test]
+fn the_tutorial_on_interfaces() {
+    // SAFETY: a plain system call.
+    if unsafe { libc::geteuid() } != 0 || !["ip", "ping", "unshare"].iter().all(|t| require_tool(t)) {
+        eprintln!("SKIPPED: needs root, ip, ping and unshare");
+        return;
+    }
+    let text = std::fs::read_to_string(wireloom_tests::root().join("docs/tutorial-packets.md")).expect("the tutorial");
+    let block = |from: &str, fence: &str| text.split_once(from).and_then(|(_, t)| t.split_once(fence)?.1.split_once("```\n")).expect("it is there").0.to_string();
+    let folder = std::env::temp_dir().join(format!("wireloom-tutorial-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
+    std::fs::write(folder.join("polite.loom"), block("## 3.", "file=polite.loom\n")).expect("the folder is writable");
+    let lines = block("## 5.", "```sh\n").replace(" &\n", " &\nuntil wireloom counter >/dev/null 2>&1; do kill -0 $! || exit 1; sleep 0.1; done\n");
+    assert!(lines.contains("wireloom run polite.loom") && lines.contains("until"), "{lines}");
+    std::os::unix::fs::symlink(Wireloom::binary(), folder.join("wireloom")).expect("the folder is writable");
+    let script = format!("mount -t tmpfs none /run\nPATH=$PWD:$PATH\ntrap 'kill $!; wait' EXIT\n{lines}");
+    let mut command = std::process::Command::new("unshare");
+    command.current_dir(&folder).args(["--net", "--mount", "sh", "-c", &script]).env_remove("WIRELOOM_SOCKETS").env_remove("XDG_RUNTIME_DIR");
+    let out = finish_within(&mut command, std::time::Duration::from_secs(120));
+    let received = out.text.lines().find_map(|l| l.split_once("inside.received ")?.1.trim().parse::<u32>().ok());
+    assert!(received.is_some_and(|n| n >= 20), "{received:?} frames came:\n{}", out.text);
+    std::fs::remove_dir_all(&folder).ok();
 }
