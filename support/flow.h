@@ -265,7 +265,7 @@ WL_INLINE bool wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const
     return found;
 }
 /* Makes room for one more entry. */
-static inline __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flows *t, const wl_shape *g, unsigned part, uint64_t h, uint32_t tick) {
+static __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flows *t, const wl_shape *g, unsigned part, uint64_t h, uint32_t tick) {
     uint32_t home = wl_flow_home(g[part], h);
     if (t->idle && wl_flow_expire(t, part, g[part], home, 16, tick)) return true;
     if (t->lru) {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use wireloom_tests::process::finish_within;
 use wireloom_tests::{finish, free_port, root, Client, Output, Process, Wireloom};
 
 fn loom_files(folder: &str) -> Vec<String> {
@@ -447,4 +448,16 @@ fn explain_speaks_the_language() {
         assert!(told.out.contains(what), "it does not say {what}:\n{}", told.out);
     }
     assert!(!told.out.contains('#'), "{}", told.out);
+}
+
+/// Where there is no clang, gcc compiles: services and packets, with tables, rules, queues and edits.
+#[test]
+fn gcc_compiles_what_clang_does() {
+    let apps = ["flow_tracker", "openflow_firewall", "pfabric_scheduler", "dpi_balancer", "redis_proxy"].map(|a| root().join(format!("apps/{a}.loom")));
+    let mut command = Command::new(Wireloom::binary());
+    let out = finish_within(command.arg("test").args(&apps).env("WIRELOOM_CC", "gcc").current_dir(root()), Duration::from_secs(300));
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    assert!(!out.text.contains("interpreter") && out.text.contains("passed"), "{}", out.text);
+    let none = finish_within(Command::new(Wireloom::binary()).arg("test").arg(&apps[0]).env("WIRELOOM_CC", "no-such-compiler"), Duration::from_secs(60));
+    assert!(none.text.contains("interpreter"), "{}", none.text);
 }

@@ -516,7 +516,7 @@ impl<'m> Gen<'m> {
         ));
         let never: String = kept.optional.iter().map(|n| format!("if (keep.when_{n}) __builtin_unreachable();\n")).collect();
         format!(
-            "#ifdef WL_LANES\nif (WL_LIKELY(usual >> k & 1)) {{\n{view}{}{never}if (a->part) __builtin_unreachable();\n{handle}continue;\n}}\n#endif\n\
+            "#ifdef WL_LANES\nif (WL_LIKELY(usual >> k & 1)) {{\n{view}{}{never}wl_ahead_{i} one = ahead[k], *const a = &one;\none.part = 0; /* such keys are short */\n{handle}continue;\n}}\n#endif\n\
              {either}#ifdef WL_LANES\n{OWN}other_{i}(&own, v, a);\n#else\n{handle}#endif\n", keys.see(list)
         )
     }
