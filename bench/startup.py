@@ -12,6 +12,8 @@ bench/README.md and the figures as JSON in bench/results/startup/latest.json; wi
 """
 import argparse, datetime, json, os, pathlib, platform, shutil, socket, statistics, struct, subprocess, sys, tempfile, threading, time
 
+from compiled_by import compiled_by
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- startup:begin -->", "<!-- startup:end -->"
 HTTP = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -171,13 +173,12 @@ def main():
     binary = str(pathlib.Path(os.environ.get("WIRELOOM", ROOT / "target/release/wireloom")).resolve())
     run = lambda *command: subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
-    compiler = run("clang", "--version") or run("gcc", "--version")
     result = {
         "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
         "machine": f"{cpu}, {os.cpu_count()} cores",
         "load": os.getloadavg()[0],
         "rounds": args.rounds,
-        "compiler": compiler.splitlines()[0] if compiler else "no C compiler",
+        "compiler": compiled_by(binary),
         "commit": run("git", "rev-parse", "--short", "HEAD"),
         "apps": [measure(app, binary, args.rounds) for app in [*ASK, *PACKETS]],
     }

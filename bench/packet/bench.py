@@ -19,7 +19,8 @@ from dataclasses import replace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+from compiled_by import compiled_by  # noqa: E402
 from jobs import JOBS  # noqa: E402
 
 WORK = os.environ.get("PACKET_WORK", "/tmp/wireloom-bench-packet")
@@ -223,7 +224,7 @@ def measure(options):
         sys.exit(f"no such job: {', '.join(sorted(unknown))}; there are: {', '.join(j.name for j in JOBS)}")
     meta = dict(start=time.strftime("%Y-%m-%d %H:%M:%S"), machine=machine(), uname=" ".join(platform.uname()), rounds=options.rounds,
                 seconds=options.seconds, command=os.environ.get("BENCH_COMMAND", " ".join(sys.argv)),
-                load_before=os.getloadavg()[0], commit=version(["git", "rev-parse", "--short", "HEAD"]), compiler=version(["clang", "--version"]), c_compiler=version([compiler(), "--version"]))
+                load_before=os.getloadavg()[0], commit=version(["git", "rev-parse", "--short", "HEAD"]), compiler=compiled_by(WIRELOOM), c_compiler=version([compiler(), "--version"]))
     rows = []
     for job in chosen:
         row = dict(job=job.name, notes=[])
