@@ -200,22 +200,23 @@ WL_INLINE uint64_t wl_flow_hash_of(const wl_flows *t, const wl_shape *g, unsigne
 }
 /* Whether there are entries. */
 WL_INLINE bool wl_flow_any(const wl_flows *t) { return (t->used[0] + t->used[1]) != 0; }
+/* Fetches a slot: both lines, if it lies in two; where more than three of eight slots are taken, also the next line, in which a search often goes on. */
+WL_INLINE void wl_slot_prefetch(const wl_flows *t, unsigned part, const wl_shape g, const uint8_t *p) {
+    __builtin_prefetch(p, 1);
+    if (64 % g.size) __builtin_prefetch(p + g.size - 1, 1);
+    else if (t->used[part] > g.slots / 8 * 3) __builtin_prefetch(p + 64, 1);
+}
 WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     if (WL_UNLIKELY(!wl_flow_any(t))) return;
     if (g[1].slots && WL_UNLIKELY(part)) {
         if (g[1].front && wl_front_has(wl_front_at(t, 1, g[1], h), g[1], k, tick)) return;
-        const uint8_t *p = wl_slot_at(t, 1, g[1], wl_flow_home(g[1], h));
-        __builtin_prefetch(p, 1);
-        if (g[1].size > 64) __builtin_prefetch(p + 64, 1);
+        wl_slot_prefetch(t, 1, g[1], wl_slot_at(t, 1, g[1], wl_flow_home(g[1], h)));
         return;
     }
     const uint8_t *p = wl_slot_at(t, 0, g[0], wl_flow_home(g[0], h));
     /* Chosen without a branch: whether there is a copy cannot be foretold. */
     if (g[0].front) { const uint8_t *c = wl_front_at(t, 0, g[0], h); p = wl_front_has(c, g[0], k, tick) ? c : p; }
-    __builtin_prefetch(p, 1);
-    /* Where more than three of eight slots are taken, a search often goes on in the next line. */
-    if (64 % g[0].size) __builtin_prefetch(p + g[0].size - 1, 1);
-    else if (t->used[0] > g[0].slots / 8 * 3) __builtin_prefetch(p + 64, 1);
+    wl_slot_prefetch(t, 0, g[0], p);
 }
 WL_INLINE bool wl_flow_has_in(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
     for (uint32_t i = wl_flow_home(g, h);; i = i + 1 == g.slots ? 0 : i + 1) {

@@ -115,8 +115,8 @@ fn place(text: &str) -> Result<(PathBuf, String), Failure> {
         _ => {
             let name = module.join(".");
             let known = world::library();
-            let hint = near::hint(&name, known.iter().map(String::as_str));
-            Err(Failure::Said(format!("there is no module `{name}`{hint}{} expected std.http.Request or file.loom:Unit", if hint.is_empty() { ";" } else { "" })))
+            let hint = near::lead(&name, known.iter().map(String::as_str));
+            Err(Failure::Said(format!("there is no module `{name}`{hint} expected std.http.Request or file.loom:Unit")))
         }
     }
 }
@@ -126,6 +126,6 @@ fn find(module: &Module, name: &str) -> Result<UnitId, Failure> {
         return Ok(UnitId(i as u32));
     }
     let known: Vec<String> = module.units.iter().map(|u| short(&u.name)).collect();
-    let hint = near::hint(name, known.iter().map(String::as_str));
-    Err(Failure::Said(format!("there is no unit `{name}`{hint}{} the file has {}", if hint.is_empty() { ";" } else { "" }, known.join(", "))))
+    let hint = near::lead(name, known.iter().map(String::as_str));
+    Err(Failure::Said(format!("there is no unit `{name}`{hint} the file has {}", known.join(", "))))
 }

@@ -186,9 +186,8 @@ fn addressee(names: &[String], descs: &[&Desc], name: &str) -> Result<(usize, St
 
 fn nobody_has(names: &[String], descs: &[&Desc], plain: &str) -> String {
     let members = descs.iter().flat_map(|d| d.params.iter().map(|p| p.name.as_str()).chain(d.ports.iter().map(|p| p.name.as_str())));
-    let hint = near::hint(plain, names.iter().map(String::as_str).chain(members));
-    let end = if hint.is_empty() { ";" } else { "" };
-    format!("no app has a parameter or port `{plain}`, and none has this name{hint}{end} the apps are: {}", names.join(", "))
+    let hint = near::lead(plain, names.iter().map(String::as_str).chain(members));
+    format!("no app has a parameter or port `{plain}`, and none has this name{hint} the apps are: {}", names.join(", "))
 }
 
 fn announce(ready: &Ready, begin: Instant, interpreted: bool) {

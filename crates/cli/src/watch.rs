@@ -109,10 +109,9 @@ fn chosen(all: Vec<Sample>, args: &Counter) -> Result<Vec<Sample>, Failure> {
     let all: Vec<Sample> = all.into_iter().filter(app).collect();
     if let Some(missing) = args.names.iter().find(|n| !all.iter().any(|s| s.name == **n)) {
         let known: Vec<&str> = all.iter().map(|s| s.name.as_str()).collect();
-        let hint = wireloom_ir::near::hint(missing, known.iter().copied());
-        let end = if hint.is_empty() { ";" } else { "" };
+        let hint = wireloom_ir::near::lead(missing, known.iter().copied());
         let list = if known.is_empty() { "none".into() } else { known.join(", ") };
-        return Err(Failure::Said(format!("there is no counter `{missing}`{hint}{end} there are: {list}")));
+        return Err(Failure::Said(format!("there is no counter `{missing}`{hint} there are: {list}")));
     }
     if all.is_empty() && args.names.is_empty() && !args.all {
         return Err(Failure::Said("the app declares no counters; `--all` shows what its ports count, and faults".into()));

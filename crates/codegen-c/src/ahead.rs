@@ -429,6 +429,7 @@ impl<'m> Gen<'m> {
         let i = o.i;
         let scope = Scope { locals: vec![("v".into(), h.body.locals[0].ty)], ..Scope::default() };
         let (open, view, handle) = (&o.open, "wl_view view, *v = &view;\n", o.run("v", ", a"));
+        let usual = match a.keeps { Keeps::Places(_) if keys.is_some() => kept.usual(&h.body.block), _ => None };
         let (keep, run) = match &a.keeps {
             Keeps::Nothing => {
                 let known = keys.and_then(|_| self.open_known(o.unit));
@@ -436,7 +437,7 @@ impl<'m> Gen<'m> {
             }
             Keeps::Places(list) => (
                 format!("a->has = v->has;\n{}", list.iter().map(|n| format!("a->at_{n} = v->at[{n}];\n")).collect::<String>()),
-                self.see_again(h, o, list, keys, kept, &handle),
+                self.see_again(o, list, keys, usual.is_some().then_some(kept), &handle),
             ),
         };
         let exact = a.exact.as_ref().map_or(String::new(), |u| self.exact_ready(u, &scope));
@@ -466,7 +467,7 @@ impl<'m> Gen<'m> {
         let entry = if a.masked.is_some() { "a->entry = entry[k];\n" } else { "" };
         let (first, second, each) = match lanes {
             None if keys.is_some() => (
-                keys.zip(a.exact.as_ref()).map_or(String::new(), |(keys, u)| self.keys_first(keys, u, o)), kept.usual(&h.body.block).unwrap_or_default(), "for (uint32_t k = 0; k < m; k++) {\n",
+                keys.zip(a.exact.as_ref()).map_or(String::new(), |(keys, u)| self.keys_first(keys, u, o)), usual.unwrap_or_default(), "for (uint32_t k = 0; k < m; k++) {\n",
             ),
             None => (String::new(), String::new(), "for (uint32_t k = 0; k < m; k++) {\n"),
             Some(l) => {
@@ -502,13 +503,13 @@ impl<'m> Gen<'m> {
     }
 
     /// Runs the handler for a frame of which it was kept where its headers begin. A small handler has a copy for those of the shape that most
-    /// have, without what the app's parameters leave out; it is called for the others.
-    fn see_again(&mut self, h: &Handler, o: &Over, list: &BTreeSet<u32>, keys: Option<&Keys>, kept: &Kept, handle: &str) -> String {
+    /// have, without what the app's parameters leave out; it is called for the others. `copied` says what these leave out; `None`: there is no copy.
+    fn see_again(&mut self, o: &Over, list: &BTreeSet<u32>, keys: Option<&Keys>, copied: Option<&Kept>, handle: &str) -> String {
         let view = "wl_view view, *v = &view;\n";
         let again = format!("wl_view_again(v, &f[k], a->has);\n{}", list.iter().map(|n| format!("v->at[{n}] = a->at_{n};\n")).collect::<String>());
         let Some(keys) = keys else { return format!("{view}{again}{handle}") };
         let either = format!("{view}#ifdef WL_LANES\nif (WL_LIKELY(same >> k & 1)) {{\n{}}} else\n#endif\n{{\n{again}}}\n", keys.see(list));
-        if kept.usual(&h.body.block).is_none() { return either + handle }
+        let Some(kept) = copied else { return either + handle };
         let i = o.i;
         self.code.push_str(&format!(
             "/* The handler as a whole, for frames of any shape. */\nstatic __attribute__((noinline)) void other_{i}(wl_fx *x, wl_view *v, const wl_ahead_{i} *a) {{\n\

@@ -22,6 +22,11 @@ pub fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String 
     nearest(word, known).map_or(String::new(), |k| format!("; did you mean `{k}`?"))
 }
 
+/// The same where something follows either way: `; did you mean …?`, or `;`.
+pub fn lead<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    Some(hint(word, known)).filter(|h| !h.is_empty()).unwrap_or_else(|| ";".into())
+}
+
 /// Edits between two words: a letter put in, left out, exchanged, or swapped with its neighbour. Words over 64 letters are far from all.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(65).collect(), b.chars().take(65).collect());

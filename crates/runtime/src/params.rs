@@ -179,9 +179,9 @@ fn no_such(what: &str, name: &str, desc: &Desc) -> Error {
         "port" => desc.ports.iter().map(|p| p.name.as_str()).collect(),
         _ => desc.params.iter().map(|p| p.name.as_str()).collect(),
     };
-    let hint = near::hint(name, known.iter().copied());
+    let hint = near::lead(name, known.iter().copied());
     let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
-    Error::Param(format!("app `{}` has no {what} `{name}`{hint}{} it has: {known}", desc.app, if hint.is_empty() { ";" } else { "" }))
+    Error::Param(format!("app `{}` has no {what} `{name}`{hint} it has: {known}", desc.app))
 }
 
 fn missing(p: &ParamDesc) -> Error {
@@ -347,8 +347,8 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
         "eject_time" => o.eject_time = time()?,
         "end_mark" => o.end_mark = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?,
         _ => {
-            let hint = near::hint(option, OPTIONS);
-            return Err(format!("no such option{hint}{} there are {}", if hint.is_empty() { ";" } else { "" }, OPTIONS.join(", ")));
+            let hint = near::lead(option, OPTIONS);
+            return Err(format!("no such option{hint} there are {}", OPTIONS.join(", ")));
         }
     }
     Ok(())

@@ -189,9 +189,8 @@ pub fn default(signal: &SignalDesc, index: usize) -> Option<&ParamValue> {
 pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<ParamValue>>, String> {
     if let Some(name) = row.keys().find(|k| exact && !has(signal, k)) {
         let names = fields(signal);
-        let hint = near::hint(name, names.iter().copied());
-        let end = if hint.is_empty() { ";" } else { "" };
-        return Err(format!("`{name}` is no field of the table{hint}{end} its fields: {}", names.join(", ")));
+        let hint = near::lead(name, names.iter().copied());
+        return Err(format!("`{name}` is no field of the table{hint} its fields: {}", names.join(", ")));
     }
     // In the order of the arguments; those of masks are filled together with what they belong to.
     let mut calls: Vec<Vec<Option<ParamValue>>> = vec![vec![None; signal.args.len()]];

@@ -78,8 +78,8 @@ fn run(view: &View, request: &Row) -> Answer {
         "clear" => tables::clear(view, request),
         other => {
             let other: String = other.chars().take(40).collect();
-            let hint = near::hint(&other, COMMANDS);
-            Err(format!("there is no command `{other}`{hint}{} there are: {}", if hint.is_empty() { ";" } else { "" }, COMMANDS.join(", ")).into())
+            let hint = near::lead(&other, COMMANDS);
+            Err(format!("there is no command `{other}`{hint} there are: {}", COMMANDS.join(", ")).into())
         }
     }
 }
@@ -165,8 +165,8 @@ fn usage(signal: &SignalDesc) -> String {
 }
 
 pub(super) fn unknown(what: &str, name: &str, place: &str, known: Vec<&str>) -> Refused {
-    let hint = near::hint(name, known.iter().copied());
+    let hint = near::lead(name, known.iter().copied());
     let name: String = name.chars().take(64).collect();
     let list = if known.is_empty() { "none".to_string() } else { known.join(", ") };
-    format!("there is no {what} `{name}` {place}{hint}{} there are: {list}", if hint.is_empty() { ";" } else { "" }).into()
+    format!("there is no {what} `{name}` {place}{hint} there are: {list}").into()
 }

@@ -298,14 +298,8 @@ impl Core {
                 c.set(flag::CLOSING);
             }
         }
-        let stalled = c.has(flag::STALLED);
-        if !c.has(flag::DIRTY) {
-            c.set(flag::DIRTY);
-            self.dirty.push(conn);
-        }
-        if stalled {
-            self.unstall_if_due(conn);
-        }
+        self.mark_dirty(conn);
+        self.unstall(conn);
     }
 
     /// The slot is first in order now: what it has stored goes out.

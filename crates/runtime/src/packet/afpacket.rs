@@ -66,8 +66,8 @@ fn missing(name: &str) -> String {
     let list = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let mut there: Vec<String> = list.filter_map(|e| e.file_name().into_string().ok()).collect();
     there.sort();
-    let hint = wireloom_ir::near::hint(name, there.iter().map(String::as_str));
-    format!("there is no interface `{name}`{hint}{} there are: {}", if hint.is_empty() { ";" } else { "" }, there.join(", "))
+    let hint = wireloom_ir::near::lead(name, there.iter().map(String::as_str));
+    format!("there is no interface `{name}`{hint} there are: {}", there.join(", "))
 }
 
 /// The index of an interface.

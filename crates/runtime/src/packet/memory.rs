@@ -246,14 +246,23 @@ fn change_port(f: &mut wl_frame, by: u8) {
     }
 }
 
-/// Says of frames that follow each other where they lie, how long they are, and when they came; if some may have been sent, also where they came
-/// from, and that they are not. `starts` has one more: the end of the last one.
+/// Says of frames that follow each other where they lie, how long they are, when and where they came from, and that they are not sent.
+/// `starts` has one more: the end of the last one.
 ///
 /// # Safety
 /// `data` has as many bytes as `starts` says.
 unsafe fn place(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) {
     let done = place_many(frames, data, starts, label);
-    for (f, s) in frames.iter_mut().zip(starts.windows(2)).skip(done) {
+    // SAFETY: by contract.
+    unsafe { place_each(&mut frames[done..], data, &starts[done..], label) };
+}
+
+/// The same, one by one.
+///
+/// # Safety
+/// `data` has as many bytes as `starts` says.
+unsafe fn place_each(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) {
+    for (f, s) in frames.iter_mut().zip(starts.windows(2)) {
         // SAFETY: by contract.
         f.p = unsafe { data.add(s[0] as usize) };
         (f.n, f.wire, f.time) = (s[1] - s[0], s[1] - s[0], label.wall);
@@ -268,7 +277,7 @@ fn place_many(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Lab
         // SAFETY: the processor has what it takes.
         return unsafe { place_whole(frames, data, starts, label) };
     }
-    if label.sent { place_fours::<true>(frames, data, starts, label) } else { place_fours::<false>(frames, data, starts, label) }
+    0
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -309,36 +318,6 @@ fn came_from(label: Label) -> u64 {
     const { assert!(offset_of!(wl_frame, n) == 8 && offset_of!(wl_frame, wire) == 12 && offset_of!(wl_frame, time) == 16) };
     const { assert!(offset_of!(wl_frame, out) == 24 && offset_of!(wl_frame, port) == 28 && offset_of!(wl_frame, instance) == 30) };
     u64::from(WL_GONE) | u64::from(label.port) << 32 | u64::from(label.instance) << 48
-}
-
-/// The same without wide vectors, each with two stores.
-#[cfg(target_arch = "x86_64")]
-fn place_fours<const SENT: bool>(frames: &mut [wl_frame], data: *mut u8, starts: &[u32], label: Label) -> usize {
-    use std::arch::x86_64::*;
-    let (done, from) = (frames.len() / 4 * 4, came_from(label));
-    for (k, f) in frames.chunks_exact_mut(4).enumerate() {
-        let s = &starts[4 * k..4 * k + 5];
-        // SAFETY: five numbers are loaded; of each frame the first 24 or 32 bytes are stored, the latter being all but its rooms. SSE2 is always there.
-        unsafe {
-            let (base, zero) = (_mm_set1_epi64x(data as i64), _mm_setzero_si128());
-            let begin = _mm_loadu_si128(s.as_ptr().cast());
-            let n = _mm_sub_epi32(_mm_loadu_si128(s.as_ptr().add(1).cast()), begin);
-            let (low, high) = (_mm_add_epi64(base, _mm_unpacklo_epi32(begin, zero)), _mm_add_epi64(base, _mm_unpackhi_epi32(begin, zero)));
-            let (n_low, n_high) = (_mm_unpacklo_epi32(n, n), _mm_unpackhi_epi32(n, n));
-            let came = _mm_set_epi64x(from as i64, label.wall as i64);
-            let first = f.as_mut_ptr();
-            let store = |k: usize, place: __m128i| {
-                let f = first.add(k).cast::<__m128i>();
-                _mm_storeu_si128(f, place);
-                if SENT { _mm_storeu_si128(f.add(1), came) } else { f.add(1).cast::<u64>().write_unaligned(label.wall) }
-            };
-            store(0, _mm_unpacklo_epi64(low, n_low));
-            store(1, _mm_unpackhi_epi64(low, n_low));
-            store(2, _mm_unpacklo_epi64(high, n_high));
-            store(3, _mm_unpackhi_epi64(high, n_high));
-        }
-    }
-    done
 }
 
 /// A frame without bytes and rooms.
@@ -515,20 +494,23 @@ mod tests {
         assert!(read(299).unwrap_err().contains("more than the 299 bytes that are held in memory"));
     }
 
-    /// With wide vectors and without.
-    #[cfg(target_arch = "x86_64")]
+    /// Several at a time, and one by one.
     #[test]
     fn frames_are_placed_alike() {
         let starts: Vec<u32> = (0..=22).map(|i| 64 * i + i * i % 7).collect();
-        let label = Label { port: 7, instance: 9, wall: 12345, sent: true };
-        let fresh = wl_frame { p: std::ptr::null_mut(), n: 0, wire: 0, time: 0, out: 0, port: 0, instance: 0, head: 0, tail: 0 };
-        let (mut fours, mut all, mut data) = (vec![fresh; 22], vec![fresh; 22], vec![0u8; 2048]);
-        assert_eq!(place_fours::<true>(&mut fours, data.as_mut_ptr(), &starts, label), 20);
+        let label = Label { port: 7, instance: 9, wall: 12345 };
+        // What lies there is of other frames, which have been sent.
+        let stale = wl_frame { p: std::ptr::null_mut(), n: 1, wire: 2, time: 3, out: 4, port: 5, instance: 6, head: 0, tail: 0 };
+        let (mut each, mut all, mut data) = (vec![stale; 22], vec![stale; 22], vec![0u8; 2048]);
         // SAFETY: there are as many bytes.
+        unsafe { place_each(&mut each, data.as_mut_ptr(), &starts, label) };
         unsafe { place(&mut all, data.as_mut_ptr(), &starts, label) };
         let parts = |f: &wl_frame| (f.p, f.n, f.wire, f.time, f.out, f.port, f.instance, f.head, f.tail);
-        assert!(fours[..20].iter().map(parts).eq(all[..20].iter().map(parts)));
-        assert!(all.iter().zip(&starts).all(|(f, at)| f.p == data.as_mut_ptr().wrapping_add(*at as usize) && f.n == f.wire && f.n > 50));
+        assert!(each.iter().map(parts).eq(all.iter().map(parts)));
+        for (k, f) in each.iter().enumerate() {
+            let want = (data.as_mut_ptr().wrapping_add(starts[k] as usize), starts[k + 1] - starts[k], f.n, 12345, WL_GONE, 7, 9, 0, 0);
+            assert_eq!(parts(f), want);
+        }
     }
 
     /// Whatever a batch holds from the last time, it holds the next frames, with their labels.
@@ -541,7 +523,7 @@ mod tests {
         let mut port = Memory::new(frames, None, 0);
         let (mut batch, mut at) = (Batch::absent(), 0);
         for most in [1, 4, 6, 7, 3, 8, 256, 5] {
-            let got = port.receive_ready(&mut batch, most, u64::MAX, Label { port: 2, instance: 3, wall: 100 + most as u64, sent: most % 2 == 1 });
+            let got = port.receive_ready(&mut batch, most, u64::MAX, Label { port: 2, instance: 3, wall: 100 + most as u64 });
             assert_eq!(batch.len(), batch.bufs.len());
             assert_eq!(got, batch.frames.iter().map(|f| u64::from(f.n)).sum::<u64>());
             for f in &batch.frames {
@@ -569,7 +551,7 @@ mod tests {
         assert!(port.lends() && !port.ready());
         let (mut batch, mut at) = (Batch::lent(), 0);
         while !port.ended() {
-            let got = port.receive_ready(&mut batch, 1 + at % 500, u64::MAX, Label { port: 2, instance: 3, wall: 100, sent: true });
+            let got = port.receive_ready(&mut batch, 1 + at % 500, u64::MAX, Label { port: 2, instance: 3, wall: 100 });
             assert!(!batch.is_empty() && batch.len() <= LENT && batch.bufs.iter().all(|b| *b == NONE));
             assert_eq!(got, batch.frames.iter().map(|f| u64::from(f.n)).sum::<u64>());
             for f in &mut batch.frames {

@@ -108,8 +108,8 @@ fn targets(text: &str) -> Result<Vec<Target>, String> {
             (None, Some(before)) => Target { engine: before.engine, name: item.to_string() },
             (None, None) => {
                 let words: Vec<&str> = ENGINES.iter().map(|e| e.0).collect();
-                let hint = near::hint(word, words.iter().copied());
-                return Err(format!("`{item}` names no engine{hint}{} expected one of {}, as in pcap:in.pcap", if hint.is_empty() { ";" } else { "" }, words.join(", ")));
+                let hint = near::lead(word, words.iter().copied());
+                return Err(format!("`{item}` names no engine{hint} expected one of {}, as in pcap:in.pcap", words.join(", ")));
             }
         };
         let nameless = matches!(target.engine, Engine::Null | Engine::Kernel | Engine::Tun | Engine::Tap);
@@ -143,8 +143,8 @@ pub fn check_bindings(desc: &mut Desc, options: &Options) -> Result<(), Error> {
             let bad = |e: String| Error::Param(format!("`--{flag} {port}={text}`: {e}"));
             let Some(i) = desc.ports.iter().position(|p| &p.name == port && is_outside(&p.kind)) else {
                 let names: Vec<&str> = desc.ports.iter().filter(|p| is_outside(&p.kind)).map(|p| p.name.as_str()).collect();
-                let hint = near::hint(port, names.iter().copied());
-                return Err(bad(format!("app `{}` has no port `{port}`{hint}{} it has: {}", desc.app, if hint.is_empty() { ";" } else { "" }, names.join(", "))));
+                let hint = near::lead(port, names.iter().copied());
+                return Err(bad(format!("app `{}` has no port `{port}`{hint} it has: {}", desc.app, names.join(", "))));
             };
             if flag == "out" && !desc.ports[i].sent {
                 return Err(bad("the app sends nothing to this port".into()));

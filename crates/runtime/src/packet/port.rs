@@ -110,8 +110,6 @@ pub struct Label {
     pub instance: u16,
     /// When, if nobody knows better.
     pub wall: u64,
-    /// The program may have sent frames of the last batch.
-    pub sent: bool,
 }
 
 /// Frames that have left, and their bytes.

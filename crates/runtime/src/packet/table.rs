@@ -25,9 +25,8 @@ fn signal<'a>(desc: &'a Desc, table: &str, what: &str) -> Result<&'a SignalDesc,
     desc.signals.iter().find(|s| s.name == name).ok_or_else(|| {
         let tables: Vec<&str> = desc.signals.iter().filter_map(|s| s.name.strip_suffix(&format!(".{what}"))).collect();
         let known = if tables.is_empty() { "none".into() } else { tables.join(", ") };
-        let hint = near::hint(table, tables.iter().copied());
-        let end = if hint.is_empty() { ";" } else { "" };
-        Error::Param(format!("app `{}` has no table `{table}` for this{hint}{end} it has: {known}", desc.app))
+        let hint = near::lead(table, tables.iter().copied());
+        Error::Param(format!("app `{}` has no table `{table}` for this{hint} it has: {known}", desc.app))
     })
 }
 

@@ -127,7 +127,7 @@ impl PacketCore {
         let alone = self.inputs[i].steered || self.stats.len() == 1;
         let long = alone && (self.is_quiet(handler) || self.nowhere) && self.timeline.is_none() && !self.writes;
         let most = if long { LONG_BATCH } else { BATCH };
-        let label = Label { port, instance, wall: self.app.wl.wall, sent: !self.is_quiet(handler) };
+        let label = Label { port, instance, wall: self.app.wl.wall };
         let bytes = self.ends[end].port.receive_ready(batch, most, until, label);
         if batch.is_empty() {
             return false;

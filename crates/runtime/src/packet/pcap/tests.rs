@@ -74,16 +74,19 @@ fn both_byte_orders_and_resolutions() {
     }
 }
 
+/// Appends a block of pcapng in one of the byte orders.
+fn add_block(file: &mut Vec<u8>, order: fn(u32) -> [u8; 4], kind: u32, body: &[u8]) {
+    let n = order((body.len() + 12) as u32);
+    for part in [&order(kind)[..], &n, body, &n] {
+        file.extend_from_slice(part);
+    }
+}
+
 #[test]
 fn resolutions_of_pcapng() {
     // Big endian, resolution 2^-20, times 2 s earlier; an unknown block, and a simple packet.
     let mut f: Vec<u8> = Vec::new();
-    let mut block = |kind: u32, body: &[u8]| {
-        let n = (body.len() + 12) as u32;
-        for part in [&kind.to_be_bytes()[..], &n.to_be_bytes(), body, &n.to_be_bytes()] {
-            f.extend_from_slice(part);
-        }
-    };
+    let mut block = |kind, body: &[u8]| add_block(&mut f, u32::to_be_bytes, kind, body);
     block(0x0a0d_0d0a, &[0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
     let mut idb = vec![0, 1, 0, 0, 0, 0, 0, 4, 0, 9, 0, 1, 0x94, 0, 0, 0, 0, 14, 0, 8];
     idb.extend((-2i64).to_be_bytes());
@@ -116,12 +119,7 @@ fn while_nothing_comes_what_was_sent_is_in_the_file() {
 #[test]
 fn times_without_end_are_the_latest_there_is() {
     let mut f: Vec<u8> = Vec::new();
-    let mut block = |kind: u32, body: &[u8]| {
-        let n = (body.len() + 12) as u32;
-        for part in [&kind.to_le_bytes()[..], &n.to_le_bytes(), body, &n.to_le_bytes()] {
-            f.extend_from_slice(part);
-        }
-    };
+    let mut block = |kind, body: &[u8]| add_block(&mut f, u32::to_le_bytes, kind, body);
     block(0x0a0d_0d0a, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
     // Seconds; and microseconds, to which the most seconds that there can be are added.
     block(1, &[1, 0, 0, 0, 0, 0, 4, 0, 9, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
