@@ -14,7 +14,8 @@
  *
  * A table may have a cache in front (`cache N`): copies of slots that have been read, each in the one place that its hash names. A
  * copy counts as long as the clock stands where it stood when the slot was last used, so that no stamp of the table is ever too old;
- * whatever changes a slot or takes it away drops its copy. What a program sees is the same with and without. */
+ * whatever changes a slot or takes it away drops its copy. What a program sees is the same with and without. Copies are used only while
+ * they answer most lookups (wl_front_weigh): to look for one that is not there costs as much as a lookup. */
 #ifndef WL_FLOW_H
 #define WL_FLOW_H
 #include "table.h"
@@ -47,6 +48,8 @@ typedef struct wl_flows {
     uint32_t used[2], sweep[2], capacity;
     uint32_t idle;               /* ticks, 0: never */
     bool lru;
+    bool copies;                 /* those in front are used */
+    uint64_t asked, copied;      /* since that was decided: lookups, and of these by copies */
     uint64_t walk, walked;       /* the cursor last given out, and the hash of the key before it */
 } wl_flows;
 
@@ -104,8 +107,10 @@ WL_INLINE uint32_t wl_flow_home(const wl_shape g, uint64_t h) { return (uint32_t
 /* Where the copy of a key's slot would be, in front. */
 WL_INLINE uint8_t *wl_front_at(const wl_flows *t, const unsigned part, const wl_shape g, uint64_t h) { return t->front[part] + (size_t)((uint32_t)(h >> 32) & (g.front - 1)) * g.size; }
 WL_INLINE bool wl_front_has(const uint8_t *c, const wl_shape g, const uint64_t *k, uint32_t tick) { return ((unsigned)(wl_slot_stamp(c, g) == tick) & (unsigned)wl_slot_has(c, g, k)) != 0; }
+/* Whether there are copies to look at. */
+WL_INLINE bool wl_front_used(const wl_flows *t, const wl_shape g) { return g.front && t->copies; }
 WL_INLINE void wl_front_drop(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h) {
-    if (!g.front) return;
+    if (!wl_front_used(t, g)) return;
     uint8_t *c = wl_front_at(t, part, g, h);
     if (wl_slot_has(c, g, k)) wl_slot_touch(c, g, 0);
 }
@@ -113,7 +118,7 @@ WL_INLINE void wl_front_drop(const wl_flows *t, const unsigned part, const wl_sh
 /* Empties slot i; entries behind it move up, so that no search is cut. */
 static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, const wl_shape g, uint32_t i) {
     uint32_t hole = i, j = i;
-    if (g.front) {
+    if (wl_front_used(t, g)) {
         uint64_t k[64];
         wl_slot_key(wl_slot_at(t, part, g, i), g, k);
         wl_front_drop(t, part, g, k, wl_flow_hash(t, k, g.words));
@@ -209,13 +214,13 @@ WL_INLINE void wl_slot_prefetch(const wl_flows *t, unsigned part, const wl_shape
 WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned part, const uint64_t *k, uint64_t h, uint32_t tick) {
     if (WL_UNLIKELY(!wl_flow_any(t))) return;
     if (g[1].slots && WL_UNLIKELY(part)) {
-        if (g[1].front && wl_front_has(wl_front_at(t, 1, g[1], h), g[1], k, tick)) return;
+        if (wl_front_used(t, g[1]) && wl_front_has(wl_front_at(t, 1, g[1], h), g[1], k, tick)) return;
         wl_slot_prefetch(t, 1, g[1], wl_slot_at(t, 1, g[1], wl_flow_home(g[1], h)));
         return;
     }
     const uint8_t *p = wl_slot_at(t, 0, g[0], wl_flow_home(g[0], h));
     /* Chosen without a branch: whether there is a copy cannot be foretold. */
-    if (g[0].front) { const uint8_t *c = wl_front_at(t, 0, g[0], h); p = wl_front_has(c, g[0], k, tick) ? c : p; }
+    if (WL_UNLIKELY(wl_front_used(t, g[0]))) { const uint8_t *c = wl_front_at(t, 0, g[0], h); p = wl_front_has(c, g[0], k, tick) ? c : p; }
     wl_slot_prefetch(t, 0, g[0], p);
 }
 WL_INLINE bool wl_flow_has_in(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
@@ -252,13 +257,16 @@ WL_INLINE void *wl_flow_find(wl_flows *t, const wl_shape *g, unsigned part, cons
 WL_INLINE void wl_flow_asked(wl_flows *t, bool found) { if (WL_LIKELY(found)) t->stats.hits++; else t->stats.misses++; }
 /* The value is copied before its slot is written to: a load of bytes that have just been stored has to wait for the store. */
 WL_INLINE bool wl_flow_read_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick, void *to, const uint32_t n) {
-    uint8_t *c = g.front ? wl_front_at(t, part, g, h) : NULL;
-    if (g.front && wl_front_has(c, g, k, tick)) { memcpy(to, c + g.value, n); return true; }
+    const bool copies = WL_UNLIKELY(wl_front_used(t, g));
+    if (copies) {
+        uint8_t *c = wl_front_at(t, part, g, h);
+        if (wl_front_has(c, g, k, tick)) { memcpy(to, c + g.value, n); t->copied++; return true; }
+    }
     uint8_t *s = wl_flow_seek_in(t, part, g, k, h, tick);
     if (!s) return false;
     memcpy(to, s + g.value, n);
     wl_slot_touch(s, g, tick);
-    if (g.front) memcpy(c, s, g.size);
+    if (WL_UNLIKELY(copies)) memcpy(wl_front_at(t, part, g, h), s, g.size);
     return true;
 }
 /* Reads the key's value of n bytes; false: there is none. To be counted by wl_flow_asked. */
@@ -337,6 +345,19 @@ static inline const uint8_t *wl_flow_next(wl_flows *t, const wl_shape *g, uint64
         return s;
     }
     return NULL;
+}
+
+/* Whether copies are used from now on; to be called behind a batch. They stay as long as they answer seven of eight lookups, which is judged after
+ * sixteen lookups for each place; if they do not, they are tried again after 64 times as many. */
+static inline void wl_front_weigh(wl_flows *t, const wl_shape *g) {
+    const uint64_t trial = UINT64_C(16) * g[0].front;
+    t->asked += t->stats.hits + t->stats.misses;
+    if (WL_LIKELY(t->asked < (t->copies ? trial : 64 * trial))) return;
+    const bool tried = t->copies;
+    t->copies = !tried || t->copied >= t->asked / 8 * 7;
+    t->asked = t->copied = 0;
+    /* What changed meanwhile has dropped no copy. */
+    for (unsigned p = 0; p < 2 && !tried; p++) if (t->front[p]) memset(t->front[p], 0, (size_t)g[p].front * g[p].size);
 }
 
 /* Time has come to `ticks`: sweeps as much as is due. All slots are seen in less than half the time after which stamps come round. */

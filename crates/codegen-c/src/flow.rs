@@ -79,7 +79,7 @@ impl<'m> Gen<'m> {
             if !is_flow(m, t) { continue }
             let n = names::table(m, TableId(i as u32));
             let second = |of: &str| if short(m, t.key).is_some() { format!("wl_state(x)->{n}_{of}_1") } else { "NULL".into() };
-            let front = if t.cache == 0 { String::new() } else { format!(".front = {{wl_state(x)->{n}_front_0, {}}}, ", second("front")) };
+            let front = if t.cache == 0 { String::new() } else { format!(".front = {{wl_state(x)->{n}_front_0, {}}}, .copies = true, ", second("front")) };
             let seed = "wl_table_seed(core) ^ wl_random(x, UINT64_MAX)";
             text.push_str(&format!(
                 "wl_state(x)->{n} = (wl_flows){{.slot = {{wl_state(x)->{n}_slot_0, {}}}, {front}.seed = {{{seed}, {seed}}}, .capacity = {}, .idle = {}, .lru = {}}};\n",
@@ -105,7 +105,11 @@ impl<'m> Gen<'m> {
 
     pub fn at_batch_end(&self) -> String {
         let m = self.m;
-        let flush = |(i, _): (usize, &Table)| format!("wl_stats_flush(&wl_state(x)->{}.stats, &wl_shared(x)->stats[{i}]);\n", names::table(m, TableId(i as u32)));
+        let flush = |(i, t): (usize, &Table)| {
+            let n = names::table(m, TableId(i as u32));
+            let weigh = if t.cache == 0 { String::new() } else { format!("wl_front_weigh(&wl_state(x)->{n}, {n}_shape);\n") };
+            format!("{weigh}wl_stats_flush(&wl_state(x)->{n}.stats, &wl_shared(x)->stats[{i}]);\n")
+        };
         let text: String = m.tables.iter().enumerate().filter(|(_, t)| is_flow(m, t)).map(flush).collect();
         text + &self.keyed_at_batch_end()
     }

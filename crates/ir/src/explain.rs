@@ -336,7 +336,7 @@ fn state(m: &Module, out: &mut String) {
         let idle = if t.idle > 0 { format!(", entries expire after {}", duration(t.idle)) } else { String::new() };
         let cache = match (t.cache, local_table_bytes(m, t).is_some()) {
             (0, _) => String::new(),
-            (_, true) => format!("; a cache of {} entries in front", count(t.front())),
+            (_, true) => format!("; a cache of {} entries in front, while it answers most lookups", count(t.front())),
             (_, false) => "; no cache: the cores share the table, or its entries vary in size".into(),
         };
         rows.push((format!("table {}", t.name), format!("{whose}; {} entries, {}; full: {full}{idle}{cache}", count(t.capacity), bytes(table_bytes(m, t))),

@@ -75,12 +75,51 @@ static uint64_t walk(wl_flows *t, const wl_shape *g, uint32_t tick, bool take) {
     return n;
 }
 
+/* What a batch's end does: the lookups since the last time are judged. */
+static void weigh(wl_flows *t, const wl_shape *g, uint64_t *judged) {
+    const wl_table_stats all = t->stats;
+    t->stats.hits = all.hits + all.misses - *judged;
+    t->stats.misses = 0;
+    wl_front_weigh(t, g);
+    t->stats = all;
+    *judged = all.hits + all.misses;
+}
+
+static uint64_t look(wl_flows *t, uint32_t n, uint32_t tick, uint64_t *seen) {
+    uint64_t k[5];
+    entry e;
+    key(n, cached, k);
+    NEED(wl_flow_read(t, cached, 0, k, wl_flow_hash_of(t, cached, 0, k), tick, &e, sizeof e));
+    wl_flow_asked(t, true);
+    weigh(t, cached, seen);
+    return e.b;
+}
+/* Copies are used as long as they answer most lookups, and tried again after a while; none is older than that. */
+static void copies_must_pay(void) {
+    wl_flows table = {.slot = {memory[0], memory[1]}, .front = {front[0], front[1]}, .seed = {123, 456}, .capacity = CAPACITY, .copies = true}, *t = &table;
+    const uint32_t tick = WL_TAKEN | 7, trial = 16 * FRONT;
+    uint64_t k[5], seen = 0;
+    memset(memory, 0, sizeof memory);
+    memset(front, 0, sizeof front);
+    for (uint32_t i = 0; i < CAPACITY; i++) { key(i, cached, k); set(wl_flow_add(t, cached, 0, k, wl_flow_hash_of(t, cached, 0, k), tick), cached, i); }
+    /* The last ones are of entry 3, so that it has a copy. */
+    for (uint32_t r = 1; r < trial; r++) { const uint32_t n = r + 3 < trial ? r % CAPACITY : 3; NEED(look(t, n, tick, &seen) == n && t->copies); }
+    NEED(t->copied && look(t, 3, tick, &seen) == 3 && !t->copies);
+    key(3, cached, k);
+    set(wl_flow_seek(t, cached, 0, k, wl_flow_hash_of(t, cached, 0, k), tick), cached, 1003);
+    for (uint32_t r = 0; r < 64 * trial; r++) NEED(!t->copies && look(t, 3, tick, &seen) == 1003);
+    for (uint32_t r = 0; r < 3 * trial; r++) NEED(t->copies && look(t, 3, tick, &seen) == 1003);
+    NEED(t->copied == 0 && t->asked == 0);
+}
+
 static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
-    wl_flows table = {.slot = {memory[0], memory[1]}, .front = {front[0], front[1]}, .seed = {any(UINT32_MAX) * UINT64_C(0x123456789abcdef), any(UINT32_MAX) * UINT64_C(0xfedcba987654321)}, .capacity = CAPACITY, .idle = idle, .lru = lru}, *t = &table;
+    wl_flows table = {.slot = {memory[0], memory[1]}, .front = {front[0], front[1]}, .seed = {any(UINT32_MAX) * UINT64_C(0x123456789abcdef), any(UINT32_MAX) * UINT64_C(0xfedcba987654321)}, .capacity = CAPACITY, .copies = true, .idle = idle, .lru = lru}, *t = &table;
     wl_core core = {0};
     memset(memory, 0, sizeof memory);
     memset(front, 0, sizeof front);
     quick = 0;
+    uint64_t judged = 0;
+    bool tried = false, off = false;
     memset(m, 0, sizeof m);
     now = 12345678;
     for (uint32_t r = 0; r < rounds; r++) {
@@ -120,8 +159,9 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
             for (uint32_t again = 1 + any(3); again-- > 0;) {
                 entry e;
                 const uint8_t *c = g[0].front ? wl_front_at(t, part, g[part], h) : NULL;
-                quick += c && wl_front_has(c, g[part], k, tick);
+                quick += c && t->copies && wl_front_has(c, g[part], k, tick);
                 const bool there = wl_flow_read(t, g, part, k, h, tick, &e, g[1].slots ? sizeof e : 4);
+                wl_flow_asked(t, there);
                 NEED(there == m[i].there && (!there || get(&e, g) == m[i].value));
                 if (there) m[i].used = now;
             }
@@ -133,9 +173,12 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
             NEED(wl_flow_len(t, g, tick) == before && t->stats.entries == before);
             if (!any(40)) { walk(t, g, tick, true); NEED(wl_flow_len(t, g, tick) == 0); }
         }
+        if (g[0].front) weigh(t, g, &judged);
+        tried |= off && t->copies;
+        off |= !t->copies;
     }
     NEED(t->stats.hits && t->stats.misses && t->stats.inserts && (!idle || t->stats.expired) && (!lru || t->stats.evictions) && (lru || t->stats.rejected));
-    NEED(!g[0].front == !quick);
+    NEED(!g[0].front == !quick && !g[0].front == !tried);
 }
 
 int main(void) {
@@ -143,6 +186,7 @@ int main(void) {
     for (unsigned i = 0; i < 12; i++) {
         run(i >= 8 ? cached : i & 1 ? shape : plain, i & 2 ? IDLE : 0, i >= 8 ? i & 1 : i & 4, 60000);
     }
+    copies_must_pay();
     for (unsigned i = 0; i < 4; i++) run(narrow, i & 1 ? IDLE : 0, i & 2, 60000);
     puts("good");
     return 0;
