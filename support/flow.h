@@ -140,19 +140,10 @@ static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, c
     t->used[part]--;
     t->stats.entries--;
 }
-/* Which slots of a bucket are taken and have the key, a bit for each. Without branches: which of them it is cannot be foretold. */
+/* Which slots of a bucket are taken and have the key, a bit for each. Without branches: which of them it is cannot be foretold. Word by word: a wider
+ * load would have to wait for what the frame before has stored in the slot, which in a burst is of the same flow. */
 WL_INLINE unsigned wl_bucket_has(const uint8_t *s, const wl_shape g, const uint64_t *k) {
     unsigned has = 0;
-#if defined(__AVX512F__) && defined(__BMI2__)
-    /* Keys of two words: those of all slots at once, a bit for each word that is as it should be. */
-    if (WL_STAMP_INSIDE(g.key) && g.words == 2 && (g.size == 16 || g.size == 32)) {
-        const uint64_t taken = (uint64_t)WL_TAKEN << g.key % 8 * 8;
-        const __m512i key = _mm512_broadcast_i32x4(_mm_set_epi64x((long long)(k[1] | taken), (long long)k[0]));
-        const __m512i mask = _mm512_broadcast_i32x4(_mm_set_epi64x((long long)(wl_key_mask(g) | taken), -1));
-        const unsigned same = _mm512_testn_epi64_mask(_mm512_xor_si512(_mm512_loadu_si512(s), key), mask), both = same & same >> 1;
-        return g.size == 16 ? _pext_u32(both, 0x55) : _pext_u32(both, 0x11);
-    }
-#endif
     for (unsigned j = 0; j < wl_flow_bucket(g); j++) has |= (unsigned)wl_slot_has(s + j * g.size, g, k) << j;
     return has;
 }

@@ -51,6 +51,7 @@ JOBS = [
     Job("flow_1k", "flow_tracker, 1K flows", plain=True, app="apps/flow_tracker.loom", trace="flow1000", ns=15, peers="FastClick 96–216; XDP hash 74–86"),
     Job("flow_100k", "flow_tracker, 100K flows", plain=True, app="apps/flow_tracker.loom", trace="flow100000", ns=18, peers="FastClick 270–340; XDP hash 356–378"),
     Job("flow_1m", "flow_tracker, 1M flows", plain=True, app="apps/flow_tracker.loom", trace="flow1000000", ns=35, peers="FastClick 387–1776; XDP hash 318–336"),
+    Job("flow_burst", "flow_tracker, 1K flows in bursts of 16 frames", plain=True, app="apps/flow_tracker.loom", trace="burst1000", ns=15, must=None, aim=None),
     rules("rules_10", "10", 10, 1.3, "FastClick IPFilter 118; nft 520", True),
     rules("rules_1k", "1K", 1000, 1.3, "FastClick IPFilter 2870; nft 8840, pipapo 1959", True),
     rules("rules_16k", "16K", 16384, 1.3, "", False),

@@ -62,6 +62,7 @@ int main(int argc, char **argv) {
     if (argc != 2) { fprintf(stderr, "usage: gen DIR\n"); return 2; }
     static const uint32_t flows[] = {1000, 100000, 1000000}, rules[] = {10, 1000, 16384};
     for (unsigned i = 0; i < 3; i++) capture(argv[1], "flow", flows[i], flow_trace(flows[i], flow_frames(flows[i]), 7 + i, 0), flow_frames(flows[i]));
+    capture(argv[1], "burst", 1000, burst_trace(1000, flow_frames(1000), 7, 0, BURST), flow_frames(1000));
     capture(argv[1], "vip", 1000, flow_trace(1000, flow_frames(1000), 5, VIP), flow_frames(1000));
     capture(argv[1], "vip", 1000000, flow_trace(1000000, flow_frames(1000000), 7, VIP), flow_frames(1000000));
     capture(argv[1], "vip", EACH, each_flow_trace(), EACH);

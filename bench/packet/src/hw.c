@@ -7,7 +7,7 @@
 struct counts counts;
 
 static struct job *find(const char *name) {
-    struct job *all[] = {&parse_job, flow_jobs, flow_jobs + 1, flow_jobs + 2, rule_jobs, rule_jobs + 1, rule_jobs + 2, balance_jobs, balance_jobs + 1, balance_jobs + 2};
+    struct job *all[] = {&parse_job, flow_jobs, flow_jobs + 1, flow_jobs + 2, flow_jobs + 3, rule_jobs, rule_jobs + 1, rule_jobs + 2, balance_jobs, balance_jobs + 1, balance_jobs + 2};
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i]->name) continue;   /* plain.c has fewer */
         if (!name) puts(all[i]->name);

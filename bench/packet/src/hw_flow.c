@@ -44,9 +44,10 @@ static void setup(uint32_t flows, uint64_t seed) {
 static void setup_1k(void) { setup(1000, 7); }
 static void setup_100k(void) { setup(100000, 8); }
 static void setup_1m(void) { setup(1000000, 9); }
+static void setup_burst(void) { flow_table(1000); trace = burst_trace(1000, flow_frames(1000), 7, 0, BURST); }
 static void check(void) {
     uint64_t entries = 0, packets = 0;
     for (uint64_t i = 0; i <= mask; i++) { entries += table[i].key.proto != 0; packets += table[i].packets; }
     printf(",\"entries\":%lu,\"exact\":%s", (unsigned long)entries, packets == counts.frames - counts.bad ? "true" : "false");
 }
-struct job flow_jobs[3] = {{"flow_1k", 1u << 18, setup_1k, batch, NULL, check}, {"flow_100k", 1u << 18, setup_100k, batch, NULL, check}, {"flow_1m", 1u << 21, setup_1m, batch, NULL, check}};
+struct job flow_jobs[4] = {{"flow_1k", 1u << 18, setup_1k, batch, NULL, check}, {"flow_100k", 1u << 18, setup_100k, batch, NULL, check}, {"flow_1m", 1u << 21, setup_1m, batch, NULL, check}, {"flow_burst", 1u << 18, setup_burst, batch, NULL, check}};

@@ -72,15 +72,18 @@ static inline struct tuple flow_tuple(uint32_t i) {
     uint32_t h = i * 2654435761u;
     return (struct tuple){0x0a000000u | (h & 0xffffff), 0xc0a80000u | ((i * 40503u) & 0xff), (uint16_t)(1024 + ((i >> 24) | ((h >> 24) << 3))), (uint16_t)(53 + (i & 3))};
 }
-/* `frames` frames of uniformly random flows. To one address if `vip` is not 0. */
-static inline uint8_t *flow_trace(uint32_t flows, uint32_t frames, uint64_t seed, uint32_t vip) {
+/* `frames` frames of uniformly random flows, of each so many in a row. To one address if `vip` is not 0. */
+static inline uint8_t *burst_trace(uint32_t flows, uint32_t frames, uint64_t seed, uint32_t vip, uint32_t burst) {
     uint8_t *t = big_alloc((size_t)frames * FRAME);
+    struct tuple f = {0};
     for (uint32_t i = 0; i < frames; i++) {
-        struct tuple f = flow_tuple(rng_below(&seed, flows));
+        if (i % burst == 0) f = flow_tuple(rng_below(&seed, flows));
         make_frame(t + (size_t)i * FRAME, f.src, vip ? vip : f.dst, f.sport, f.dport, 17);
     }
     return t;
 }
+static inline uint8_t *flow_trace(uint32_t flows, uint32_t frames, uint64_t seed, uint32_t vip) { return burst_trace(flows, frames, seed, vip, 1); }
+#define BURST 16u
 /* The traces of flows: 16 MiB for few, 128 MiB for a million. */
 static inline uint32_t flow_frames(uint32_t flows) { return flows > 100000 ? 1u << 21 : 1u << 18; }
 
