@@ -22,8 +22,8 @@ pub struct Desc {
     pub tables: Vec<CounterDesc>,
     /// Places that a fault can name.
     pub places: Vec<PlaceDesc>,
-    /// Names of the program's own fault kinds, from `WL_F_USER` (32) on.
-    pub faults: Vec<String>,
+    /// The program's own fault kinds, from `WL_F_USER` (32) on.
+    pub faults: Vec<crate::OwnFault>,
     /// `merge` nodes (FLICK's foldt).
     pub merges: Vec<MergeDesc>,
     /// What can be called while the app runs.

@@ -76,7 +76,7 @@ pub struct Module {
     /// Source places for faults, in the order of the ABI's `place` indices.
     pub places: Vec<Place>,
     /// The program's own fault kinds, from `WL_F_USER` on.
-    pub faults: Vec<String>,
+    pub faults: Vec<OwnFault>,
     /// Instances of elements whose handlers were put into those of the app.
     pub elements: Vec<String>,
     pub files: Vec<String>,
@@ -124,6 +124,10 @@ pub struct Span {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place { pub name: String, pub span: Span }
+
+/// A fault kind that the program declares (`fault name`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OwnFault { pub name: String, pub doc: String }
 
 /// A fault kind as in `support/wireloom.h` (`WL_F_*`; user kinds from 32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -238,17 +238,19 @@ impl<'a> Compiler<'a> {
     pub fn find_fault(&mut self, module: ModId, name: &str) -> Option<ir::FaultKind> {
         if let Some((Found::Item(id), 1)) = self.names.find(module, &[name]) {
             if let ItemKind::Fault(_) = self.names.items[id].item.kind {
-                let owner = self.names.items[id].module;
-                return Some(self.user_fault(owner, name));
+                return Some(self.user_fault(id, name));
             }
         }
         BUILTIN_FAULTS.iter().find(|(n, _)| *n == name).map(|(_, k)| *k)
     }
 
-    pub fn user_fault(&mut self, module: ModId, name: &str) -> ir::FaultKind {
+    pub fn user_fault(&mut self, declared: ItemId, name: &str) -> ir::FaultKind {
         let next = ir::FaultKind(ir::FaultKind::USER + self.m.faults.len() as u16);
-        let m = &mut self.m;
-        *self.fault_ids.entry((module, name.to_string())).or_insert_with(|| { m.faults.push(name.to_string()); next })
+        let (m, by) = (&mut self.m, &self.names.items[declared]);
+        *self.fault_ids.entry((by.module, name.to_string())).or_insert_with(|| {
+            m.faults.push(ir::OwnFault { name: name.to_string(), doc: by.item.doc.clone() });
+            next
+        })
     }
 
     /// What an item is; resolved at its first use.

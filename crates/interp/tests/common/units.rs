@@ -245,7 +245,7 @@ pub fn app() -> App {
     let (u32t, u64t, u16t, boolt, b50, b8k) = (b.u(32), b.u(64), b.u(16), b.bool(), b.b(50), b.b(8192));
     let msg = b.ty(Ty::Msg(line));
     let opt = b.ty(Ty::Option(u32t));
-    b.m.faults = vec!["too_many".into()];
+    b.m.faults = vec![OwnFault { name: "too_many".into(), doc: String::new() }];
     b.m.places = vec![Place { name: "none".into(), span: Span::default() }, Place { name: "place".into(), span: Span::default() }];
     b.m.counters = vec![Counter { name: "requests".into(), doc: String::new() }];
     let init = Some(Expr::new(u32t, ExprKind::Int(5)));

@@ -184,7 +184,7 @@ impl Parser {
             "app" => self.m.app = self.str()?,
             "file" => { let s = self.str()?; self.m.files.push(s) }
             "element" => { let s = self.str()?; self.m.elements.push(s) }
-            "fault" => { let s = self.str()?; self.m.faults.push(s) }
+            "fault" => { let name = self.str()?; self.word("doc")?; let doc = self.str()?; self.m.faults.push(OwnFault { name, doc }) }
             "place" => { let place = Place { name: self.str()?, span: self.span()? }; self.m.places.push(place) }
             "type" => self.type_declaration()?,
             "record" => {

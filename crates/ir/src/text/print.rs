@@ -177,7 +177,7 @@ impl Printer<'_> {
         self.line(&format!("app {}", string(&m.app)));
         for f in &m.files { self.line(&format!("file {}", string(f))) }
         for e in &m.elements { self.line(&format!("element {}", string(e))) }
-        for f in &m.faults { self.line(&format!("fault {}", string(f))) }
+        for f in &m.faults { self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc))) }
         for p in &m.places { self.line(&format!("place {}{}", string(&p.name), span(&p.span))) }
         for (n, t) in m.types.iter().enumerate() {
             self.line(&format!("type t{n} = {}", type_text(m, t, &|t| format!("t{}", t.0))));

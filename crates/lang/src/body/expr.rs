@@ -211,8 +211,7 @@ impl Lower<'_, '_> {
         let mut val = match item {
             Item::Const(v) => v,
             Item::Fault => {
-                let owner = self.cx.names.items[id].module;
-                let k = self.cx.user_fault(owner, names[taken - 1]);
+                let k = self.cx.user_fault(id, names[taken - 1]);
                 Val::pure(Ty::Fault, x::int(crate::compiler::T_U16, k.0.into()))
             }
             Item::Table(t) => { self.impure = true; Val::of(Ty::Table(t)) }

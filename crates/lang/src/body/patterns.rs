@@ -188,7 +188,7 @@ impl Lower<'_, '_> {
     }
 
     fn is_fault(&self, name: &str) -> bool {
-        crate::compiler::BUILTIN_FAULTS.iter().any(|(n, _)| *n == name) || self.cx.m.faults.iter().any(|f| f == name)
+        crate::compiler::BUILTIN_FAULTS.iter().any(|(n, _)| *n == name) || self.cx.m.faults.iter().any(|f| f.name == name)
     }
 
     /// Whether a pattern takes all values of one variant.

@@ -11,6 +11,7 @@ use crate::stats::{AppStats, Cell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wireloom_ir::desc::{self, CounterDesc, Desc, Half, HandlerOn, Order, PortKind, PortOptions, Sharing};
+use wireloom_ir::OwnFault;
 
 /// A program ready to serve; shared by all cores.
 pub struct App {
@@ -106,17 +107,23 @@ impl App {
 
     pub fn fault_name(&self, kind: u32) -> String {
         if kind >= WL_F_USER {
-            let name = self.desc.faults.get((kind - WL_F_USER) as usize);
-            return name.cloned().unwrap_or_else(|| format!("fault {kind}"));
+            return self.own_fault(kind).map_or_else(|| format!("fault {kind}"), |f| f.name.clone());
         }
         super::fault::name(kind).to_string()
     }
 
-    /// Why the app cannot run: its start, the first thing that `stats` has seen, has ended in a fault.
+    fn own_fault(&self, kind: u32) -> Option<&OwnFault> {
+        self.desc.faults.get(kind.checked_sub(WL_F_USER)? as usize)
+    }
+
+    /// Why the app cannot run: its start, the first thing that `stats` has seen, has ended in a fault. What the program says of the
+    /// fault (its doc comment) is what is wrong.
     pub fn start_fault(&self, stats: &AppStats) -> Option<String> {
         let (kind, place, _) = stats.faults.list().into_iter().next()?;
         let at = self.desc.places.get(place as usize).map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column)).unwrap_or_default();
-        Some(format!("app `{}` cannot start: fault {}{at}", self.desc.app, self.fault_name(kind)))
+        let says = self.own_fault(kind).map(|f| f.doc.split_whitespace().collect::<Vec<_>>().join(" ")).filter(|d| !d.is_empty());
+        let says = says.map(|d| format!(": {d}")).unwrap_or_default();
+        Some(format!("app `{}` cannot start: fault {}{at}{says}", self.desc.app, self.fault_name(kind)))
     }
 
     pub fn place_name(&self, place: u32) -> String {

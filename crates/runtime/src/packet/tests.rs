@@ -112,7 +112,7 @@ pub fn desc(mode: u64) -> Desc {
             handler("fault", HandlerOn::Fault),
         ],
         places: vec![PlaceDesc { name: "here".into(), file: String::new(), line: 1, column: 1 }],
-        faults: vec!["disorder".into()],
+        faults: vec![wireloom_ir::OwnFault { name: "disorder".into(), doc: String::new() }],
         signals: vec![
             signal("t.next", 2, &[("cursor", ParamType::UInt(64))], step),
             signal("t.insert", 3, &[("k", ParamType::UInt(64)), ("v", ParamType::UInt(64))], ResultType::Nothing),
