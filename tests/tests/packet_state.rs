@@ -99,8 +99,9 @@ fn traffic(seed: u64, n: u16, gaps: &[u64]) -> Frames {
     }).collect()
 }
 
-/// Runs a program as compiled code and by the interpreter: the same frames must come out of every port, with as many faults. Answers both.
-fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> (Vec<Frames>, u64) {
+/// Runs a program as compiled code and by the interpreter: the same frames must come out of every port, with as many faults and as many
+/// discarded by queues. Answers all three.
+fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> (Vec<Frames>, u64, u64) {
     let run = |way: &str, more: &[&str]| {
         let mut all: Vec<String> = vec!["--bind".into(), "wire=pcap:@/in.pcap".into()];
         for o in outs {
@@ -109,12 +110,14 @@ fn both_ways(folder: &Folder, program: &str, outs: &[&str], args: &[&str]) -> (V
         all.extend(args.iter().map(|a| a.replace("@WAY", way)));
         all.extend(more.iter().map(|s| s.to_string()));
         let said = folder.run(program, &all.iter().map(String::as_str).collect::<Vec<_>>());
-        let faults = said.split(" faults").next().and_then(|s| s.rsplit(' ').next()).and_then(|n| n.parse::<u64>().ok());
+        let number = |what: &str| said.split_once(what).and_then(|(s, _)| s.rsplit(' ').next()).and_then(|n| n.parse::<u64>().ok());
+        let faults = number(" faults").unwrap_or_else(|| panic!("no number of faults: {said}"));
+        assert!(said.contains(" 0 without a way out"), "{way}: {said}");
         let frames: Vec<Frames> = outs.iter().map(|o| read(&folder.file(&format!("{o}-{way}.pcap")))).collect();
-        (frames, faults.unwrap_or_else(|| panic!("no number of faults: {said}")))
+        (frames, faults, number(" discarded by queues").unwrap_or(0))
     };
     let (compiled, interpreted) = (run("c", &[]), run("i", &["--interpret"]));
-    assert_eq!(compiled.1, interpreted.1, "faults");
+    assert_eq!((compiled.1, compiled.2), (interpreted.1, interpreted.2), "faults, and frames discarded");
     for (o, (a, b)) in outs.iter().zip(compiled.0.iter().zip(&interpreted.0)) {
         let differ = a.iter().zip(b).find(|(a, b)| a != b);
         assert!(a == b, "compiled and interpreted, {o}: {} and {} frames, {differ:?}", a.len(), b.len());
@@ -163,9 +166,9 @@ app queues {
 }
 "#;
 
-/// What the program above does.
-fn queues_model(input: &Frames) -> (Frames, Frames) {
-    let mut ways: [Vec<&Vec<u8>>; 3] = Default::default();
+/// What the program above does: what leaves, and how many frames its queues discard.
+fn queues_model(input: &Frames) -> (Frames, Frames, u64) {
+    let (mut ways, mut discarded): ([Vec<&Vec<u8>>; 3], u64) = Default::default();
     let (mut waiting, mut out, mut urgent): (Vec<Vec<u8>>, Frames, Frames) = (vec![], vec![], vec![]);
     // Timers begin with the capture.
     let mut due = input[0].0 + 10 * MS;
@@ -178,16 +181,21 @@ fn queues_model(input: &Frames) -> (Frames, Frames) {
         let way = usize::from(sport(f) % 3);
         if ways[way].len() < 2 { ways[way].push(f) }
         if ways[way].len() != 2 { continue }
-        if ways[way][0].len() > 200 { ways[way].remove(0); }
+        if ways[way][0].len() > 200 {
+            ways[way].remove(0);
+            discarded += 1;
+        }
         let taken = ways[way].remove(0);
         if way == 0 { urgent.push((*time, taken.clone())) }
-        if waiting.len() < 4 { waiting.push(taken.clone()) }
+        if waiting.len() < 4 { waiting.push(taken.clone()) } else { discarded += 1 }
     }
     while !waiting.is_empty() {
         let now = due;
         tick(now, &mut due, &mut waiting, &mut out);
     }
-    (out, urgent)
+    // No timer takes what waits in `ways`.
+    discarded += ways.iter().map(|w| w.len() as u64).sum::<u64>();
+    (out, urgent, discarded)
 }
 
 #[test]
@@ -197,9 +205,9 @@ fn queues_and_rings() {
     std::fs::write(folder.file("queues.loom"), format!("record Seen {{ sport: u16, what: bytes<6> }}\n{program}")).unwrap();
     let input = traffic(7, 500, &[1000, MS, 3 * MS, 20 * MS]);
     write(&folder.file("in.pcap"), &input);
-    let (got, _) = both_ways(&folder, "queues.loom", &["out", "urgent"], &["--dump", "seen=@/seen-@WAY.json"]);
-    let (out, urgent) = queues_model(&input);
-    assert_eq!(got, [out, urgent]);
+    let (got, _, discarded) = both_ways(&folder, "queues.loom", &["out", "urgent"], &["--dump", "seen=@/seen-@WAY.json"]);
+    let (out, urgent, too_many) = queues_model(&input);
+    assert_eq!((got, discarded), (vec![out, urgent], too_many));
     let seen = std::fs::read_to_string(folder.file("seen-c.json")).unwrap();
     assert_eq!(seen, std::fs::read_to_string(folder.file("seen-i.json")).unwrap());
     let sports: Vec<u64> = serde_json::from_str::<serde_json::Value>(&seen).unwrap().as_array().unwrap().iter().map(|v| v["sport"].as_u64().unwrap()).collect();
@@ -278,7 +286,7 @@ fn limiters_and_meters() {
     let input = traffic(3, 800, &[1000, MS, 10 * MS, 100 * MS]);
     write(&folder.file("in.pcap"), &input);
     let names = ["first", "second", "third", "aware", "passed", "each"];
-    let (got, _) = both_ways(&folder, "gauges.loom", &names, &["--set", "rate=20"]);
+    let (got, ..) = both_ways(&folder, "gauges.loom", &names, &["--set", "rate=20"]);
     let (mut c, mut p) = (Bucket::new(5000, 600), Bucket::new(10_000, 900));
     let mut again = vec![(Bucket::new(30, 3), Bucket::new(60, 6)); 4];
     let (mut all, mut of) = (Bucket::new(20, 3), vec![Bucket::new(2000, 700); 4]);
@@ -350,7 +358,7 @@ fn kinds_of_tables_on_one_core_and_two() {
     write(&folder.file("in.pcap"), &input);
     let dumps = |way: &str| ["lengths", "counted", "estimate"].iter().flat_map(|t| ["--dump".to_string(), format!("{t}=@/{t}-{way}.json")]).collect::<Vec<_>>();
     let mut args = dumps("@WAY");
-    let (got, _) = both_ways(&folder, "kinds.loom", &["out", "rare"], &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let (got, ..) = both_ways(&folder, "kinds.loom", &["out", "rare"], &args.iter().map(String::as_str).collect::<Vec<_>>());
     let ones: Frames = input.iter().filter(|(_, f)| f[29] & 3 == 1).cloned().collect();
     assert_eq!(got[0], ones);
     let first = |src: u8| input.iter().find(|(_, f)| f[29] == src).cloned().unwrap();
@@ -631,7 +639,7 @@ fn a_cache_changes_nothing() {
         (time, udp(1, 1000 + key, 53, 18 + r.below(8) as usize))
     }).collect();
     write(&folder.file("in.pcap"), &input);
-    let (got, _) = both_ways(&folder, "cached.loom", &["out", "wrong"], &[]);
+    let (got, ..) = both_ways(&folder, "cached.loom", &["out", "wrong"], &[]);
     assert!(got[0].len() > 1000 && got[0].len() < 19_000, "{}", got[0].len());
     assert_eq!(got[1].len(), 0, "with and without a cache");
     let file = folder.file("cached.loom").display().to_string();

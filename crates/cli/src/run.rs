@@ -102,7 +102,8 @@ fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, inter
         let kinds: Vec<String> = served.kinds.iter().take(FAULTS_TOLD).map(|(kind, n)| format!("{n} {kind}")).collect();
         let more = if served.kinds.len() > FAULTS_TOLD { ", …" } else { "" };
         let faults = if kinds.is_empty() { format!("{} faults", served.faults) } else { format!("{} faults ({}{more})", served.faults, kinds.join(", ")) };
-        let counts = format!("{} frames received, {} sent, {} without a way out", served.frames, served.frames_sent, served.frames_dropped);
+        let queues = if served.frames_discarded > 0 { format!(", {} discarded by queues", served.frames_discarded) } else { String::new() };
+        let counts = format!("{} frames received, {} sent, {} without a way out{queues}", served.frames, served.frames_sent, served.frames_dropped);
         eprintln!("wireloom: {counts}, {faults}, in {ms} ms");
     }
     Ok(())

@@ -89,6 +89,8 @@ pub struct Summary {
     pub frames: u64,
     pub frames_sent: u64,
     pub frames_dropped: u64,
+    /// By queues.
+    pub frames_discarded: u64,
     /// Of packet apps: how many faults there were of which kind and place, most first.
     pub kinds: Vec<(String, u64)>,
     pub elapsed: Duration,
@@ -279,6 +281,7 @@ impl Summary {
         self.frames += b.frames;
         self.frames_sent += b.frames_sent;
         self.frames_dropped += b.frames_dropped;
+        self.frames_discarded += b.frames_discarded;
         self.kinds.extend_from_slice(&b.kinds);
         self.elapsed = self.elapsed.max(b.elapsed);
         self.clean &= b.clean;

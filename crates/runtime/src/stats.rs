@@ -106,6 +106,8 @@ pub struct FrameStats {
     pub sent_bytes: Cell,
     /// Could not be sent.
     pub dropped: Cell,
+    /// Of a queue: it was full, the program has discarded the frame, or it still waited when the run ended.
+    pub discarded: Cell,
     /// Dropped by the kernel before they were received.
     pub lost: Cell,
     /// Of those received, how many were copied because other apps read them, too.

@@ -57,7 +57,7 @@ fn frames_that_are_opened_twice() {
         input.push((EPOCH + i, f));
     }
     write(&folder.file("in.pcap"), &input);
-    let (outs, faults) = both_ways(&folder, "tunnelled.loom", &["out"], &[]);
+    let (outs, faults, _) = both_ways(&folder, "tunnelled.loom", &["out"], &[]);
     let [compiled] = &outs[..] else { panic!("one port") };
     assert!(bad > 60 && compiled.len() == 600 - bad, "{bad} of 600, {} out", compiled.len());
     assert_eq!(faults, bad as u64);
@@ -163,7 +163,7 @@ fn choices_without_branches() {
     write(&folder.file("in.pcap"), &input);
     let mut sent = Vec::new();
     for otherwise in ["drop", "accept"] {
-        let (outs, faults) = both_ways(&folder, "choosing.loom", &["out", "even"], &["--set", &format!("otherwise={otherwise}")]);
+        let (outs, faults, _) = both_ways(&folder, "choosing.loom", &["out", "even"], &["--set", &format!("otherwise={otherwise}")]);
         assert!(faults > 200, "{faults}");
         assert!(outs.iter().all(|o| o.len() > 100), "{:?}", outs.iter().map(Vec::len).collect::<Vec<_>>());
         sent.push(outs[0].len());

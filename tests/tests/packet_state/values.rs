@@ -93,7 +93,7 @@ fn bytes_of_a_frame_are_values() {
     std::fs::write(folder.file("named.loom"), NAMED).unwrap();
     let input = input();
     write(&folder.file("in.pcap"), &input);
-    let (outs, faults) = both_ways(&folder, "named.loom", &["out", "early"], &[]);
+    let (outs, faults, _) = both_ways(&folder, "named.loom", &["out", "early"], &[]);
     assert_eq!((faults, outs[0].len(), outs[1].len()), (0, 900, 600));
     let framed = |kind: u8, data: &[u8]| [&[0; 12][..], &[kind, kind], data].concat();
     for (i, (_, f)) in input.iter().enumerate() {
@@ -111,7 +111,7 @@ fn bytes_of_states_are_values() {
     std::fs::write(folder.file("states.loom"), STATES).unwrap();
     let input = input();
     write(&folder.file("in.pcap"), &input);
-    let (outs, faults) = both_ways(&folder, "states.loom", &["out"], &[]);
+    let (outs, faults, _) = both_ways(&folder, "states.loom", &["out"], &[]);
     assert_eq!((faults, outs[0].len()), (0, 600));
     let (mut text, mut last, mut maybe) = (Vec::new(), Vec::new(), b"none".to_vec());
     for (i, (_, f)) in input.iter().enumerate() {
@@ -129,7 +129,7 @@ fn a_frame_that_leaves_in_a_loop_may_leave_again() {
     std::fs::write(folder.file("left.loom"), LEFT).unwrap();
     let input = input();
     write(&folder.file("in.pcap"), &input);
-    let (outs, _) = both_ways(&folder, "left.loom", &["out", "early"], &[]);
+    let (outs, ..) = both_ways(&folder, "left.loom", &["out", "early"], &[]);
     assert_eq!(outs[0], input[101..]);
     assert_eq!(outs[1], input[101..]);
 }
@@ -140,7 +140,7 @@ fn handlers_send_to_lists_of_ports() {
     std::fs::write(folder.file("lists.loom"), LISTS).unwrap();
     let input = input();
     write(&folder.file("in.pcap"), &input);
-    let (outs, _) = both_ways(&folder, "lists.loom", &["out", "early"], &[]);
+    let (outs, ..) = both_ways(&folder, "lists.loom", &["out", "early"], &[]);
     let steered = outs.iter().map(|o| o.len() - input.len()).collect::<Vec<_>>();
     assert!(steered.iter().all(|n| *n > 90) && steered.iter().sum::<usize>() == input.len(), "{steered:?}");
 }

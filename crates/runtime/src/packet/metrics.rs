@@ -8,10 +8,11 @@ use wireloom_ir::desc::PortKind;
 
 type Get = fn(&FrameStats) -> &Cell;
 
-const FAMILIES: [(&str, &str, Get); 7] = [
+const FAMILIES: [(&str, &str, Get); 8] = [
     ("wireloom_frames_received_total", "Frames received.", |s| &s.received),
     ("wireloom_frames_sent_total", "Frames sent.", |s| &s.sent),
     ("wireloom_frames_dropped_total", "Frames that could not be sent.", |s| &s.dropped),
+    ("wireloom_frames_discarded_total", "Frames that a queue has discarded.", |s| &s.discarded),
     ("wireloom_frames_lost_total", "Frames that the kernel dropped before they were received.", |s| &s.lost),
     ("wireloom_frames_copied_total", "Frames copied because other apps of the process read them, too.", |s| &s.copied),
     ("wireloom_frame_received_bytes_total", "Bytes of frames received.", |s| &s.received_bytes),
@@ -47,6 +48,7 @@ pub fn status(a: &Hosted, p: usize) -> Value {
         "received": all(|s| &s.received),
         "sent": all(|s| &s.sent),
         "dropped": all(|s| &s.dropped),
+        "discarded": all(|s| &s.discarded),
         "lost": all(|s| &s.lost),
         "copied": all(|s| &s.copied),
         "received_bytes": all(|s| &s.received_bytes),

@@ -1,6 +1,6 @@
 //! A queue inside the program: in come frames that a handler sends to it, out go the same buffers when a handler takes them.
 //!
-//! First in, first out, of one core. A frame that finds the queue full is lost, and counted as one that could not be sent.
+//! First in, first out, of one core. A frame that finds the queue full is discarded.
 
 use super::pool::{Buf, Pool, NONE};
 use super::port::{bytes, Batch, FramePort, Sent};

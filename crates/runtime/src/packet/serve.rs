@@ -181,6 +181,7 @@ fn summary(apps: &[Arc<App>], stats: &[CoreStats], elapsed: Duration, clean: boo
             s.frames += if outside { p.frames.received.get() } else { 0 };
             s.frames_sent += if outside { p.frames.sent.get() } else { 0 };
             s.frames_dropped += p.frames.dropped.get();
+            s.frames_discarded += p.frames.discarded.get();
         }
         for (kind, place, n) in app.faults.list() {
             s.faults += n;

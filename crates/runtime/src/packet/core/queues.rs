@@ -7,7 +7,7 @@
 use super::{PacketCore, NO_HANDLER};
 use crate::abi::*;
 use crate::packet::pool::Buf;
-use crate::packet::port::Batch;
+use crate::packet::port::{Batch, Sent};
 
 /// Popped frames that are handled at one go. A program that sends what it takes from a queue to the same queue must not keep others
 /// from their turn.
@@ -44,7 +44,7 @@ impl PacketCore {
                     s.received_bytes.add(f.n.into());
                     self.popped.frames.push_back((buf, f));
                 } else {
-                    self.frame_stats(port as usize).dropped.add(1);
+                    self.frame_stats(port as usize).discarded.add(1);
                     self.pool.put(buf);
                 }
                 1
@@ -111,25 +111,21 @@ impl PacketCore {
         self.ends.iter_mut().filter_map(|e| e.port.queue()).map(|q| q.len()).sum()
     }
 
-    /// What waits when the run ends is lost, and counted.
+    /// What waits when the run ends is discarded, too.
     pub(super) fn lose_waiting(&mut self) {
         for e in 0..self.ends.len() {
             let of = self.ends[e].of;
             while let Some((buf, _)) = self.ends[e].port.queue().and_then(|q| q.pop(&mut self.pool)) {
                 self.pool.put(buf);
-                self.frame_stats(of).dropped.add(1);
+                self.frame_stats(of).discarded.add(1);
             }
         }
     }
 
     /// A frame for a queue goes there at once, so that whoever asks next sees it.
     pub(super) fn enqueue(&mut self, end: usize, f: wl_frame, buf: Buf) {
-        let e = &mut self.ends[end];
-        let Some(queue) = e.port.queue() else { return self.pool.put(buf) };
+        let Some(queue) = self.ends[end].port.queue() else { return self.pool.put(buf) };
         let taken = queue.push(&mut self.pool, buf, f);
-        let s = &self.stats[self.index].apps[self.number].ports[e.of].frames;
-        s.sent.add(taken.into());
-        s.sent_bytes.add(if taken { f.n.into() } else { 0 });
-        s.dropped.add((!taken).into());
+        self.count_sent(end, 1, Sent::default().and(&f, taken));
     }
 }

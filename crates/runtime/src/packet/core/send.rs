@@ -187,11 +187,12 @@ impl PacketCore {
     }
 
     #[inline]
-    fn count_sent(&self, end: usize, n: u64, sent: Sent) {
+    pub(super) fn count_sent(&self, end: usize, n: u64, sent: Sent) {
         let s = &self.stats[self.index].apps[self.number].ports[self.ends[end].of].frames;
         s.sent.add(sent.frames);
         s.sent_bytes.add(sent.bytes);
-        s.dropped.add(n.saturating_sub(sent.frames));
+        let lost = if self.ends[end].queue { &s.discarded } else { &s.dropped };
+        lost.add(n.saturating_sub(sent.frames));
     }
 
     /// Frames of other cores for this one's ports.
