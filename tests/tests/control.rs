@@ -76,6 +76,16 @@ fn what_is_wrong_is_told() {
         let text = app.refused(args);
         assert!(text.contains(why), "{args:?}: {text}");
     }
+    // Names of columns without rows under them.
+    for (table, columns, why) in [
+        ("rules", "src,dprt,action\n", "standard input: there is no field `dprt` in table `rules`; did you mean `dport`?"),
+        ("rule", "src,action\n", "did you mean `rules`?"),
+        ("rules", "src,dport_mask,action\n", "there is no field `dport_mask`"),
+    ] {
+        let out = app.ask_with(&["table", table, "load", "-"], columns);
+        assert!(out.code == Some(1) && out.text.contains(why), "{columns}: {}", out.text);
+    }
+    assert!(app.ask_with(&["table", "rules", "load", "-"], "src,dport,action,\n").text.starts_with("0 rows loaded"));
     // A bad row: nothing of its batch is used, and the row is named.
     let out = app.ask_with(&["table", "rules", "load", "-"], "[{\"action\":\"drop\"},{\"action\":\"drop\",\"sport\":\"x\"}]");
     assert!(out.code == Some(1) && out.text.contains("standard input: row 2: `sport`: expected") && out.text.contains("0 rows before it"), "{}", out.text);

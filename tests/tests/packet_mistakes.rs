@@ -313,6 +313,10 @@ fn rows_that_cannot_be_are_named() {
     }
     let out = firewall("bad.csv", "priority,dport,action\n1,80,drop\n2,70000,drop\n");
     assert!(out.code == Some(1) && out.text.contains("bad.csv: row 2: `dport`: expected a number from 0 to 65535 (got `70000`)"), "{}", out.text);
+    let out = firewall("columns.csv", "priority,dprt,action\n");
+    let why = "columns.csv: the first line: `dprt` is no field of the table; did you mean `dport`?";
+    assert!(out.code == Some(1) && out.text.contains(why), "{}", out.text);
+    assert_eq!(firewall("columns.csv", "priority,dport,action,\n1,80,drop,\n").code, Some(0));
     let out = firewall("twice.json", &format!("[{good}, {}]", good.replace("\"drop\"", "\"accept\"")));
     assert!(out.code == Some(0) && out.text.contains("row 2 replaces row 1"), "{}", out.text);
     let out = firewall("names.json", r#"[{"priority": 1, "priority": 2, "action": "drop"}]"#);

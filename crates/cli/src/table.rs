@@ -213,16 +213,18 @@ fn load(client: &mut Client, name: &str, args: &Table) -> Outcome {
     };
     let named = Path::new(path).extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
     let json = !args.csv && !named && (path != "-" || text.trim_start().starts_with(['[', '{']));
-    let rows = if json { rows::json_rows(&text) } else { rows::csv_rows(&text) }.map_err(|e| told(&e))?;
+    let (names, rows) = if json { rows::json_rows(&text).map(|r| (Vec::new(), r)) } else { rows::csv_rows(&text) }.map_err(|e| told(&e))?;
+    // Asked once even if there are no rows: the table and the fields must be there.
+    let mut names = Some(names);
     let (begin, total, mut done, mut entries) = (Instant::now(), rows.len(), 0, 0);
     let mut rows = rows.into_iter();
     loop {
         let batch: Vec<Value> = rows.by_ref().take(BATCH).map(Value::Object).collect();
-        if batch.is_empty() {
+        if batch.is_empty() && names.is_none() {
             break;
         }
         let count = batch.len();
-        match client.ask(json!({ "do": "insert", "table": name, "rows": batch })) {
+        match client.ask(json!({ "do": "insert", "table": name, "fields": names.take(), "rows": batch })) {
             Ok(answer) => entries += answer.get("entries").and_then(Value::as_u64).unwrap_or(0),
             Err(r) => return Err(told(&stopped(r, done, count))),
         }

@@ -67,8 +67,8 @@ impl<'de> Deserialize<'de> for Once {
     }
 }
 
-/// Rows under a first line of names (RFC 4180). A field with nothing in it is absent, but `""` is an empty text.
-pub fn csv_rows(text: &str) -> Result<Vec<Row>, String> {
+/// The first line's names, and the rows under it (RFC 4180). A field with nothing in it is absent, but `""` is an empty text.
+pub fn csv_rows(text: &str) -> Result<(Vec<String>, Vec<Row>), String> {
     let mut records = csv_records(without_mark(text))?.into_iter();
     let names: Vec<String> = records.next().unwrap_or_default().into_iter().map(|f| f.unwrap_or_default().trim().to_string()).collect();
     if let Some((_, name)) = names.iter().enumerate().find(|(i, n)| names[..*i].contains(n)) {
@@ -80,7 +80,9 @@ pub fn csv_rows(text: &str) -> Result<Vec<Row>, String> {
         }
         Ok(names.iter().zip(fields).filter_map(|(name, text)| Some((name.clone(), Value::String(text?)))).collect())
     };
-    records.enumerate().map(row).collect()
+    let rows = records.enumerate().map(row).collect::<Result<_, _>>()?;
+    // A column without a name is none, as long as nothing stands in it.
+    Ok((names.into_iter().filter(|n| !n.is_empty()).collect(), rows))
 }
 
 /// The fields of each line that is not blank; `"a ""b"" c"` is `a "b" c`, and between quotes lines may end.
@@ -166,6 +168,19 @@ fn has(signal: &SignalDesc, name: &str) -> bool {
     signal.args.iter().any(|(n, _)| n == name)
 }
 
+/// The first of `names` that is no field of any of these signals.
+pub fn stray<'n>(signals: &[&SignalDesc], names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let known = |n: &str| signals.iter().any(|s| has(s, n) && !is_mask(s, n));
+    names.into_iter().find(|n| !known(n))
+}
+
+/// What is said of a name that is no field.
+pub fn no_field(signal: &SignalDesc, name: &str) -> String {
+    let names = fields(signal);
+    let hint = near::lead(name, names.iter().copied());
+    format!("`{}` is no field of the table{hint} its fields: {}", short(name), names.join(", "))
+}
+
 /// Whether a field takes patterns.
 pub fn is_pattern(signal: &SignalDesc, name: &str) -> bool {
     signal.masked && has(signal, &format!("{name}_mask"))
@@ -187,10 +202,8 @@ pub fn default(signal: &SignalDesc, index: usize) -> Option<&ParamValue> {
 
 /// The calls that a row stands for: one, or several if there are ranges. `exact`: fields that the signal does not take are an error.
 pub fn arguments(signal: &SignalDesc, row: &Row, exact: bool) -> Result<Vec<Vec<ParamValue>>, String> {
-    if let Some(name) = row.keys().find(|k| exact && !has(signal, k)) {
-        let names = fields(signal);
-        let hint = near::lead(name, names.iter().copied());
-        return Err(format!("`{name}` is no field of the table{hint} its fields: {}", names.join(", ")));
+    if let Some(name) = stray(&[signal], row.keys().map(String::as_str)).filter(|_| exact) {
+        return Err(no_field(signal, name));
     }
     // In the order of the arguments; those of masks are filled together with what they belong to.
     let mut calls: Vec<Vec<Option<ParamValue>>> = vec![vec![None; signal.args.len()]];

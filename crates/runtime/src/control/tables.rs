@@ -226,6 +226,11 @@ fn calls(t: &Table, signal: &SignalDesc, request: &Row) -> Result<Vec<Calls>, Re
     };
     // Rows to delete may be those that were loaded, with their values.
     let insert = t.signal("insert").unwrap_or(signal);
+    let strange = |name: &str| unknown("field", name, &format!("in table `{}`", t.name()), rows::fields(insert));
+    let names = request.get("fields").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    if let Some(name) = rows::stray(&[signal, insert], names) {
+        return Err(strange(name));
+    }
     let mut all = Vec::with_capacity(list.len());
     for (n, row) in list.iter().enumerate() {
         let told = |e: String| {
@@ -233,8 +238,8 @@ fn calls(t: &Table, signal: &SignalDesc, request: &Row) -> Result<Vec<Calls>, Re
             Refused { text, more: fields(json!({ "row": n + 1, "done": 0 })) }
         };
         let row = row.as_object().ok_or_else(|| told("expected an object".into()))?;
-        if let Some(name) = row.keys().find(|k| ![signal, insert].iter().any(|s| s.args.iter().any(|(n, _)| n == *k))) {
-            return Err(told(unknown("field", name, &format!("in table `{}`", t.name()), rows::fields(insert)).text));
+        if let Some(name) = rows::stray(&[signal, insert], row.keys().map(String::as_str)) {
+            return Err(told(strange(name).text));
         }
         all.push(rows::arguments(signal, row, false).map_err(told)?);
     }

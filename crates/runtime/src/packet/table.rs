@@ -107,7 +107,10 @@ fn load(desc: &Desc, table: &str, file: &Path) -> Result<Load, Error> {
     let insert = signal(desc, table, "insert")?;
     let fail = |e: String| Error::Param(format!("{}: {e}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|e| fail(e.to_string()))?;
-    let rows = if is_csv(file) { rows::csv_rows(&text) } else { rows::json_rows(&text) }.map_err(fail)?;
+    let (names, rows) = if is_csv(file) { rows::csv_rows(&text) } else { rows::json_rows(&text).map(|r| (Vec::new(), r)) }.map_err(fail)?;
+    if let Some(name) = rows::stray(&[insert], names.iter().map(String::as_str)) {
+        return Err(fail(format!("the first line: {}", rows::no_field(insert, name))));
+    }
     let mut calls = Vec::new();
     for (n, row) in rows.iter().enumerate() {
         let list = rows::arguments(insert, row, true).map_err(|e| fail(format!("row {}: {e}", n + 1)))?;

@@ -64,6 +64,7 @@ fn rows_become_calls() {
         (json!({"dport": 80}), "`action` is missing; it is drop or accept"),
         (json!({"action": "drop", "x": 1}), "`x` is no field of the table; its fields: src, dport, priority, action"),
         (json!({"action": "drop", "dprt": 1}), "did you mean `dport`?"),
+        (json!({"action": "drop", "dport_mask": 1}), "`dport_mask` is no field of the table; its fields: src, dport"),
         (json!({"action": "acept"}), "`action`: expected drop or accept (got `acept`); did you mean `accept`?"),
         (json!({"action": "drop", "src": "10.0.0.0/33"}), "at most 32 bits"),
         (json!({"action": "drop", "src": "fe80::1"}), "expected an IPv4 address (got `fe80::1`)"),
@@ -223,20 +224,20 @@ fn patterns_come_back_as_they_went() {
 
 #[test]
 fn csv_is_read() {
-    let rows = csv_rows("src,action\n10.0.0.1,drop\n\n,\"a \"\"b\"\", c\"\n").unwrap();
+    let rows = csv_rows("src,action\n10.0.0.1,drop\n\n,\"a \"\"b\"\", c\"\n").unwrap().1;
     assert_eq!(rows[0], row(json!({"src": "10.0.0.1", "action": "drop"})));
     assert_eq!(rows[1], row(json!({"action": "a \"b\", c"})));
     assert_eq!(csv_rows("a,b\n1\n").unwrap_err(), "row 1 has 1 fields, the first line 2");
-    assert_eq!(csv_rows("\u{feff}key\r\n5\r\n").unwrap()[0]["key"], "5");
-    assert_eq!(csv_rows("key,value\r1,2\r3,4\r").unwrap().len(), 2, "a return alone ends a line, too");
+    assert_eq!(csv_rows("\u{feff}key\r\n5\r\n").unwrap().1[0]["key"], "5");
+    assert_eq!(csv_rows("key,value\r1,2\r3,4\r").unwrap().1.len(), 2, "a return alone ends a line, too");
     // A line may end between quotes, and nothing is something there: what is written is read back.
     let texts = ["a\nb", "\r\n", "", "q\"uo,te", " x ", "\\n"];
     let all: String = texts.iter().map(|t| format!("{},{}\r\n", quoted(t), quoted(t))).collect();
-    let rows = csv_rows(&format!("key,value\r\n{all}")).unwrap();
+    let rows = csv_rows(&format!("key,value\r\n{all}")).unwrap().1;
     assert_eq!(rows.iter().map(|r| r["key"].as_str().unwrap()).collect::<Vec<_>>(), texts);
-    assert_eq!(csv_rows("key\n\"\"\n\n").unwrap().len(), 1);
+    assert_eq!(csv_rows("key\n\"\"\n\n").unwrap().1.len(), 1);
     assert_eq!(csv_rows("a,b\n1,2\n\"3,4\n").unwrap_err(), "a quote that begins in row 2 has no end");
-    let bytes = csv_rows("key\n0x00ff\n").unwrap().remove(0);
+    let bytes = csv_rows("key\n0x00ff\n").unwrap().1.remove(0);
     assert_eq!(single(ParamType::Bytes(4), &Form::Plain, "key", &bytes["key"]), Ok(ParamValue::Bytes(vec![0, 255])));
 }
 
