@@ -29,10 +29,14 @@
 #define WL_WILD_FEW 48u
 #define WL_WILD_FEW_WORDS 4u
 #define WL_WILD_CLASSES 24u
+/* Slots that are looked at for each entry that goes, at most, to know a tuple's best priority. */
+#define WL_WILD_LOOKS 1024u
 #define WL_WILD_MAX_WORDS 16u
 #define WL_WILD_INLINE static inline __attribute__((always_inline))
 
-typedef struct wl_wild_tuple { uint32_t slots, base, seed, best, count; } wl_wild_tuple;   /* slots: a power of two, base: into the arena */
+/* slots: a power of two, base: into the arena. No entry has a higher priority than `best`; one has it unless some have gone since it was
+ * found out (`gone`). */
+typedef struct wl_wild_tuple { uint32_t slots, base, seed, best, count, gone; } wl_wild_tuple;
 
 /* Words of the few: `entries` has a bit for each that asks for them, and all of these ask for the same. */
 typedef struct wl_wild_fixed { uint64_t entries; uint8_t from, to; } wl_wild_fixed;
@@ -538,7 +542,7 @@ static inline uint32_t wl_wild_insert(wl_wild *t, const uint32_t *key, const uin
     t->stats.entries++;
     t->stats.inserts++;
     wl_wild_plan(t, masked, mask);
-    if (priority > t->tuple[i].best) t->tuple[i].best = priority;
+    if (priority >= t->tuple[i].best) { t->tuple[i].best = priority; t->tuple[i].gone = 0; }
     wl_wild_set_lane(t, i);
     wl_wild_sort(t, i);
     wl_wild_list_few(t);
@@ -571,8 +575,10 @@ static inline bool wl_wild_delete(wl_wild *t, const uint32_t *key, const uint32_
         /* Those without entries come last. */
         for (; i + 1 < t->tuples; i++) wl_wild_swap(t, i, i + 1);
         t->tuples--;
-    } else if (u->best == priority) {
+    } else if ((u->best == priority || u->gone) && (uint64_t)++u->gone * WL_WILD_LOOKS >= u->slots) {
+        /* Of many entries not each time: a search that goes on too long is right, too. */
         u->best = wl_wild_best(t, u);
+        u->gone = 0;
         wl_wild_sort(t, i);
     }
     wl_wild_list_few(t);

@@ -19,6 +19,8 @@ const LATEST: u64 = i64::MAX as u64;
 /// How an interface counts time.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
+    /// The number of its link type, which may be one that is not supported: dumpcap describes interfaces of which no frame comes.
+    link: u32,
     snap: u32,
     /// Ticks times `factor`, divided by `divisor`, are nanoseconds.
     factor: u64,
@@ -32,8 +34,8 @@ struct Interface {
 pub struct Section {
     big: bool,
     interfaces: Vec<Interface>,
-    /// Of all interfaces of the file.
-    pub link: Option<Link>,
+    /// Of all frames of the file.
+    link: Option<Link>,
     /// Of the last frame: simple packets have no time.
     time: u64,
 }
@@ -55,6 +57,11 @@ impl Section {
             return Err(format!("a block of {length} bytes"));
         }
         Ok((kind, length))
+    }
+
+    /// What frames begin with; without any so far, those of the first interface that is supported would.
+    pub fn link(&self) -> Option<Link> {
+        self.link.or_else(|| self.interfaces.iter().find_map(|i| Link::of(i.link).ok()))
     }
 
     /// Whether a block of this kind is looked at.
@@ -91,14 +98,10 @@ impl Section {
     }
 
     fn interface(&mut self, b: &[u8]) -> Result<(), String> {
-        let link = Link::of(u16_at(b, 8, self.big).into())?;
-        if *self.link.get_or_insert(link) != link {
-            return Err("some frames begin with Ethernet, others with IP".into());
-        }
         if self.interfaces.len() == INTERFACES_MAX {
             return Err(format!("more than {INTERFACES_MAX} interfaces"));
         }
-        let mut i = Interface { snap: u32_at(b, 12, self.big), factor: 1000, divisor: 1, offset: 0 };
+        let mut i = Interface { link: u16_at(b, 8, self.big).into(), snap: u32_at(b, 12, self.big), factor: 1000, divisor: 1, offset: 0 };
         let mut rest = &b[16..b.len() - 4];
         while rest.len() >= 4 {
             let (code, n) = (u16_at(rest, 0, self.big), usize::from(u16_at(rest, 2, self.big)));
@@ -116,9 +119,10 @@ impl Section {
     }
 
     fn packet(&mut self, b: &[u8], interface: usize) -> Result<Next, String> {
-        let Some(i) = self.interfaces.get(interface) else {
+        let Some(&i) = self.interfaces.get(interface) else {
             return Err(format!("a frame of interface {interface}, which is not described"));
         };
+        self.frame_of(i)?;
         let ticks = u64::from(u32_at(b, 12, self.big)) << 32 | u64::from(u32_at(b, 16, self.big));
         let (n, wire) = (u32_at(b, 20, self.big) as usize, u32_at(b, 24, self.big));
         if n > b.len() - 32 || n > FRAME_MAX {
@@ -128,8 +132,15 @@ impl Section {
         Ok(Next::new(self.time, wire, 28, n, b.len()))
     }
 
+    /// Frames of all interfaces begin alike.
+    fn frame_of(&mut self, i: Interface) -> Result<(), String> {
+        let link = Link::of(i.link)?;
+        if *self.link.get_or_insert(link) == link { Ok(()) } else { Err("some frames begin with Ethernet, others with IP".into()) }
+    }
+
     fn simple(&mut self, b: &[u8]) -> Result<Next, String> {
-        let Some(i) = self.interfaces.first() else { return Err("a frame before its interface is described".into()) };
+        let Some(&i) = self.interfaces.first() else { return Err("a frame before its interface is described".into()) };
+        self.frame_of(i)?;
         let wire = u32_at(b, 8, self.big);
         let snap = if i.snap == 0 { u32::MAX } else { i.snap };
         let n = (wire.min(snap) as usize).min(b.len() - 16).min(FRAME_MAX);

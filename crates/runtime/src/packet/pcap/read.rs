@@ -95,7 +95,7 @@ impl Reader {
         Ok(r)
     }
 
-    /// How it is written: the link type is that of the first interface.
+    /// How it is written: the link type is that of the first frame.
     pub fn style(&self) -> Style {
         self.style
     }
@@ -129,7 +129,7 @@ impl Reader {
         // The interface comes before the first frame; without frames there may be none.
         self.peek();
         let Format::Ng(section) = &self.format else { return Ok(()) };
-        match (section.link, self.failure.take()) {
+        match (section.link(), self.failure.take()) {
             (None, Some(e)) => return Err(e),
             (link, failure) => {
                 self.style = Style { link: link.unwrap_or(Link::Ethernet), ..Style::default() };

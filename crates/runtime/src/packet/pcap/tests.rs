@@ -147,6 +147,31 @@ fn other_link_types_are_refused() {
     }
 }
 
+/// dumpcap on several interfaces describes them all, whether or not a frame comes from them.
+#[test]
+fn interfaces_without_frames_may_be_of_any_kind() {
+    let mut f: Vec<u8> = Vec::new();
+    let mut block = |kind, body: &[u8]| add_block(&mut f, u32::to_le_bytes, kind, body);
+    block(0x0a0d_0d0a, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
+    for link in [239, 1, 101, 1] {
+        block(1, &[link, 0, 0, 0, 0, 0, 4, 0]);
+    }
+    for interface in [1, 3, 2, 0] {
+        block(6, &[&[interface, 0, 0, 0][..], &[0; 8], &[1, 0, 0, 0, 1, 0, 0, 0, interface, 0, 0, 0]].concat());
+    }
+    let (frames, error) = read_all(f.clone()).unwrap();
+    assert_eq!(frames, [(0, 1, vec![1]), (0, 1, vec![3])]);
+    assert!(error.unwrap().contains("after 2 frames: some frames begin with Ethernet, others with IP"));
+    // The kind is that of the frames, not of the interface that is described first.
+    let ip = f.len() - 2 * 36;
+    f.drain(ip - 2 * 36..ip);
+    let reader = Reader::new(Box::new(std::io::Cursor::new(f.clone()))).unwrap();
+    assert_eq!(reader.style().link, Link::Ip);
+    let (frames, error) = read_all(f).unwrap();
+    assert_eq!(frames, [(0, 1, vec![2])]);
+    assert!(error.unwrap().contains("after 1 frames: link type 239 is not supported"));
+}
+
 #[test]
 fn a_cut_capture_gives_what_is_before_the_cut() {
     for name in ["cut.pcap", "cut.pcapng"] {
