@@ -312,10 +312,14 @@ fn limiters_and_meters() {
 const KINDS: &str = r#"
 record Rule { src: ip4, sport: u16 }
 
+record Sum { frames: u32, bytes: u64 }
+
 app kinds {
     port wire = nic("a"), out = nic("b"), rare = nic("c")
     /// Changed by packets whose key it does not hold: shared.
     table lengths: array u32 -> u64 { capacity 16 }
+    table sums: array u32 -> Sum { capacity 16 }
+    table names: array u32 -> bytes<12> { capacity 16 }
     /// Only read by packets: a copy per core.
     table weights: array u32 -> u32 { capacity 8 }
     table flags: array u32 -> bool { capacity 4 }
@@ -332,6 +336,15 @@ app kinds {
     every 100ms { estimate[0] = sources.estimate() }
     on wire(p) where p.udp and p.ip4 {
         lengths[p.len / 32] += u64(weights[u32(p.ip4.src) & 3] else 0)
+        update sums[p.len / 32] {
+            .frames += 1
+            .bytes += p.len
+        }
+        let sum = sums[p.len / 32] else Sum { frames: 0, bytes: 0 }
+        if sum.bytes / u64(max(sum.frames, 1)) / 32 != p.len / 32 { names[15] = "torn" }
+        let name = names[p.len / 32] else ""
+        names[p.len / 32] = if name == "a" { "some bytes" } else { "a" }
+        if not (name in {"", "a", "some bytes"}) { names[15] = "torn" }
         flows[(p.ip4.src, p.udp.src)] += 1
         sources.add(p.udp.src)
         if not seen[p.ip4.src] { seen[p.ip4.src] = true; p -> rare }
@@ -356,7 +369,7 @@ fn kinds_of_tables_on_one_core_and_two() {
     std::fs::write(folder.file("kinds.loom"), KINDS).unwrap();
     let input = traffic(11, 3000, &[1000, MS, 2 * MS]);
     write(&folder.file("in.pcap"), &input);
-    let dumps = |way: &str| ["lengths", "counted", "estimate"].iter().flat_map(|t| ["--dump".to_string(), format!("{t}=@/{t}-{way}.json")]).collect::<Vec<_>>();
+    let dumps = |way: &str| ["lengths", "sums", "names", "counted", "estimate"].iter().flat_map(|t| ["--dump".to_string(), format!("{t}=@/{t}-{way}.json")]).collect::<Vec<_>>();
     let mut args = dumps("@WAY");
     let (got, ..) = both_ways(&folder, "kinds.loom", &["out", "rare"], &args.iter().map(String::as_str).collect::<Vec<_>>());
     let ones: Frames = input.iter().filter(|(_, f)| f[29] & 3 == 1).cloned().collect();
@@ -386,6 +399,10 @@ fn kinds_of_tables_on_one_core_and_two() {
         let estimate = rows(&folder.file(&format!("estimate-{way}.json")))[0].1;
         assert!((2700..3200).contains(&estimate), "{way}: {estimate} of 3000");
     }
+    let text = |name: &str| std::fs::read_to_string(folder.file(name)).unwrap();
+    assert!(text("sums-c.json").matches("frames").count() == 16 && text("names-c.json").contains("some bytes"));
+    assert!(text("sums-c.json") == text("sums-i.json") && text("names-c.json") == text("names-i.json"));
+    assert!(text("sums-c.json") == text("sums-2.json") && !text("names-2.json").contains("torn"), "{}", text("names-2.json"));
     assert_eq!(rows(&folder.file("estimate-c.json")), rows(&folder.file("estimate-i.json")));
     assert_eq!(read(&folder.file("out-2.pcap")).len(), ones.len());
 }

@@ -1,4 +1,4 @@
-//! Tables of one core that are not exact: wildcard and prefix (support/wild.h), array, Bloom filter, count-min, ring (support/sketch.h).
+//! Tables that are neither exact nor arrays: wildcard and prefix (support/wild.h), Bloom filter, count-min, ring (support/sketch.h).
 
 use crate::body::BodyGen;
 use crate::expr::may_fault;
@@ -8,10 +8,8 @@ use crate::names;
 use crate::parser::line;
 use wireloom_ir::*;
 
-/// Whether a table is none of the hashed ones: an array that cores share is one of those.
-pub(crate) fn is_keyed(m: &Module, t: &Table) -> bool {
-    t.kind != TableKind::Exact && !(t.kind == TableKind::Array && m.sharing(t) == Sharing::One)
-}
+/// Whether a table is neither exact nor an array.
+pub(crate) fn is_keyed(t: &Table) -> bool { !matches!(t.kind, TableKind::Exact | TableKind::Array) }
 
 /// Words of a sketch, as C.
 fn sketch_words(t: &Table) -> String {
@@ -34,7 +32,7 @@ impl Gen<'_> {
     pub fn keyed_members(&mut self) -> String {
         let m = self.m;
         let mut text = String::new();
-        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(m, t)) {
+        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(t)) {
             let (n, value, cap) = (names::table(m, TableId(i as u32)), self.stored(t.value), t.capacity);
             text.push_str(&match t.kind {
                 TableKind::Wildcard | TableKind::Lpm => format!(
@@ -42,13 +40,12 @@ impl Gen<'_> {
                      _Alignas(64) uint32_t {n}_ahead[{0}][WL_WILD_KEYS]; /* keys of a batch, in columns */\n\
                      uint32_t {n}_even; /* the handler, from 1 on, whose keys these are; words that are the same for usual frames are in their columns */\n", words32(m, t)
                 ),
-                TableKind::Array => format!("{value} {n}[{cap}];\n"),
                 TableKind::Ring => format!("wl_ring {n}; /* capacity {cap} */\n{value} {n}_value[{cap}];\n"),
                 TableKind::Bloom | TableKind::CountMin | TableKind::HyperLogLog => {
                     let own = if m.sharing(t) == Sharing::One { String::new() } else { format!("uint64_t {n}_words[{}];\n", sketch_words(t)) };
                     format!("wl_sketch {n}; /* capacity {cap} */\n{own}")
                 }
-                TableKind::Exact => String::new(),
+                TableKind::Array | TableKind::Exact => String::new(),
             });
         }
         text
@@ -57,7 +54,7 @@ impl Gen<'_> {
     pub fn keyed_init(&mut self) -> String {
         let m = self.m;
         let mut text = String::new();
-        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(m, t)) {
+        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| is_keyed(t)) {
             let (n, cap) = (names::table(m, TableId(i as u32)), t.capacity);
             let seed = "wl_table_seed(core) ^ wl_random(x, UINT64_MAX)";
             text.push_str(&match t.kind {
@@ -89,8 +86,7 @@ impl Gen<'_> {
 
     pub fn keyed_at_batch_end(&self) -> String {
         let m = self.m;
-        let with_stats = |t: &Table| is_keyed(m, t) && t.kind != TableKind::Array;
-        m.tables.iter().enumerate().filter(|(_, t)| with_stats(t)).map(|(i, _)| {
+        m.tables.iter().enumerate().filter(|(_, t)| is_keyed(t)).map(|(i, _)| {
             let n = names::table(m, TableId(i as u32));
             format!("wl_stats_flush(&wl_state(x)->{n}.stats, &wl_shared(x)->stats[{i}]);\n")
         }).collect()
@@ -114,11 +110,10 @@ impl<'m> BodyGen<'_, 'm> {
         let n = format!("wl_state(x)->{}", names::table(self.g.m, id));
         match t.kind {
             TableKind::Wildcard | TableKind::Lpm => self.masked(t, &n, s),
-            TableKind::Array => self.array(t, &n, s),
             TableKind::Bloom | TableKind::CountMin => self.sketch(t, &n, id, s),
             TableKind::HyperLogLog => self.estimate(&n, s),
             TableKind::Ring => self.ring(t, &n, s),
-            TableKind::Exact => {}
+            TableKind::Array | TableKind::Exact => {}
         }
     }
 
@@ -177,52 +172,6 @@ impl<'m> BodyGen<'_, 'm> {
                     line!(self, "memcpy(k_, wl_wild_mask(&{n}, e_), {words} * 4);\n{mask} = {unpack}(k_); {priority} = *wl_wild_priority(&{n}, e_);");
                 }
                 line!(self, "}} }}");
-            }
-            _ => {}
-        }
-    }
-
-    fn array(&mut self, t: &'m Table, n: &str, s: &'m StmtKind) {
-        let (cap, value) = (t.capacity, format!("{n}[i_]"));
-        let load = self.g.load(t.value, &value);
-        match s {
-            StmtKind::TableGet { key, dst, .. } => {
-                let (text, dst) = (self.expr(key), self.name(*dst));
-                line!(self, "{{ uint64_t i_ = {text};");
-                self.check(may_fault(key));
-                line!(self, "{dst}.has = i_ < {cap};\nif ({dst}.has) {dst}.v = {load};\n}}");
-            }
-            StmtKind::TablePut { key, value: v, place, .. } => {
-                let (c, text, val) = (self.g.cty(t.value), self.expr(key), self.expr(v));
-                line!(self, "{{ uint64_t i_ = {text};\n{c} val_ = {val};");
-                self.check(may_fault(key) || may_fault(v));
-                let (leave, store) = (self.leave_fault(), self.g.store(t.value, &value, "val_"));
-                line!(self, "if (WL_UNLIKELY(i_ >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}\n{store}\n}}", place.0);
-            }
-            StmtKind::TableUpdate { key, entry, body, place, .. } => {
-                let (text, name) = (self.expr(key), self.name(*entry));
-                let i = self.temp("uint64_t");
-                line!(self, "{i} = {text};");
-                self.check(may_fault(key));
-                let leave = self.leave_fault();
-                line!(self, "if (WL_UNLIKELY({i} >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
-                let at = format!("{n}[{i}]");
-                let load = self.g.load(t.value, &at);
-                line!(self, "{name} = {load};");
-                self.block(body);
-                let store = self.g.store(t.value, &at, &name);
-                line!(self, "{store}");
-            }
-            StmtKind::TableRemove { key, dst, .. } => {
-                let text = self.expr(key);
-                let set = dst.map(|d| format!("{} = i_ < {cap};\n", self.name(d))).unwrap_or_default();
-                line!(self, "{{ uint64_t i_ = {text};\n{set}if (i_ < {cap}) memset(&{n}[i_], 0, sizeof {n}[i_]);\n}}");
-            }
-            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {cap};") }
-            StmtKind::TableNext { cursor, key, value: v, more, .. } => {
-                let c = self.g.cty(t.key);
-                let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
-                line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ uint64_t i_ = {cursor}++; {key} = ({c})i_; {v} = {load}; }} else {cursor} = UINT64_MAX;");
             }
             _ => {}
         }

@@ -6,6 +6,7 @@
 //! [`expr`]) → the program's tables ([`program`]) → the C compiler, cached by content ([`compile`]).
 
 mod ahead;
+mod array;
 mod body;
 mod compile;
 mod expr;

@@ -30,7 +30,7 @@ impl<'m> Gen<'m> {
         if !m.counters.is_empty() { text.push_str(&format!("uint64_t counter[{}];\n", m.counters.len())) }
         for (i, s) in m.states.iter().enumerate() { text.push_str(&format!("{} s_{};\n", self.stored(s.ty), names::state(m, StateId(i as u32)))) }
         let scratch = self.scratch();
-        let flows = self.flow_members() + &self.keyed_members();
+        let flows = self.flow_members() + &self.array_members() + &self.keyed_members();
         let rest = if self.has_frames() { format!("uint8_t rest[{}]; /* of handlers of frames, see wl_lanes_try */\n", self.m.handlers.len().max(1)) } else { String::new() };
         text.push_str(&format!("uint8_t scratch[{scratch}];\n{rest}{flows}}} app_state;\n"));
         if !m.sessions.is_empty() {

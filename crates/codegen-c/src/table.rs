@@ -12,6 +12,9 @@ use wireloom_ir::*;
 /// Keys up to this size are encoded on the stack.
 const STACK_KEY: u64 = 4096;
 
+/// An exact table that all cores use.
+fn is_hashed(m: &Module, t: &Table) -> bool { t.kind == TableKind::Exact && !crate::flow::is_flow(m, t) }
+
 struct Geometry { stripes: u64, buckets: u64, inline: u64, entry: u64, block: u64, blocks: u64 }
 
 fn geometry(m: &Module, t: &Table) -> Geometry {
@@ -41,13 +44,14 @@ impl Gen<'_> {
         if m.tables.is_empty() { return }
         let mut text = format!("/* Of all cores. Statistics come first. */\ntypedef struct app_shared {{\nwl_table_stats stats[{}];\n", m.tables.len());
         for (i, t) in m.tables.iter().enumerate() {
-            if crate::flow::is_flow(m, t) || crate::keyed::is_keyed(m, t) { continue }
+            if !is_hashed(m, t) { continue }
             let g = geometry(m, t);
             text.push_str(&format!(
                 "struct {{\nwl_table t;\n_Alignas(64) wl_stripe stripe[{}];\nuint32_t bucket[{}];\n_Alignas(8) uint8_t entry[UINT64_C({})];\nuint8_t block[UINT64_C({})];\n}} {}; /* capacity {} */\n",
                 g.stripes, g.buckets, (t.capacity + 1) * g.entry, (g.blocks + 1) * (g.block + 4), names::table(m, TableId(i as u32)), t.capacity
             ));
         }
+        text.push_str(&self.shared_arrays());
         text.push_str(&self.shared_sketches());
         text.push_str("} app_shared;\n#define wl_shared(x) ((app_shared *)(x)->core->shared)\n\n");
         self.types.push_str(&text);
@@ -59,7 +63,7 @@ impl Gen<'_> {
         if m.tables.is_empty() { return ("0".into(), String::new()) }
         let mut text = String::from("app_shared *s = shared;\n");
         for (i, t) in m.tables.iter().enumerate() {
-            if crate::flow::is_flow(m, t) || crate::keyed::is_keyed(m, t) { continue }
+            if !is_hashed(m, t) { continue }
             let (g, n) = (geometry(m, t), names::table(m, TableId(i as u32)));
             text.push_str(&format!(
                 "s->{n}.t = (wl_table){{\n.stats = &s->stats[{i}], .stripe = s->{n}.stripe, .bucket = s->{n}.bucket, .entry = s->{n}.entry, .block = s->{n}.block,\n\
@@ -162,9 +166,10 @@ impl<'m> BodyGen<'_, 'm> {
         let (StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
             | StmtKind::TableLen { table, .. } | StmtKind::TableNext { table, .. } | StmtKind::TableInsert { table, .. } | StmtKind::TableDelete { table, .. }
             | StmtKind::TablePush { table, .. } | StmtKind::TablePop { table, .. }) = s else { return };
-        if crate::keyed::is_keyed(m, &m.tables[table.index()]) { return self.keyed(*table, s) }
-        if m.tables[table.index()].kind == TableKind::Array && self.shared_array(*table, s) { return }
-        if crate::flow::is_flow(m, &m.tables[table.index()]) { return self.flow(s) }
+        let t = &m.tables[table.index()];
+        if t.kind == TableKind::Array { return self.array(*table, s) }
+        if crate::keyed::is_keyed(t) { return self.keyed(*table, s) }
+        if crate::flow::is_flow(m, t) { return self.flow(s) }
         match s {
             StmtKind::TableGet { table, key, dst } => {
                 let dst = self.name(*dst);
@@ -215,41 +220,6 @@ impl<'m> BodyGen<'_, 'm> {
         line!(self, "wl_stripe *s_;\nwl_entry *e_ = wl_table_find({at}, kb_, kn_, x->core->now, &s_);\n{has} = e_ != NULL;");
         line!(self, "if (e_) {{ wl_cursor c_ = wl_value({at}, e_); {value} = dec_{codec}(&c_, x); }}\nwl_table_unlock(s_); }}");
         self.check(layout::has_bytes(self.g.m, t.value));
-    }
-
-    /// An array that cores share is a hashed table whose missing entries are zero. False: what an exact table does comes next.
-    fn shared_array(&mut self, table: TableId, s: &'m StmtKind) -> bool {
-        let t = &self.g.m.tables[table.index()];
-        let (cap, zero) = (t.capacity, self.g.zero(t.value));
-        match s {
-            StmtKind::TableGet { key, dst, .. } => {
-                let (text, dst) = (self.expr(key), self.name(*dst));
-                let found = self.temp("bool");
-                line!(self, "{dst}.has = (uint64_t)({text}) < {cap};");
-                self.check(may_fault(key));
-                self.find_entry(table, key, &found, &format!("{dst}.v"));
-                line!(self, "if (!{found}) {dst}.v = {zero};");
-                true
-            }
-            StmtKind::TablePut { key, place, .. } | StmtKind::TableUpdate { key, place, .. } => {
-                let text = self.expr(key);
-                let leave = self.leave_fault();
-                line!(self, "if (WL_UNLIKELY((uint64_t)({text}) >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
-                self.check(may_fault(key));
-                false
-            }
-            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {cap};"); true }
-            StmtKind::TableNext { cursor, key, value, more, .. } => {
-                let c = self.g.cty(t.key);
-                let (cursor, at, value, more) = (self.name(*cursor), self.name(*key), self.name(*value), self.name(*more));
-                let found = self.temp("bool");
-                line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ {at} = ({c}){cursor}++;");
-                self.find_entry(table, &Expr::new(t.key, ExprKind::Local(*key)), &found, &value);
-                line!(self, "if (!{found}) {value} = {zero}; }}");
-                true
-            }
-            _ => false,
-        }
     }
 
     /// Writes `val_` to the entry found and unlocks its stripe.

@@ -1,0 +1,147 @@
+//! Arrays: a place for each number below the capacity, zero at first, in each core's memory or in that of all.
+//!
+//! Places that all cores use are guarded by locks in turn (place i by lock i modulo their number); a number or a truth is read without one.
+
+use crate::body::BodyGen;
+use crate::expr::may_fault;
+use crate::gen::Gen;
+use crate::names;
+use crate::parser::line;
+use wireloom_ir::*;
+
+fn is_shared(m: &Module, t: &Table) -> bool { m.sharing(t) == Sharing::One }
+
+/// Locks of an array that all cores use: a power of two.
+fn locks(t: &Table) -> u64 { t.capacity.next_power_of_two().min(64) }
+
+impl Gen<'_> {
+    /// Members of the per-core state, or of what all cores share.
+    fn arrays(&mut self, shared: bool) -> String {
+        let m = self.m;
+        let mut text = String::new();
+        for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| t.kind == TableKind::Array && is_shared(m, t) == shared) {
+            let (n, value, cap) = (names::table(m, TableId(i as u32)), self.stored(t.value), t.capacity);
+            text.push_str(&match shared {
+                true => format!("struct {{\n_Alignas(64) wl_stripe stripe[{}];\n{value} slot[{cap}];\n}} {n};\n", locks(t)),
+                false => format!("{value} {n}[{cap}];\n"),
+            });
+        }
+        text
+    }
+
+    pub fn array_members(&mut self) -> String { self.arrays(false) }
+
+    pub fn shared_arrays(&mut self) -> String { self.arrays(true) }
+}
+
+/// Where an array's places lie, and how they are guarded.
+struct Places { slots: String, stripes: Option<String>, value: TyId, locks: u64, whole: bool }
+
+impl Places {
+    fn at(&self, i: &str) -> String { format!("{}[{i}]", self.slots) }
+
+    /// Locks place `i` as `name`; nothing, if the core is alone with it.
+    fn lock(&self, i: &str, name: &str) -> String {
+        self.stripes.as_ref().map_or(String::new(), |s| format!("{name} = &{s}[{i} & {}];\nwl_lock(&{name}->lock);\n", self.locks - 1))
+    }
+
+    fn unlock(&self, name: &str) -> String { self.stripes.as_ref().map_or(String::new(), |_| format!("wl_table_unlock({name});\n")) }
+
+    fn store(&self, g: &mut Gen, i: &str, v: &str) -> String {
+        let at = self.at(i);
+        if self.stripes.is_some() && self.whole { format!("__atomic_store_n(&{at}, {v}, __ATOMIC_RELAXED);") } else { g.store(self.value, &at, v) }
+    }
+
+    /// Sets `dst` to place `i`, which is there. Its bytes are copied: the place may be filled anew before they are used.
+    fn read(&self, g: &mut Gen, i: &str, dst: &str) -> String {
+        let at = self.at(i);
+        if self.stripes.is_some() && self.whole { return format!("{dst} = __atomic_load_n(&{at}, __ATOMIC_RELAXED);\n") }
+        let stripe = if self.stripes.is_some() { "wl_stripe *s_;\n" } else { "" };
+        format!("{stripe}{}{}{}", self.lock(i, "s_"), self.copy(g, i, dst), self.unlock("s_"))
+    }
+
+    fn copy(&self, g: &mut Gen, i: &str, dst: &str) -> String {
+        let load = g.load(self.value, &self.at(i));
+        if layout::has_bytes(g.m, self.value) { format!("{dst} = {}({load}, x);\n", g.copier(self.value)) } else { format!("{dst} = {load};\n") }
+    }
+}
+
+impl<'m> BodyGen<'_, 'm> {
+    fn places(&mut self, id: TableId) -> Places {
+        let m = self.g.m;
+        let (t, n) = (&m.tables[id.index()], names::table(m, id));
+        let shared = is_shared(m, t);
+        let whole = matches!(self.g.cty(t.value).as_str(), "bool" | "uint8_t" | "uint16_t" | "uint32_t" | "uint64_t" | "int8_t" | "int16_t" | "int32_t" | "int64_t");
+        let slots = if shared { format!("wl_shared(x)->{n}.slot") } else { format!("wl_state(x)->{n}") };
+        Places { slots, stripes: shared.then(|| format!("wl_shared(x)->{n}.stripe")), value: t.value, locks: locks(t), whole }
+    }
+
+    pub fn array(&mut self, id: TableId, s: &'m StmtKind) {
+        let t = &self.g.m.tables[id.index()];
+        let (cap, places) = (t.capacity, self.places(id));
+        let bytes = layout::has_bytes(self.g.m, t.value);
+        let stripe = if places.stripes.is_some() { "wl_stripe *s_;\n" } else { "" };
+        match s {
+            StmtKind::TableGet { key, dst, .. } => {
+                let (text, dst) = (self.expr(key), self.name(*dst));
+                line!(self, "{{ uint64_t i_ = {text};");
+                self.check(may_fault(key));
+                let read = places.read(self.g, "i_", &format!("{dst}.v"));
+                line!(self, "{dst}.has = i_ < {cap};\nif ({dst}.has) {{ {read}}}\n}}");
+                self.check(bytes);
+            }
+            StmtKind::TablePut { key, value: v, place, .. } => {
+                let (c, text, val) = (self.g.cty(t.value), self.expr(key), self.expr(v));
+                line!(self, "{{ uint64_t i_ = {text};\n{c} val_ = {val};");
+                self.check(may_fault(key) || may_fault(v));
+                let (leave, store) = (self.leave_fault(), places.store(self.g, "i_", "val_"));
+                line!(self, "if (WL_UNLIKELY(i_ >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
+                line!(self, "{stripe}{}{store}\n{}}}", places.lock("i_", "s_"), places.unlock("s_"));
+            }
+            StmtKind::TableUpdate { key, entry, body, place, .. } => self.update_place(&places, cap, key, *entry, body, *place),
+            StmtKind::TableRemove { key, dst, .. } => {
+                let (text, at) = (self.expr(key), places.at("i_"));
+                let set = dst.map(|d| format!("{} = i_ < {cap};\n", self.name(d))).unwrap_or_default();
+                line!(self, "{{ uint64_t i_ = {text};");
+                self.check(may_fault(key));
+                line!(self, "{set}if (i_ < {cap}) {{ {stripe}{}memset(&{at}, 0, sizeof {at});\n{}}}\n}}", places.lock("i_", "s_"), places.unlock("s_"));
+            }
+            StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {cap};") }
+            StmtKind::TableNext { cursor, key, value: v, more, .. } => {
+                let c = self.g.cty(t.key);
+                let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
+                let read = places.read(self.g, "i_", &v);
+                line!(self, "{more} = {cursor} < {cap};\nif ({more}) {{ uint64_t i_ = {cursor}++; {key} = ({c})i_; {read}}} else {cursor} = UINT64_MAX;");
+                self.check(bytes);
+            }
+            _ => {}
+        }
+    }
+
+    /// The body, which uses no tables, runs under the place's lock, if there is one.
+    fn update_place(&mut self, places: &Places, cap: u64, key: &Expr, entry: LocalId, body: &'m Block, place: PlaceId) {
+        let (text, name) = (self.expr(key), self.name(entry));
+        let i = self.temp("uint64_t");
+        line!(self, "{i} = {text};");
+        self.check(may_fault(key));
+        let leave = self.leave_fault();
+        line!(self, "if (WL_UNLIKELY({i} >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
+        let lock = places.stripes.is_some().then(|| self.temp("wl_stripe *"));
+        if let Some(s) = &lock {
+            let text = places.lock(&i, s);
+            line!(self, "{text}");
+            self.locked.push(s.clone());
+        }
+        let copy = places.copy(self.g, &i, &name);
+        line!(self, "{copy}");
+        self.check(layout::has_bytes(self.g.m, places.value));
+        self.block(body);
+        let store = places.store(self.g, &i, &name);
+        line!(self, "{store}");
+        if let Some(s) = lock {
+            self.locked.pop();
+            let text = places.unlock(&s);
+            line!(self, "{text}");
+        }
+    }
+}
