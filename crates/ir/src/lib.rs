@@ -111,7 +111,7 @@ pub struct Record { pub name: String, pub fields: Vec<(String, TyId)> }
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Enum { pub name: String, pub bits: u8, pub open: bool, pub variants: Vec<(String, u64)> }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Span {
     pub file: u32,
     pub start: u32,

@@ -4,7 +4,7 @@ use crate::names::{self, Found, ItemId, ModId, Names};
 use crate::ty::{self, Ty};
 use crate::units::UnitInfo;
 use crate::val::{Val, Vk};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, ItemKind, Span};
@@ -17,6 +17,9 @@ const DEFINITION: u32 = 4;
 /// Types nest no deeper and have no more parts, records in records counted through: the backends write types out.
 const MAX_TYPE_DEPTH: u32 = 24;
 const MAX_TYPE_PARTS: u32 = 1000;
+
+/// So many unknown names are told with what was meant: all that is known is looked through for each.
+pub const HINTS: usize = 500;
 
 /// The error has been reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +115,9 @@ pub struct Compiler<'a> {
     /// Enums whose values are text: the longest, and all in order of the variants.
     pub texts: HashMap<ir::EnumId, (u64, Vec<Vec<u8>>)>,
     pub fault_ids: HashMap<(ModId, String), ir::FaultKind>,
+    place_ids: HashMap<(String, ir::Span), ir::PlaceId>,
+    /// Unknown names so far.
+    pub unknowns: usize,
     /// How deep the walk is in expressions, definitions and functions together: see [`MAX_NESTING`].
     pub nesting: u32,
     /// Calls that were replaced by the function's body.
@@ -143,7 +149,7 @@ impl<'a> Compiler<'a> {
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
             world, map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
-            records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
+            records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), place_ids: HashMap::new(), unknowns: 0, nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
             app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
         }
     }
@@ -178,15 +184,14 @@ impl<'a> Compiler<'a> {
     pub fn place(&mut self, name: impl Into<String>, span: Span) -> ir::PlaceId {
         let span = ir::Span { element: 0, ..self.span(span) };
         let name = name.into();
-        if let Some(i) = self.m.places.iter().position(|p| p.name == name && p.span == span) {
-            return ir::PlaceId(i as u32);
-        }
-        self.m.places.push(ir::Place { name, span });
-        ir::PlaceId(self.m.places.len() as u32 - 1)
+        let next = ir::PlaceId(self.m.places.len() as u32);
+        let places = &mut self.m.places;
+        *self.place_ids.entry((name.clone(), span)).or_insert_with(|| { places.push(ir::Place { name, span }); next })
     }
 
     pub fn unknown(&mut self, module: ModId, name: &str, span: Span, what: &str, extra: &[String]) -> Reported {
-        let known = self.names.known(module);
+        self.unknowns += 1;
+        let known = if self.unknowns > HINTS { Vec::new() } else { self.names.known(module) };
         let hint = names::suggest(name, known.iter().chain(extra).map(String::as_str));
         let d = Diagnostic::error("E0201", span, format!("unknown {what} `{name}`")).label("not known here");
         let mut has: Vec<&str> = extra.iter().map(String::as_str).collect();
@@ -396,15 +401,18 @@ impl<'a> Compiler<'a> {
         }
         let mut next = 0u64;
         let mut list: Vec<(String, u64)> = Vec::new();
+        // By name, and whose each value is.
+        let (mut names, mut values): (HashSet<&str>, HashMap<u64, &str>) = Default::default();
         for v in variants {
             let value = match &v.value { Some(e) => self.const_u64(module, e)?, None => next };
-            if list.iter().any(|(n, _)| *n == v.name.name) {
+            if !names.insert(&v.name.name) {
                 self.error("E0203", v.name.span, format!("`{}` is defined twice", v.name.name));
             }
-            if let Some((other, _)) = list.iter().find(|(_, x)| *x == value) {
+            if let Some(other) = values.get(&value) {
                 let text = format!("`{}` has the value of `{other}`: {value}", v.name.name);
                 self.error("E0203", v.name.span, text);
             }
+            values.entry(value).or_insert(&v.name.name);
             list.push((v.name.name.clone(), value));
             next = value.wrapping_add(1);
         }

@@ -2,7 +2,7 @@
 
 use crate::ast::Span;
 use crate::codes;
-use crate::source::SourceMap;
+use crate::source::{Source, SourceMap};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -266,7 +266,7 @@ impl<'a> Renderer<'a> {
         for (label, primary) in labels {
             let start = file.position(label.span.start);
             let end = file.position(label.span.end.max(label.span.start));
-            let last = file.line(start.line).chars().count() + 1;
+            let last = file.line_length(start.line) + 1;
             let to = if end.line == start.line { end.column } else { last };
             let mark = Mark { from: start.column, to: to.max(start.column + 1), primary: *primary, text: &label.text };
             lines.entry(start.line).or_default().push(mark);
@@ -278,7 +278,7 @@ impl<'a> Renderer<'a> {
             }
             previous = Some(line);
             self.gutter(width, &line.to_string());
-            let window = Window::on(file.line(line), &marks);
+            let window = Window::on(file, line, &marks);
             let _ = writeln!(self.out, " {}", window.text);
             window.shift(&mut marks);
             // From the right, so that each text has the rest of its own row.
@@ -320,14 +320,11 @@ struct Window {
 }
 
 impl Window {
-    fn on(line: &str, marks: &[Mark]) -> Window {
-        let line = line.replace('\t', " ");
-        let first = marks.iter().map(|m| m.from).min().unwrap_or(1);
-        let mut rest = line.chars();
-        let cut = if line.chars().count() > WINDOW { first.saturating_sub(BEFORE) } else { 0 };
-        if cut > 0 {
-            rest.nth(cut - 1);
-        }
+    fn on(file: &Source, line: usize, marks: &[Mark]) -> Window {
+        // The place that is to blame is seen, others where there is room.
+        let first = marks.iter().min_by_key(|m| (!m.primary, m.from)).map_or(1, |m| m.from);
+        let cut = if file.line_length(line) > WINDOW { first.saturating_sub(BEFORE) } else { 0 };
+        let mut rest = file.line_behind(line, cut).chars().map(|c| if c == '\t' { ' ' } else { c });
         let mut text: String = rest.by_ref().take(WINDOW).collect();
         if rest.next().is_some() {
             text.push('…');
@@ -338,7 +335,7 @@ impl Window {
         }
     }
 
-    /// Moves the marks to where their text is shown; what is not shown is marked at the end.
+    /// Moves the marks to where their text is shown; what is not shown is marked at the nearer end.
     fn shift(&self, marks: &mut [Mark]) {
         for m in marks {
             m.from = m.from.saturating_sub(self.cut).clamp(1, WINDOW + 2);

@@ -121,6 +121,16 @@ pub struct Source {
     pub text: String,
     /// Where each line starts.
     lines: Vec<u32>,
+    /// How many characters there are before each block of [`BLOCK`] bytes: a line may be as long as the file, and thousands of diagnostics
+    /// may be about it.
+    characters: Vec<u32>,
+}
+
+const BLOCK: usize = 256;
+
+/// Characters that begin in these bytes of a text.
+fn begin_in(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|b| **b & 0xc0 != 0x80).count()
 }
 
 /// A place for people: both count from 1; the column counts characters.
@@ -150,7 +160,12 @@ impl SourceMap {
         }
         let starts = text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(i, _)| i as u32 + 1);
         let lines = std::iter::once(0).chain(starts).collect();
-        self.files.push(Source { path: path.into(), text, lines });
+        let before = |all: &mut u32, block: &[u8]| {
+            *all += begin_in(block) as u32;
+            Some(*all)
+        };
+        let characters = std::iter::once(0).chain(text.as_bytes().chunks(BLOCK).scan(0, before)).collect();
+        self.files.push(Source { path: path.into(), text, lines, characters });
         FileId(self.files.len() as u32 - 1)
     }
 
@@ -204,15 +219,50 @@ impl Source {
         let offset = offset.min(self.text.len() as u32);
         let line = self.lines.partition_point(|&start| start <= offset);
         let start = self.lines[line - 1] as usize;
-        let column = self.text.get(start..offset as usize).map_or(1, |s| s.chars().count() + 1);
-        Position { line, column }
+        Position { line, column: self.characters_before(offset as usize) - self.characters_before(start) + 1 }
+    }
+
+    /// Characters that begin before an offset.
+    fn characters_before(&self, offset: usize) -> usize {
+        let block = (offset / BLOCK).min(self.characters.len().saturating_sub(1));
+        let known = self.characters.get(block).map_or(0, |n| *n as usize);
+        known + begin_in(&self.text.as_bytes()[(block * BLOCK).min(offset)..offset])
+    }
+
+    /// Where so many characters have begun.
+    fn offset_behind(&self, characters: usize) -> usize {
+        let block = self.characters.partition_point(|n| *n as usize <= characters).saturating_sub(1);
+        let from = (block * BLOCK).min(self.text.len());
+        let more = characters - self.characters.get(block).map_or(0, |n| *n as usize);
+        let starts = self.text.as_bytes()[from..].iter().enumerate().filter(|(_, b)| **b & 0xc0 != 0x80);
+        starts.map(|(i, _)| from + i).nth(more).unwrap_or(self.text.len())
+    }
+
+    /// How many characters a line has.
+    pub fn line_length(&self, line: usize) -> usize {
+        let text = self.line(line);
+        match self.line_start(line) {
+            Some(start) => self.characters_before(start + text.len()) - self.characters_before(start),
+            None => 0,
+        }
+    }
+
+    /// A line without so many of its first characters.
+    pub fn line_behind(&self, line: usize, skip: usize) -> &str {
+        let (text, Some(start)) = (self.line(line), self.line_start(line)) else { return "" };
+        let from = self.offset_behind(self.characters_before(start) + skip) - start;
+        text.get(from..).unwrap_or("")
+    }
+
+    fn line_start(&self, line: usize) -> Option<usize> {
+        line.checked_sub(1).and_then(|i| self.lines.get(i)).map(|start| *start as usize)
     }
 
     /// The text of a line (from 1) without its end.
     pub fn line(&self, line: usize) -> &str {
-        let Some(&start) = line.checked_sub(1).and_then(|i| self.lines.get(i)) else { return "" };
+        let Some(start) = self.line_start(line) else { return "" };
         let end = self.lines.get(line).map_or(self.text.len(), |&next| next as usize);
-        self.text[start as usize..end].trim_end_matches(['\n', '\r'])
+        self.text[start..end].trim_end_matches(['\n', '\r'])
     }
 
     pub fn line_count(&self) -> usize {
@@ -233,6 +283,28 @@ mod tests {
         assert_eq!(at(5), Position { line: 2, column: 2 });
         assert_eq!(at(99), Position { line: 3, column: 1 });
         assert_eq!(map.file(file).map(|f| f.line(1)), Some("äb"));
+    }
+
+    /// What the index of characters gives, counted one by one.
+    #[test]
+    fn long_lines_have_places() {
+        let lines: Vec<String> = (0..5).map(|i| "aé€😀\t".repeat([0, 1, 51, 200, 3][i])).collect();
+        for text in [lines.join("\n"), lines.join("\r\n"), String::new()] {
+            let mut map = SourceMap::new();
+            let id = map.add("a.loom", text.clone());
+            let file = map.file(id).expect("it was added");
+            for (at, _) in text.char_indices().chain([(text.len(), ' ')]) {
+                let line = text[..at].matches('\n').count() + 1;
+                let column = text[..at].chars().rev().take_while(|c| *c != '\n').count() + 1;
+                assert_eq!(file.position(at as u32), Position { line, column });
+                let behind: String = file.line(line).chars().skip(column - 1).collect();
+                assert_eq!(file.line_behind(line, column - 1), behind, "{line}:{column}");
+            }
+            for line in 0..8 {
+                assert_eq!(file.line_length(line), file.line(line).chars().count(), "{line}");
+                assert_eq!(file.line_behind(line, 10_000), "");
+            }
+        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Compiler<'_> {
         let mut sides = Vec::new();
         for side in [a, b] {
             let mut fields = Vec::new();
-            for m in &members {
+            for m in members.iter() {
                 if !m.ty.is_plain() || !m.cases.is_empty() { continue; }
                 let local = l.new_local(&format!("{}.{}", side.name, m.name), &m.ty);
                 fields.push((m.name.clone(), local, Val::pure(m.ty.clone(), l.local_expr(local))));
@@ -124,7 +124,7 @@ impl Compiler<'_> {
         }
         let fields = l.combined(with)?;
         let mut values = Vec::new();
-        for m in &members {
+        for m in members.iter() {
             if m.field == key.field || !m.ty.is_plain() { continue; }
             let Some((_, e)) = fields.iter().find(|(n, _)| n.name == m.name) else {
                 return Err(l.err("E0618", with.span, format!("the combined message does not say what `{}` is", m.name)));

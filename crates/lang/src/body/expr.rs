@@ -99,7 +99,7 @@ impl Lower<'_, '_> {
         }
         if n.name == "now" { self.impure = true; return Ok(Val::pure(Ty::Instant, ir::Expr::new(T_U64, X::Now))); }
         if n.name == "_" { return Err(self.err("E0201", n.span, "`_` is no value")); }
-        let extra = self.visible_names();
+        let extra = if self.cx.unknowns < crate::compiler::HINTS { self.visible_names() } else { vec![] };
         Err(self.cx.unknown(self.module, &n.name, n.span, "name", &extra))
     }
 
@@ -402,7 +402,7 @@ impl Lower<'_, '_> {
     pub fn named_list(&mut self, elem: &Elem, span: Span) -> R<Ty> {
         if let Elem::Unit(u) = elem {
             let info = &self.cx.units[u.index()];
-            if let [a, b, ..] = info.members.as_slice() {
+            if let [a, b, ..] = &*info.members {
                 if let (Ty::Bytes(_), Ty::Bytes(_), true, true) = (&a.ty, &b.ty, a.cases.is_empty(), b.cases.is_empty()) { return Ok(b.ty.clone()); }
             }
         }

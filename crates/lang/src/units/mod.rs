@@ -15,6 +15,7 @@ use crate::names::ModId;
 use crate::ty::{Elem, Ty};
 use crate::val::Val;
 use crate::x;
+use std::collections::HashMap;
 use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Span};
 use wireloom_syntax::Diagnostic;
@@ -23,7 +24,7 @@ use wireloom_syntax::Diagnostic;
 #[derive(Clone, Debug)]
 pub struct UnitInfo {
     pub params: Vec<(String, Ty)>,
-    pub members: Vec<Member>,
+    pub members: Members,
     /// `_: bytes<9> of blank = " "`: what is sent for a field that is not given.
     pub defaults: Vec<(ir::FieldId, Vec<u8>)>,
     /// Text of an enum, the field that is its value, and the enum.
@@ -49,8 +50,26 @@ pub struct Member {
     pub caseless: bool,
 }
 
+/// In order, and found by name: the first that has it.
+#[derive(Clone, Debug, Default)]
+pub struct Members { list: Vec<Member>, by_name: HashMap<String, usize> }
+
+impl Members {
+    pub fn push(&mut self, m: Member) {
+        self.by_name.entry(m.name.clone()).or_insert(self.list.len());
+        self.list.push(m);
+    }
+
+    fn named(&self, name: &str) -> Option<&Member> { self.list.get(*self.by_name.get(name)?) }
+}
+
+impl std::ops::Deref for Members {
+    type Target = [Member];
+    fn deref(&self) -> &[Member] { &self.list }
+}
+
 impl UnitInfo {
-    pub fn member(&self, name: &str) -> Option<&Member> { self.members.iter().find(|m| m.name == name) }
+    pub fn member(&self, name: &str) -> Option<&Member> { self.members.named(name) }
     pub fn by_field(&self, f: ir::FieldId) -> Option<&Member> { self.members.iter().find(|m| m.field == f) }
 }
 
@@ -74,7 +93,7 @@ impl Compiler<'_> {
             body: vec![], tail: 0, streams: false, limit: None, min: 0, max: 0, head_max: 0, first: ir::ByteSet::ALL,
             frame: None, header: ir::Header::default(),
         });
-        self.units.push(UnitInfo { params: vec![], members: vec![], defaults: vec![], texts: vec![], enclosed: vec![], of: None, packet: None, ok: false });
+        self.units.push(UnitInfo { params: vec![], members: Members::default(), defaults: vec![], texts: vec![], enclosed: vec![], of: None, packet: None, ok: false });
         self.unit_params(module, id, u);
         id
     }

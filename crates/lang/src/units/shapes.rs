@@ -284,16 +284,17 @@ impl Builder<'_, '_> {
         // The field stands before its cases' fields in the unit's list, so that its id is known to them.
         let id = self.add(head.name, head.span, &Ty::Unit, FieldKind::Switch { cases: vec![] });
         let mut done = Vec::new();
-        let mut before = x::boolean(false);
         let outside = self.facts.len();
         for (n, case) in cases.iter().enumerate() {
-            self.facts.truncate(outside);
-            let depth = self.binds.len();
-            let not_before = x::not(before.clone());
-            crate::body::facts::split(&not_before, true, &mut self.facts);
-            if let Ok((guard, fault)) = self.guard(case, on.as_ref(), &mut before) {
+            // What is known here: that no case before was taken.
+            let (known, depth) = (self.facts.len(), self.binds.len());
+            let mut taken = None;
+            if let Ok((guard, fault)) = self.guard(case, on.as_ref()) {
+                if let ir::Guard::When(c) = &guard { taken = Some(c.clone()); }
                 if let Ok(c) = self.case(id, n as u32, case, guard, fault) { done.push(c); }
             }
+            self.facts.truncate(known);
+            if let Some(c) = taken { crate::body::facts::split(&c, false, &mut self.facts); }
             self.binds.truncate(depth);
         }
         self.facts.truncate(outside);
@@ -304,19 +305,14 @@ impl Builder<'_, '_> {
         Ok((id, Ty::Switch(self.id, id)))
     }
 
-    /// The case's guard; `before` gathers what the cases before it have excluded.
-    fn guard(&mut self, case: &ast::Case, on: Option<&(Val, Span)>, before: &mut ir::Expr) -> R<(ir::Guard, Option<FaultKind>)> {
+    fn guard(&mut self, case: &ast::Case, on: Option<&(Val, Span)>) -> R<(ir::Guard, Option<FaultKind>)> {
         let fault = match &case.body { CaseBody::Fault(n) => Some(self.cx.fault_kind(self.module, n)?), _ => None };
-        let when = |cond: ir::Expr, before: &mut ir::Expr| { *before = x::or(before.clone(), cond.clone()); ir::Guard::When(cond) };
         let guard = match &case.guard {
             Guard::Literal { values, peek } => {
                 self.no_empty(values, case.span)?;
                 ir::Guard::Literal { values: values.clone(), peek: *peek }
             }
-            Guard::When(e) => {
-                let c = self.cond(e)?;
-                when(c, before)
-            }
+            Guard::When(e) => ir::Guard::When(self.cond(e)?),
             Guard::WhenSome(name, e) => {
                 let v = self.eval(e, None, None)?;
                 if !v.ty.is_option() {
@@ -331,7 +327,7 @@ impl Builder<'_, '_> {
                 let Ty::Option(inner) = ty else { return Err(Reported) };
                 let it = self.cx.lower_ty(&inner);
                 self.binds.push((name.clone(), Val::pure(*inner, x::unwrap(it, read.clone()))));
-                when(x::is_some(read), before)
+                ir::Guard::When(x::is_some(read))
             }
             Guard::Values(values) => {
                 let Some((on, span)) = on else { return Err(self.cx.error("E0423", case.span, "only `switch e { … }` has cases by value")) };
@@ -341,7 +337,7 @@ impl Builder<'_, '_> {
                     let c = self.value_case(v, &on.ty)?;
                     any = x::or(any, x::cmp(if on.caseless { ir::BinOp::EqCase } else { ir::BinOp::Eq }, subject.clone(), c));
                 }
-                when(any, before)
+                ir::Guard::When(any)
             }
             Guard::Else => match fault { Some(k) => ir::Guard::Fault(k), None => ir::Guard::Else },
         };

@@ -1,0 +1,71 @@
+//! Much of one thing: what is checked and said of thousands of cases, names and diagnostics on one line is what would be of a few. (Each
+//! took time by the square of the number: minutes for these.)
+
+use std::path::Path;
+use wireloom_lang::{compile, Checked};
+use wireloom_syntax::{diagnostic, MemoryWorld};
+
+fn checked(text: String) -> Checked {
+    let world = MemoryWorld::new().with("/app/main.loom", text).with("/std/packet.loom", "");
+    compile(&world, Path::new("/app/main.loom"), None)
+}
+
+fn said(c: &Checked) -> String { diagnostic::render_all(&c.diagnostics, &c.map, false) }
+
+fn joined(n: usize, of: impl Fn(usize) -> String) -> String { (0..n).map(of).collect::<Vec<_>>().join(" ") }
+
+#[test]
+fn switches_of_many_cases() {
+    for cases in [joined(20_000, |i| format!("{i} => f{i}: u8,")), joined(20_000, |i| format!("when kind == {i} => f{i}: u8,"))] {
+        let on = if cases.starts_with("when") { "" } else { "kind " };
+        let c = checked(format!("unit M {{ kind: u32  body: switch {on}{{ {cases} else => nothing }} }}\n"));
+        assert_eq!(said(&c), "");
+    }
+}
+
+/// That a case is taken only where those before it are not is known in it, and in none before it; what a case has proved holds only there.
+#[test]
+fn cases_know_of_those_before() {
+    let unit = |cases: &str| format!("unit M {{ n: u8  m: u8  body: switch {{ {cases} else => nothing }}\n let q = 8 / n }}\n");
+    // A division by what may be zero becomes a requirement: a field more.
+    let fields = |cases: &str| {
+        let app = "protocol p { request M  response M }\napp a { port c = listen tcp(80) as p\n on c(r) { reply r } }\n";
+        let c = checked(unit(cases) + app);
+        let m = c.module.as_ref().unwrap_or_else(|| panic!("{}", said(&c)));
+        m.units[0].fields.iter().filter(|f| matches!(f.kind, wireloom_ir::FieldKind::Require { .. })).count()
+    };
+    let behind = 1;
+    assert_eq!(fields("when n == 0 => a: u8, when 8 / n == 4 => b: u8,"), behind);
+    assert_eq!(fields("when m == 0 => a: u8, when 8 / n == 4 => b: u8,"), behind + 1);
+    assert_eq!(fields("when n > 0 => { let x = 8 / n }, when m == 1 => { let y = 8 / n },"), behind + 1);
+}
+
+#[test]
+fn thousands_of_diagnostics_on_one_line() {
+    let c = checked(joined(20_000, |_| "unit M { }".into()));
+    let text = said(&c);
+    assert_eq!(text.matches("is defined twice").count(), 19_999);
+    // Each at its column, with the part of the line in question.
+    let last = text.rfind("error[").map_or("", |at| &text[at..]);
+    assert!(last.contains(&format!("main.loom:1:{}\n", 19_999 * 11 + 6)), "{last}");
+    let (line, mark) = (last.lines().nth(3).unwrap_or_default(), last.lines().nth(4).unwrap_or_default());
+    assert!(line.starts_with("1 | …") && line.ends_with("M { }") && line.chars().nth(mark.find('^').unwrap_or(0)) == Some('M'), "{last}");
+}
+
+#[test]
+fn thousands_of_variants_and_members() {
+    let c = checked(format!("enum E: u32 {{ {}, v7 = 9 }}\n", joined(50_000, |i| format!("v{i},")).trim_end_matches(',')));
+    let text = said(&c);
+    assert!(text.contains("`v7` is defined twice") && text.contains("`v7` has the value of `v9`: 9") && text.contains("2 errors"), "{text}");
+    let c = checked(format!("unit M {{ {} f7: u8 }}\n", joined(30_000, |i| format!("f{i}: u8 "))));
+    let text = said(&c);
+    assert!(text.contains("`f7` is defined twice") && text.contains("1 error"), "{text}");
+}
+
+/// Of thousands of unknown names the first are told with what was meant.
+#[test]
+fn hints_have_an_end() {
+    let c = checked(format!("const known = 1\nfn f() -> u32 {{ {} 0 }}\n", joined(8_000, |i| format!("let a{i} = knownn"))));
+    let text = said(&c);
+    assert_eq!((text.matches("unknown name `knownn`").count(), text.matches("did you mean `known`?").count()), (8_000, 500));
+}
