@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 4u
+#define WL_ABI 5u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -93,9 +93,16 @@ enum { WL_F_NONE = 0,
        WL_F_INTERNAL = 18,   /* fault_reply only: a handler has ended with MALFORMED, CONSTRAINT or TOO_LONG */
        WL_F_USER = 32 };
 
-/* side: flags. WL_SIDE_IN_STEP: the faulty message has been skipped, the stream is in step. */
+/* side: flags. WL_SIDE_IN_STEP: the faulty message has been read to its end, the next one follows. */
 enum { WL_SIDE_IN_STEP = 1 };
-typedef struct wl_fault { uint16_t kind; uint16_t side; uint32_t place; uint32_t port; } wl_fault;
+/* So many first bytes of a refused message are told. */
+#define WL_START 32u
+typedef struct wl_fault {
+    uint16_t kind; uint16_t side; uint32_t place; uint32_t port;
+    /* fault_reply only, where the request is not given: the first bytes of a message that was refused, as many as have come;
+     * the response's parameters, as packed for the last call that was made for the request. */
+    uint32_t start_n; uint64_t ctx; uint8_t start[WL_START];
+} wl_fault;
 
 /* ---- building messages ----------------------------------------------------------------------- */
 

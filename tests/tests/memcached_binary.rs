@@ -114,6 +114,13 @@ fn unknown_opcodes_are_refused_in_step() {
         assert_eq!((answer.status, answer.opaque, answer.opcode), (status::UNKNOWN_COMMAND, 4, opcode));
         c.in_step();
     }
+    // What no unit holds is refused with the words of its own command, too.
+    for refused in [Packet::request(op::GETK, &"k".repeat(4097)), Packet::store(op::SETQ, "k", &vec![b'x'; (4 << 20) + 1])] {
+        let opcode = refused.opcode;
+        let answer = c.ask(&refused.opaque(0xdead_beef));
+        assert!(answer.status != 0 && answer.opaque == 0xdead_beef && answer.opcode == opcode, "{answer:?}");
+        c.in_step();
+    }
 }
 
 /// Lengths that contradict each other: an error or the end of the connection, never a wrong reading; the next client is served.

@@ -162,9 +162,8 @@ impl<'m> BodyGen<'_, 'm> {
         let mut text = String::from("WL_CTX_RESPONSE");
         let Some(unit) = response else { return text };
         for (p, a) in m.unit(unit).params.iter().zip(args) {
-            let mask = if p.bits >= 64 { u64::MAX } else { (1 << p.bits) - 1 };
             let value = self.expr(a);
-            text.push_str(&format!(" | ((uint64_t)({value}) & UINT64_C({mask:#x})) << {}", p.shift));
+            text.push_str(&format!(" | ((uint64_t)({value}) & UINT64_C({:#x})) << {}", p.mask(), p.shift));
         }
         text
     }

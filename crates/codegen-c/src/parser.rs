@@ -426,8 +426,7 @@ impl Gen<'_> {
         let inst = Inst { unit: u, at: "v->f".into(), base: "p".into(), head: None };
         for param in &unit.params {
             let c = p.g.cty(param.ty);
-            let mask = if param.bits >= 64 { u64::MAX } else { (1 << param.bits) - 1 };
-            line!(p, "v->f.p_{} = ({c})(v->p.ctx >> {} & UINT64_C({mask:#x}));", names::ident(&param.name), param.shift);
+            line!(p, "v->f.p_{} = ({c})(v->p.ctx >> {} & UINT64_C({:#x}));", names::ident(&param.name), param.shift, param.mask());
         }
         if unit.body.iter().any(|_| true) { p.unit_body(&inst) }
         p.finish();

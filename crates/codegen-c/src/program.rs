@@ -251,10 +251,15 @@ impl<'m> Gen<'m> {
     fn fault_reply(&mut self, i: usize, p: &Protocol, body: &'m Body) {
         let mut b = BodyGen::new(self, Owner::FaultReply, body);
         b.declare(0);
-        let values = ["f->kind", "(f->side & WL_SIDE_IN_STEP) != 0", "req ? *req : (wl_msg){0}"];
-        for (n, v) in values.iter().enumerate().take(body.locals.len()) {
-            let l = b.name(LocalId(n as u32));
-            line!(b, "{l} = {v};");
+        let values = ["f->kind", "(f->side & WL_SIDE_IN_STEP) != 0", "req ? *req : (wl_msg){0}", "wl_b(f->start, f->start_n)"].map(String::from);
+        let params = p.response.map_or(&[][..], |u| &b.g.m.unit(u).params);
+        let asked = params.iter().map(|p| format!("f->ctx >> {} & UINT64_C({:#x})", p.shift, p.mask()));
+        for (n, v) in values.into_iter().chain(asked).enumerate().take(body.locals.len()) {
+            let (l, ty) = (b.name(LocalId(n as u32)), body.locals[n].ty);
+            match n < Protocol::FAULT_LOCALS {
+                true => line!(b, "{l} = {v};"),
+                false => { let c = b.g.cty(ty); line!(b, "{l} = ({c})({v});") }
+            }
         }
         b.block(&body.block);
         let (decls, out) = (b.decls, b.out);

@@ -70,6 +70,8 @@ fn module() -> Module {
     p.response_args = vec![];
     // on fault: code, and whether it is in step
     c.local("kind", u16t); c.local("in_step", boolt); c.local("request", req_t);
+    let b32 = c.b.b(32);
+    c.local("start", b32); c.local("short", boolt);
     let (kind, in_step) = (c.get(LocalId(0)), c.get(LocalId(1)));
     let digit = { let (a, b) = (c.bytes(b"yes\n"), c.bytes(b"no\n")); Expr::new(b250, ExprKind::If(in_step, a, b)) };
     p.on_fault = Some(Body { locals: std::mem::take(&mut c.locals), block: vec![st(StmtKind::Reply {

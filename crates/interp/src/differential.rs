@@ -596,7 +596,7 @@ impl<'a> Mock<'a> {
 
     fn faulted(&mut self, task: &wl_task, protocol: u32, req: &mut Kept) {
         self.notes.acts.push(Act::Fault { kind: task.fault, place: task.place });
-        let f = wl_fault { kind: task.fault, side: 1, place: task.place, port: 0 };
+        let f = wl_fault { kind: task.fault, side: 1, place: task.place, ..wl_fault::default() };
         let msg = req.msg();
         self.fault_reply(protocol, &f, Some(&msg));
     }

@@ -488,13 +488,14 @@ unsafe extern "C" fn fault_reply(this: *mut c_void, core: *mut wl_core, proto: u
             let collected = RefCell::new(Collected::default());
             let mut act = activation(inner, core, std::ptr::null_mut());
             (act.request, act.collect) = (req, Some(&collected));
-            let mut locals = vec![Value::Int((*fault).kind as u128), Value::Bool((*fault).side as u32 & WL_SIDE_IN_STEP != 0), Value::Msg(MsgRef::Absent)];
-            if !req.is_null() {
-                locals[2] = Value::Msg(MsgRef::Request(p.request));
-            }
+            let f = *fault;
+            let start = f.start.get(..f.start_n as usize).unwrap_or_default();
+            let request = if req.is_null() { MsgRef::Absent } else { MsgRef::Request(p.request) };
+            let mut locals = vec![Value::Int(f.kind as u128), Value::Bool(f.side as u32 & WL_SIDE_IN_STEP != 0), Value::Msg(request), Value::bytes(start)];
+            locals.extend(p.response.map(|u| inner.grammar.args(u, f.ctx)).unwrap_or_default());
             if let Some(b) = &p.on_fault {
                 let fresh = exec::fresh_locals(&inner.grammar.module, b, body.locals);
-                locals.extend(fresh.into_iter().skip(3));
+                locals.extend(fresh.into_iter().skip(p.fault_presets(&inner.grammar.module)));
             }
             if let Err(stop) = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new()) {
                 if let Stop::Internal(why) = stop {

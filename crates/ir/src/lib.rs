@@ -260,9 +260,20 @@ pub struct Protocol {
     pub close_response: Option<Expr>,
     pub interim: Option<Expr>,
     pub tunnel: Option<Expr>,
-    /// What a client is told. Locals 0, 1, 2: the fault's kind (u16), in_step (bool), the request (Msg; see
-    /// [`ExprKind::HasMsg`]).
+    /// What a client is told. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request (Msg; see
+    /// [`ExprKind::HasMsg`]), the first bytes of a message that was refused (bytes<32>); then one for each parameter of the response's unit, as
+    /// packed for the last call that was made for the request, else 0.
     pub on_fault: Option<Body>,
+}
+
+impl Protocol {
+    /// Locals of `on_fault` that come before the response's parameters.
+    pub const FAULT_LOCALS: usize = 4;
+
+    /// How many of `on_fault`'s locals are set when it begins.
+    pub fn fault_presets(&self, m: &Module) -> usize {
+        Self::FAULT_LOCALS + self.response.map_or(0, |u| m.unit(u).params.len())
+    }
 }
 
 /// A total, pure function (it may fault through `Require`). Parameters are the first locals.

@@ -140,6 +140,10 @@ pub struct Covers { pub field: FieldId, pub own: bool }
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnitParam { pub name: String, pub ty: TyId, pub shift: u8, pub bits: u8 }
 
+impl UnitParam {
+    pub fn mask(&self) -> u64 { if self.bits >= 64 { u64::MAX } else { (1 << self.bits) - 1 } }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Field {
     /// None: `_`, literals, `require`, …

@@ -154,7 +154,7 @@ fn events() {
     wrong("on message client#0 http#1", "on message backends#1 memcached_binary#0", "handler on client http", "does not listen");
     wrong("  local %0: msg<Request#2> \"req\";\n  local %1: u32 \"i\";", "  local %0: u8 \"req\";\n  local %1: u32 \"i\";", "handler on client http", "");
     wrong("on message client#0 http#1", "on test 0", "handler every", "after handlers of tests");
-    wrong("local %2: msg<Command#0> \"request\"", "local %2: u8 \"request\"", "protocol memcached.binary: on_fault", "locals 0 to 2");
+    wrong("local %2: msg<Command#0> \"request\"", "local %2: u8 \"request\"", "protocol memcached.binary: on_fault", "locals 0 to 3");
     wrong("code #3", "code #0", "test pick", "not its own");
     wrong("see_nothing client#0 0;", "at #3 see_nothing client#0 0;", "test ", "a step's handler is not its own");
     wrong("see_nothing client#0 0;", "at #3 close client#0 0;", "test ", "no step at a place");

@@ -13,6 +13,9 @@ use ir::{ExprKind as K, Root};
 use wireloom_syntax::ast::{self, ClauseKind, Expr, FlagKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
+/// So many first bytes of a refused message `on fault` can see.
+const START: u64 = 32;
+
 impl Compiler<'_> {
     pub fn protocol_item(&mut self, module: ModId, p: &ast::Protocol, item: &Rc<ast::Item>) -> R<ir::ProtocolId> {
         let mut request = None;
@@ -37,7 +40,9 @@ impl Compiler<'_> {
         });
         self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply });
         self.request_takes_nothing(request, p.name.span);
-        for c in &p.clauses { let _ = self.clause(module, id, c); }
+        // What a client is told on a fault depends on what the response asks of the request.
+        let (last, first): (Vec<_>, Vec<_>) = p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
+        for c in first.into_iter().chain(last) { let _ = self.clause(module, id, c); }
         if let Some(u) = response { self.default_args(id, u, p); }
         Ok(id)
     }
@@ -153,29 +158,38 @@ impl Compiler<'_> {
     fn on_fault(&mut self, module: ModId, id: ir::ProtocolId, name: &Ident, body: &ast::Block) -> R<()> {
         let info = self.protocols[id.index()].clone();
         if info.response.is_none() { return Err(self.error("E0612", name.span, "a protocol without responses tells nobody about faults")); }
-        let fault = self.fault_record("in_step", Ty::Bool);
+        let start = Ty::Bytes(START);
+        let fault = self.fault_record(&[("in_step", Ty::Bool), ("start", start.clone())]);
         let place = format!("protocol {}: on fault", self.m.protocols[id.index()].name);
         let mut l = Lower::new(self, module, Kind::OnFault);
         l.place = place;
         let kind = l.new_local("kind", &Ty::Fault);
         let in_step = l.new_local("in_step", &Ty::Bool);
         let req = l.new_local("request", &Ty::Msg(info.request));
+        let start = l.new_local("start", &start);
+        l.asked = l.param_places(info.response.ok_or(Reported)?);
         l.handler = Some(HandlerCtx { port: ir::PortId(u32::MAX), protocol: id, req, one_way: false, no_reply: false });
         let t = l.cx.lower_ty(&Ty::Record(fault));
-        let f = ir::Expr::new(t, K::Make(vec![l.local_expr(kind), l.local_expr(in_step)]));
+        let f = ir::Expr::new(t, K::Make(vec![l.local_expr(kind), l.local_expr(in_step), l.local_expr(start)]));
         let there = ir::Expr::new(T_BOOL, K::HasMsg(req));
         let request = Val::maybe(there, Val::path(Ty::Msg(info.request), x::msg(req)));
-        l.bind_all(&[(name.clone(), Val { ty: Ty::Record(fault), kind: Vk::Pure(f), caseless: false }), (Ident { name: "request".into(), span: name.span }, request)]);
+        let visible = |n: &str| Ident { name: n.into(), span: name.span };
+        let params = info.response.map_or(vec![], |u| l.cx.units[u.index()].params.clone());
+        let asked = params.iter().zip(l.asked.clone()).map(|((n, t), p)| (visible(n), Val::pure(t.clone(), l.local_expr(p)))).collect::<Vec<_>>();
+        l.bind_all(&asked);
+        l.bind_all(&[(name.clone(), Val { ty: Ty::Record(fault), kind: Vk::Pure(f), caseless: false }), (visible("request"), request)]);
         let made = l.block(body, Some(&Ty::Unit));
+        l.ask_request(id, req, name.span);
         let body = l.body();
         made?;
         self.m.protocols[id.index()].on_fault = Some(body);
         Ok(())
     }
 
-    /// What `f` is in a fault handler: its kind and one thing more. The record itself never reaches the IR's code.
-    pub fn fault_record(&mut self, other: &str, ty: Ty) -> ir::RecordId {
-        let want = vec![("kind".to_string(), Ty::Fault), (other.to_string(), ty)];
+    /// What `f` is in a fault handler: its kind and other things. The record itself never reaches the IR's code.
+    pub fn fault_record(&mut self, others: &[(&str, Ty)]) -> ir::RecordId {
+        let others = others.iter().map(|(n, t)| (n.to_string(), t.clone()));
+        let want: Vec<_> = std::iter::once(("kind".to_string(), Ty::Fault)).chain(others).collect();
         if let Some(i) = self.records.iter().position(|r| *r == want) { return ir::RecordId(i as u32); }
         let lowered = want.iter().map(|(n, t)| (n.clone(), crate::ty::lower(t, &mut self.m))).collect();
         self.m.records.push(ir::Record { name: "Fault".into(), fields: lowered });

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 4;
+pub const WL_ABI: u32 = 5;
 
 // What parse() and tail() answer.
 pub const WL_MORE: c_int = 0;
@@ -53,8 +53,10 @@ pub const WL_F_NO_REPLY: u32 = 16;
 pub const WL_F_INTERNAL: u32 = 18;
 pub const WL_F_USER: u32 = 32;
 
-/// Flag of `wl_fault::side`: the faulty message was skipped, the stream is in step.
+/// Flag of `wl_fault::side`: the faulty message has been read to its end, the next one follows.
 pub const WL_SIDE_IN_STEP: u32 = 1;
+/// So many first bytes of a refused message are told.
+pub const WL_START: usize = 32;
 
 /// `wl_msg::status` of a reply that is there.
 pub const WL_S_OK: u32 = 0;
@@ -155,6 +157,11 @@ pub struct wl_fault {
     pub side: u16,
     pub place: u32,
     pub port: u32,
+    /// `fault_reply` only: the first bytes of a message that was refused.
+    pub start_n: u32,
+    /// `fault_reply` only: the response's parameters, as packed for the last call.
+    pub ctx: u64,
+    pub start: [u8; WL_START],
 }
 
 #[repr(C)]

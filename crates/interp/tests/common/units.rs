@@ -283,6 +283,8 @@ fn on_fault(b: &mut Build, u16t: TyId, boolt: TyId, msg: TyId) -> Body {
     let kind = c.local("kind", u16t);
     let in_step = c.local("in_step", boolt);
     let request = c.local("request", msg);
+    let start = c.b.ty(Ty::Bytes(32));
+    c.local("start", start);
     let (error, there, absent) = (c.text(b"ERROR "), c.text(b" with request\r\n"), c.text(b" without\r\n"));
     let has = Expr::new(boolt, ExprKind::HasMsg(request));
     let text = vec![

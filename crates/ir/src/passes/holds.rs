@@ -7,10 +7,11 @@
 use crate::*;
 use std::collections::HashMap;
 
-/// So many first locals of a handler may be its arguments, signals apart.
+/// So many first locals of a handler may be its arguments, signals and `on fault` apart.
 const ARGUMENTS: u32 = 2;
 
 pub fn run(m: &mut Module) {
+    let presets: Vec<_> = m.protocols.iter().map(|p| p.fault_presets(m) as u32).collect();
     let types = std::mem::take(&mut m.types);
     let mut p = Program { types: &types, funcs: Vec::with_capacity(m.funcs.len()) };
     for f in &mut m.funcs {
@@ -20,7 +21,9 @@ pub fn run(m: &mut Module) {
         };
         p.funcs.push(made);
     }
-    for body in m.protocols.iter_mut().filter_map(|p| p.on_fault.as_mut()) { p.simplify(body, ARGUMENTS); }
+    for (q, arguments) in m.protocols.iter_mut().zip(presets) {
+        if let Some(body) = &mut q.on_fault { p.simplify(body, arguments); }
+    }
     let signals: Vec<u32> = m.signals.iter().map(|s| s.args.len() as u32).collect();
     for h in &mut m.handlers {
         let arguments = match h.on { On::Signal(n) => signals.get(n as usize).copied().unwrap_or(u32::MAX), _ => ARGUMENTS };

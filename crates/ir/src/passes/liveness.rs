@@ -28,7 +28,7 @@ fn handler(m: &Module, on: On, body: &mut Body) {
         n,
         request,
         request_views: request_views(m, request, body),
-        fault_reads_request: fault_reads_request(m, on),
+        fault_reads_request: fault_reads_request(m, on, body),
         tail_read: (0..n).map(|l| reads_tail(m, body, LocalId(l as u32))).collect(),
         crossing: Set::new(n + 1),
         loops: Vec::new(),
@@ -60,12 +60,21 @@ fn request_views(m: &Module, request: bool, body: &Body) -> Set {
     }
 }
 
-/// Whether the words for a fault are made from the request: then every suspension must keep it.
-fn fault_reads_request(m: &Module, on: On) -> bool {
+/// Whether the words for a fault are made from the request: then every suspension must keep it. Where it is asked for the answer's
+/// parameters only, the runtime knows these from the calls that were made, if they went to servers of the same protocol.
+fn fault_reads_request(m: &Module, on: On, handler: &Body) -> bool {
     let On::Message { protocol, .. } = on else { return false };
-    let Some(body) = m.protocols.get(protocol.index()).and_then(|p| p.on_fault.as_ref()) else { return false };
+    let Some((p, body)) = m.protocols.get(protocol.index()).and_then(|p| Some((p, p.on_fault.as_ref()?))) else { return false };
+    let mut foreign = false;
+    walk::stmts(&handler.block, &mut |s| if let StmtKind::Call { port, .. } = &s.kind {
+        foreign |= m.ports.get(port.index()).is_none_or(|c| c.protocols.first() != Some(&protocol));
+    });
+    let answers = Protocol::FAULT_LOCALS..p.fault_presets(m);
     let mut reads = false;
-    walk::stmts(&body.block, &mut |s| walk::stmt_locals_read(&s.kind, &mut |l| reads |= l == LocalId(2)));
+    walk::stmts(&body.block, &mut |s| {
+        if !foreign && matches!(&s.kind, StmtKind::Set(l, _) if answers.contains(&l.index())) { return }
+        walk::stmt_locals_read(&s.kind, &mut |l| reads |= l == LocalId(2))
+    });
     reads
 }
 

@@ -38,9 +38,12 @@ impl Checker<'_> {
         if let Some(f) = p.order_by { self.need(f.index() < self.m.unit(p.request).fields.len(), &path, "the field it is ordered by does not exist") }
         if let Some(b) = &p.on_fault {
             let path = format!("{path}: on_fault");
-            let ok = matches!(&b.locals[..], [k, s, r, ..] if self.is_uint_of(k.ty, 16) && self.is_bool(s.ty) && *self.ty(r.ty) == Ty::Msg(p.request));
-            self.need(ok, &path, "locals 0 to 2 are not the fault's kind (u16), in_step (bool) and the request");
-            let code = Code { kind: Kind::OnFault, ret: None, preset: 3, reply: p.response, conn: false };
+            let ok = matches!(&b.locals[..], [k, s, r, f, ..] if self.is_uint_of(k.ty, 16) && self.is_bool(s.ty) && *self.ty(r.ty) == Ty::Msg(p.request) && *self.ty(f.ty) == Ty::Bytes(32));
+            self.need(ok, &path, "locals 0 to 3 are not the fault's kind (u16), in_step (bool), the request and its start (bytes<32>)");
+            let params = p.response.map_or(&[][..], |u| &self.m.unit(u).params);
+            let asked = b.locals.get(Protocol::FAULT_LOCALS..).unwrap_or_default();
+            self.need(asked.len() >= params.len() && asked.iter().zip(params).all(|(l, p)| l.ty == p.ty), &path, "behind them are not the response's parameters");
+            let code = Code { kind: Kind::OnFault, ret: None, preset: p.fault_presets(self.m), reply: p.response, conn: false };
             self.body(&path, b, code);
         }
     }

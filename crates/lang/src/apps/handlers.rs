@@ -18,7 +18,7 @@ impl Compiler<'_> {
             On::Message { port, param, protocol } => self.message_handler(module, app, h, port, param, protocol.as_ref(), span),
             On::Event { port, event, param } => self.event_handler(module, app, h, port, event, param.as_ref(), span),
             On::Fault(name) => {
-                let record = self.fault_record("place", U32);
+                let record = self.fault_record(&[("place", U32)]);
                 let mut l = plain(self, module, format!("app {app}: on fault"));
                 let (kind, place) = (l.new_local("kind", &Ty::Fault), l.new_local("place", &U32));
                 let t = l.cx.lower_ty(&Ty::Record(record));

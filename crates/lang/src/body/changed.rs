@@ -302,7 +302,7 @@ fn appended_name(body: &ir::Block) -> Option<&X> {
 }
 
 /// The grammar's own fields become the message's.
-fn reroot(e: &mut X, msg: LocalId) {
+pub fn reroot(e: &mut X, msg: LocalId) {
     match &mut *e.kind {
         K::Read(p) | K::Count(p) | K::Raw(p) | K::Case(p, _) | K::Find { list: p, .. } | K::CountOf { list: p, .. } | K::AnyToken { list: p, .. } if p.root == Root::This => p.root = Root::Local(msg),
         K::UnitParam(r @ Root::This, _) => *r = Root::Local(msg),

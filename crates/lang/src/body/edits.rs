@@ -165,7 +165,7 @@ impl Lower<'_, '_> {
     /// A built answer with what its unit asks of the request.
     fn answering(&mut self, o: &Outgoing, body: &ir::Block, proto: ir::ProtocolId, response: bool, span: Span) -> R<ir::Block> {
         let mut body = body.clone();
-        let Some(handler) = self.handler.filter(|_| response) else { return Ok(body) };
+        let Some(handler) = self.handler.filter(|_| response && self.kind != super::Kind::OnFault) else { return Ok(body) };
         let mut asked = vec![];
         let mut ask = |e: &ir::Expr| if let ir::ExprKind::Local(l) = &*e.kind { asked.push(*l); };
         ir::walk::block_exprs(&body, &mut ask);
@@ -184,6 +184,22 @@ impl Lower<'_, '_> {
             self.push(span, ir::StmtKind::Set(*l, known.map_or(arg, x::boolean)));
         }
         Ok(body)
+    }
+
+    /// In front of `on fault`: what the answer's unit asks of the request, where the request is there. Else the runtime has said it.
+    pub fn ask_request(&mut self, proto: ir::ProtocolId, req: ir::LocalId, span: Span) {
+        let mut used = vec![];
+        ir::walk::stmts(&self.out, &mut |s| ir::walk::stmt_locals_read(&s.kind, &mut |l| used.push(l)));
+        let outer = std::mem::take(&mut self.out);
+        let args = self.cx.m.protocols[proto.index()].response_args.clone();
+        for (l, mut arg) in self.asked.clone().into_iter().zip(args) {
+            if !used.contains(&l) { continue; }
+            ir::walk::expr_mut(&mut arg, &mut |e| super::changed::reroot(e, req));
+            let there = ir::Expr::new(crate::compiler::T_BOOL, ir::ExprKind::HasMsg(req));
+            let asked = ir::Expr::new(arg.ty, ir::ExprKind::If(there, arg, self.local_expr(l)));
+            self.push(span, ir::StmtKind::Set(l, asked));
+        }
+        self.out.extend(outer);
     }
 
     /// Runs a piece with the names of a protocol's clause: `request` or `response`, `client`, the unit's parameters.

@@ -86,9 +86,15 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What an answer's unit asks of its request is not known before it is sent: places for it. After a fault there may be no request.
+    /// What an answer's unit asks of its request is not known before it is sent: places for it. In `on fault` they are there.
     fn answer_params(&mut self, u: ir::UnitId) -> Vec<ir::LocalId> {
-        if self.building || self.kind == super::Kind::OnFault || !self.cx.m.protocols.iter().any(|p| p.response == Some(u)) { return vec![]; }
+        if self.building || !self.cx.m.protocols.iter().any(|p| p.response == Some(u)) { return vec![]; }
+        if self.kind != super::Kind::OnFault { return self.param_places(u); }
+        let own = self.handler.is_some_and(|h| self.cx.m.protocols[h.protocol.index()].response == Some(u));
+        if own { self.asked.clone() } else { vec![] }
+    }
+
+    pub fn param_places(&mut self, u: ir::UnitId) -> Vec<ir::LocalId> {
         let params = self.cx.units[u.index()].params.clone();
         params.iter().map(|(name, ty)| self.new_local(name, ty)).collect()
     }

@@ -137,6 +137,8 @@ pub struct Lower<'c, 'a> {
     pub parts_max: u64,
     /// While a message is written: the set whose run was written last, and the separator owed before more of the set.
     pub run: Option<(ir::ByteSet, Option<u8>)>,
+    /// In `on fault`: what the answer's unit asks of the request.
+    pub asked: Vec<LocalId>,
     /// Under which condition the message that is being built ends with its connection.
     pub ends: Option<ir::Expr>,
     /// Where the `out`s of the elements around lead.
@@ -168,7 +170,7 @@ pub struct Lower<'c, 'a> {
 impl<'c, 'a> Lower<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, module: ModId, kind: Kind) -> Self {
         Lower {
-            cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None,
+            cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None, asked: vec![],
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false, held: None,
             impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, ends: None, outlets: vec![], under_way: vec![], mark: None, span: Span::default(),
         }

@@ -1,6 +1,7 @@
 //! Client connections: accepting, requests to tasks, replies in order.
 
 use super::app::NO_HANDLER;
+use super::fault::Start;
 use super::input::{Found, Parsed};
 use super::slab::Id;
 use super::types::{flag, Conn, Mode, Side, Sink, NO_PROTO};
@@ -87,7 +88,7 @@ impl Core {
         match self.parse(id, request, ctx, rest, hold) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {
-                self.client_fault(id, kind, place);
+                self.client_fault(id, kind, place, rest);
                 Some(rest.n)
             }
             Parsed::Message(m) => {
@@ -139,7 +140,7 @@ impl Core {
         c.alt = if alt == 255 { 0 } else { u16::from(alt) };
         c.proto = port.protos[c.alt as usize];
         if alt == 255 {
-            self.client_fault(id, WL_F_MALFORMED, NO_PLACE);
+            self.client_fault(id, WL_F_MALFORMED, NO_PLACE, rest);
         }
         alt != 255
     }
@@ -148,7 +149,7 @@ impl Core {
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
         if flags & WL_M_IN_STEP != 0 {
-            self.bad_in_step(id, m);
+            self.bad_in_step(id, rest, m);
             return;
         }
         let slot = self.push_slot(id);
@@ -191,9 +192,10 @@ impl Core {
     }
 
     /// A message with a fault that the grammar recovers from is dropped to its end, then answered.
-    fn bad_in_step(&mut self, id: Id, m: Found) {
+    fn bad_in_step(&mut self, id: Id, rest: Raw, m: Found) {
+        let start = Start::of(Raw { n: m.have, ..rest });
         if m.whole {
-            self.in_step_fault(id, m.view);
+            self.in_step_fault(id, m.view, start);
             self.end_message(id);
             return;
         }
@@ -201,16 +203,17 @@ impl Core {
         c.mode = Mode::Tail;
         c.sink = Sink::Discard;
         c.owner = Id::NIL;
+        c.dropped = Some(Box::new(start));
     }
 
     /// Answers a message that was dropped; the stream is in step.
-    pub(super) fn in_step_fault(&mut self, id: Id, view: *const wl_parser) {
+    pub(super) fn in_step_fault(&mut self, id: Id, view: *const wl_parser, start: Start) {
         // SAFETY: the view is live until `end_message`.
         let v = unsafe { *view };
         let slot = self.push_slot(id);
         self.slots[slot].silent = v.flags & WL_M_NO_REPLY != 0;
         let kind = if v.fault == 0 { WL_F_MALFORMED } else { u32::from(v.fault) };
-        self.slot_fault(slot, kind, v.place, WL_SIDE_IN_STEP as u16);
+        self.slot_fault(slot, kind, v.place, true, start);
     }
 
     /// A place at the end of the reply order.
@@ -346,8 +349,15 @@ impl Core {
         close
     }
 
+    /// The message under way is refused at what was kept of it.
+    pub(super) fn kept_fault(&mut self, id: Id, kind: u32) {
+        let kept = Raw::of(self.conns[id].input.as_slice());
+        self.client_fault(id, kind, NO_PLACE, kept);
+    }
+
     /// The client's bytes are out of step with the grammar: earlier replies go out, then the protocol's complaint.
-    pub(super) fn client_fault(&mut self, id: Id, kind: u32, place: u32) {
+    fn client_fault(&mut self, id: Id, kind: u32, place: u32, message: Raw) {
+        let start = Start::of(message);
         self.end_message(id);
         let c = &mut self.conns[id];
         c.set(flag::LAST | flag::LINGER);
@@ -361,14 +371,14 @@ impl Core {
         }
         let slot = self.push_slot(id);
         self.slots[slot].close = true;
-        self.slot_fault(slot, kind, place, 0);
+        self.slot_fault(slot, kind, place, false, start);
     }
 
     /// All bytes of a client that has ended its direction are worked off.
     pub(super) fn client_eof(&mut self, id: Id) {
         let c = &self.conns[id];
         if c.mode == Mode::Head && (!c.input.is_empty() || c.view.is_some()) && !c.has(flag::LAST) {
-            self.client_fault(id, WL_F_TRUNCATED, NO_PLACE);
+            self.kept_fault(id, WL_F_TRUNCATED);
             return;
         }
         if c.count == 0 {

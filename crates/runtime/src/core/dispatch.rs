@@ -37,6 +37,7 @@ impl Core {
         t.calls.push(Id::NIL);
         t.waiting += 1;
         t.hold_req |= how.flags & WL_C_HOLD_REQ != 0;
+        t.ctx = how.ctx;
         if let Err(kind) = self.dispatch(id, part, port, index, head, tail, how) {
             self.complete_part(id, part, kind, None);
         }

@@ -1,12 +1,29 @@
 //! Faults: counted per kind and place, told to the client in its protocol, shown to the app's fault handlers.
 
 use super::slab::Id;
-use super::types::{flag, NO_PROTO};
+use super::types::{flag, Mode, NO_PROTO};
 use super::{Core, Raw};
 use crate::abi::*;
 
 /// Faults waiting for the app's handlers in one batch; further ones are only counted.
 const QUEUE_MAX: usize = 1024;
+
+/// The first bytes of a message that is refused: by them a protocol may know what is to be answered.
+#[derive(Clone, Copy, Default)]
+pub struct Start {
+    bytes: [u8; WL_START],
+    n: u32,
+}
+
+impl Start {
+    pub(super) fn of(message: Raw) -> Start {
+        let n = message.n.min(WL_START);
+        let mut s = Start { n: n as u32, ..Start::default() };
+        // SAFETY: the caller's bytes are in place.
+        s.bytes[..n].copy_from_slice(unsafe { &message.slice()[..n] });
+        s
+    }
+}
 
 /// The name of a fault kind of the runtime.
 pub fn name(kind: u32) -> &'static str {
@@ -17,12 +34,22 @@ pub fn name(kind: u32) -> &'static str {
     NAMES.get(kind as usize).copied().unwrap_or("unknown")
 }
 
+/// What a fault is about.
+enum Of {
+    /// A message that never reached a handler.
+    Refused(Start),
+    /// The request that a task handles.
+    Task(Id),
+    /// An answer that had begun; its request is gone.
+    Answer,
+}
+
 impl Core {
     pub(super) fn count_fault(&mut self, a: u16, kind: u32, place: u32, port: u32) {
         self.last_fault = (kind, place);
         self.my_stats().apps[a as usize].faults.add(kind, place);
         if !self.apps[a as usize].fault_handlers.is_empty() && self.faults.len() < QUEUE_MAX {
-            self.faults.push((a, wl_fault { kind: kind as u16, side: 0, place, port }));
+            self.faults.push((a, wl_fault { kind: kind as u16, place, port, ..wl_fault::default() }));
         }
     }
 
@@ -68,7 +95,7 @@ impl Core {
                 s.answered = true;
                 self.slot_done(slot);
             } else if !s.answered {
-                self.answer_fault(slot, told, place, WL_SIDE_IN_STEP as u16, Some(id));
+                self.answer_fault(slot, told, place, true, Of::Task(id));
             } else if !s.done {
                 self.cut_off(slot);
             }
@@ -84,13 +111,13 @@ impl Core {
     }
 
     /// Counts a fault and answers a slot with it.
-    pub(super) fn slot_fault(&mut self, slot: Id, kind: u32, place: u32, side: u16) {
+    pub(super) fn slot_fault(&mut self, slot: Id, kind: u32, place: u32, in_step: bool, start: Start) {
         let conn = self.slots[slot].conn;
         self.count_fault_at(conn, kind, place);
-        self.answer_fault(slot, kind, place, side, None);
+        self.answer_fault(slot, kind, place, in_step, Of::Refused(start));
     }
 
-    fn answer_fault(&mut self, slot: Id, kind: u32, place: u32, side: u16, task: Option<Id>) {
+    fn answer_fault(&mut self, slot: Id, kind: u32, place: u32, in_step: bool, of: Of) {
         let conn = self.slots[slot].conn;
         self.slots[slot].answered = true;
         if self.slots[slot].silent {
@@ -99,11 +126,17 @@ impl Core {
         }
         let c = &self.conns[conn];
         let a = c.app as usize;
-        // Where no further message is read, the answer may as well say so.
-        let side = if c.has(flag::LAST) { 0 } else { side };
+        // Where no further message is read, or the rest of this one is still to come, the answer may as well say so.
+        let in_step = in_step && !c.has(flag::LAST) && c.mode != Mode::Tail;
         let proto = if c.proto == NO_PROTO { u32::from(self.apps[a].ports[c.port as usize].protos[0]) } else { u32::from(c.proto) };
-        let fault = wl_fault { kind: kind as u16, side, place, port: u32::from(c.port) };
-        let (table, req) = (*self.apps[a].app.program.table(), task.map(|t| self.tasks[t].c.req));
+        let (start, ctx, req) = match of {
+            Of::Refused(start) => (start, 0, None),
+            Of::Task(t) => (Start::default(), self.tasks[t].ctx, Some(self.tasks[t].c.req)),
+            Of::Answer => (Start::default(), 0, None),
+        };
+        let side = if in_step { WL_SIDE_IN_STEP as u16 } else { 0 };
+        let fault = wl_fault { kind: kind as u16, side, place, port: u32::from(c.port), start_n: start.n, ctx, start: start.bytes };
+        let table = *self.apps[a].app.program.table();
         let mut flags = 0;
         self.enter(a);
         if let Some(f) = table.fault_reply {
@@ -134,7 +167,7 @@ impl Core {
         }
         s.stored.clear(&mut self.pool);
         s.src = Id::NIL;
-        self.answer_fault(slot, kind, crate::stats::NO_PLACE, WL_SIDE_IN_STEP as u16, None);
+        self.answer_fault(slot, kind, crate::stats::NO_PLACE, true, Of::Answer);
     }
 
     fn cut_off(&mut self, slot: Id) {

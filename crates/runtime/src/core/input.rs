@@ -80,7 +80,7 @@ impl Core {
     /// A message does not fit into memory.
     fn too_much(&mut self, id: Id) {
         match self.conns[id].side {
-            Side::Client => self.client_fault(id, WL_F_OVERLOAD, crate::stats::NO_PLACE),
+            Side::Client => self.kept_fault(id, WL_F_OVERLOAD),
             Side::Backend => self.backend_bad(id, WL_F_OVERLOAD, crate::stats::NO_PLACE),
         }
     }

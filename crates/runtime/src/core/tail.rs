@@ -1,5 +1,6 @@
 //! Streaming: tails and tunnels flow from one connection to another, never held beyond a bound.
 
+use super::fault::Start;
 use super::input::run_tail;
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
@@ -33,8 +34,10 @@ impl Core {
             // The end of a message that was dropped from its head on. SAFETY: as below.
             Verdict::Bad if dropped && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => {
                 let view: *const wl_parser = view;
-                self.conns[id].mode = Mode::Head;
-                self.in_step_fault(id, view);
+                let c = &mut self.conns[id];
+                c.mode = Mode::Head;
+                let start = c.dropped.take().map_or_else(Start::default, |s| *s);
+                self.in_step_fault(id, view, start);
                 self.end_message(id);
                 Some(used)
             }

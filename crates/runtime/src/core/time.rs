@@ -142,7 +142,7 @@ impl Core {
             }
             Due::Write => self.backend_silent(id),
             Due::Read if self.conns[id].mode == Mode::Tail => self.slow_tail(id),
-            Due::Read => self.client_fault(id, WL_F_IDLE, NO_PLACE),
+            Due::Read => self.kept_fault(id, WL_F_IDLE),
             Due::Call => self.calls_due(id),
             Due::Crowd => self.shed(id),
         }

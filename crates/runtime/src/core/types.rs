@@ -4,6 +4,7 @@
 //! is a request on its way to a backend. They refer to each other by [`Id`], never by pointer, so any of them may
 //! end first.
 
+use super::fault::Start;
 use super::slab::Id;
 use crate::abi::*;
 use crate::buffer::{OwnedBuf, Queue};
@@ -139,6 +140,8 @@ pub struct Conn {
     pub timer_at: u64,
     /// When the message under way began, the connection attempt started, or lingering began.
     pub since: u64,
+    /// Of a message that is being dropped: how it began.
+    pub dropped: Option<Box<Start>>,
     pub session: Option<Box<[u64]>>,
     /// What the program sees.
     pub c: wl_conn,
@@ -184,6 +187,7 @@ impl Default for Conn {
             window: 0,
             since: 0,
             answered: 0,
+            dropped: None,
             session: None,
         }
     }
@@ -245,6 +249,8 @@ pub struct Task {
     pub slot: Id,
     /// Replies not yet there.
     pub waiting: u32,
+    /// The response's parameters, as the program packed them for its last call.
+    pub ctx: u64,
     /// Flags of the request (`WL_M_*`).
     pub req_flags: u32,
     /// Bytes of the request at `req.base`: head and as much of the tail as is there.
@@ -287,6 +293,7 @@ impl Default for Task {
             waiting: 0,
             fresh: true,
             running: false,
+            ctx: 0,
             req_flags: 0,
             req_have: 0,
             req_more: false,

@@ -487,7 +487,7 @@ impl PacketCore {
         self.last_fault = (kind, place);
         self.counts_of().faults.add(kind, place);
         if !self.in_fault_handler && !self.app.fault_handlers.is_empty() && self.faults.len() < FAULTS_MAX {
-            self.faults.push(wl_fault { kind: kind as u16, side: 0, place, port: 0 });
+            self.faults.push(wl_fault { kind: kind as u16, place, ..wl_fault::default() });
         }
     }
 
