@@ -53,7 +53,11 @@ fn inner(args: Fuzz) -> Outcome {
     let unit = find(&module, &name)?;
     let contexts = contexts(&module, unit);
     if contexts.is_empty() {
-        return Err(Failure::Said(format!("{name} is no message of a protocol, and no test of its file parses it: fuzz one of {}", messages(&module))));
+        let others = match messages(&module) {
+            all if all.is_empty() => format!("`wireloom fuzz {}` fuzzes an app with its frames", file.display()),
+            all => format!("fuzz one of {all}"),
+        };
+        return Err(Failure::Said(format!("{name} is no message of a protocol, and no test of its file parses it: {others}")));
     }
     if let Some(f) = engine::extern_function(&module) {
         return Err(Failure::Said(format!("`{f}` is a function in C (`extern fn`): fuzzing compares with the interpreter, which cannot run it; fuzz a file with the units alone")));
@@ -91,7 +95,7 @@ fn inner(args: Fuzz) -> Outcome {
 }
 
 /// The short names of a module's messages.
-fn messages(m: &Module) -> String {
+pub fn messages(m: &Module) -> String {
     let all = (0..m.units.len()).filter(|u| !contexts(m, UnitId(*u as u32)).is_empty());
     all.map(|u| short(&m.units[u].name)).collect::<Vec<_>>().join(", ")
 }

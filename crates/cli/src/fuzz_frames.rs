@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_interp::frames::{hex, samples, FrameIn, Mutator, Pair};
+use wireloom_ir::desc::PortKind;
 use wireloom_runtime::packet::Frames;
 use wireloom_runtime::params;
 
@@ -18,6 +19,10 @@ const ROUND: usize = 200;
 
 pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
     let module = Arc::new(load::load(Path::new(&args.unit))?);
+    if !module.ports.iter().any(|p| matches!(p.kind, PortKind::Frames { .. })) {
+        let units = super::fuzz::messages(&module);
+        return Err(Failure::Said(format!("app `{}` has no frame ports; its messages are fuzzed by name, `wireloom fuzz {}:UNIT`: {units}", module.app, args.unit)));
+    }
     let sets: Vec<(String, String)> = args.set.iter().map(|s| params::pair(s)).collect::<Result<_, _>>()?;
     let reference = engine::interpret(&module)?;
     let made = engine::make(&module, &args.compile)?;

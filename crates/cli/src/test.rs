@@ -109,6 +109,11 @@ fn run(module: &Module, index: usize, program: &Program) -> Result<(), String> {
     }
 }
 
+fn fault_name(module: &Module, kind: u16) -> String {
+    let own = kind.checked_sub(FaultKind::USER).and_then(|n| module.faults.get(n as usize));
+    own.cloned().unwrap_or_else(|| wireloom_runtime::core::fault::name(kind.into()).to_string())
+}
+
 fn code(module: &Module, handler: HandlerId, program: &Program) -> Result<(), String> {
     // SAFETY: programs live as long as the process.
     let mut mock = unsafe { Mock::new(program.table(), module, &[]) };
@@ -118,7 +123,7 @@ fn code(module: &Module, handler: HandlerId, program: &Program) -> Result<(), St
     }
     let at = module.places.get(at as usize);
     let shown = at.map_or(String::new(), |p| format!(" at {} ({})", place(module, &p.span), p.name));
-    Err(if kind == FaultKind::EXPECT.0 { format!("does not hold{shown}") } else { format!("fault {kind}{shown}") })
+    Err(if kind == FaultKind::EXPECT.0 { format!("does not hold{shown}") } else { format!("fault {}{shown}", fault_name(module, kind)) })
 }
 
 /// The play of one test: the connections it has opened so far.

@@ -196,6 +196,7 @@ impl<'a> Compiler<'a> {
         let d = Diagnostic::error("E0201", span, format!("unknown {what} `{name}`")).label("not known here");
         let mut has: Vec<&str> = extra.iter().map(String::as_str).collect();
         has.sort_unstable();
+        if let Some(note) = name.rsplit_once('.').and_then(|(m, _)| self.names.contents(module, m)) { return self.report(names::with_hint(d.note(note), hint)); }
         if let Some(hint) = self.foreign(module, name) { return self.report(d.hint(hint)); }
         let d = if what == "port" && !has.is_empty() { d.note(format!("the app has: {}", has.join(", "))) } else { d };
         self.report(names::with_hint(d, hint))

@@ -57,8 +57,10 @@ fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Com
     let mut diagnostics = Vec::new();
     let names = names::load(world, main, &mut map, &mut diagnostics);
     let mut cx = compiler::Compiler::new(world, &map, names);
+    // What the parser has said of a place need not be said again in other words.
+    cx.diags = diagnostics;
     if !cx.names.modules.is_empty() { lower(&mut cx); }
-    diagnostics.append(&mut cx.diags);
+    let mut diagnostics = std::mem::take(&mut cx.diags);
     let module = std::mem::take(&mut cx.m);
     let apps = apps(&cx).iter().filter_map(|i| compiler::item_name(i).map(str::to_string)).collect();
     let element_tests = if cx.names.modules.is_empty() { 0 } else { cx.element_tests().len() };

@@ -195,6 +195,14 @@ impl Names {
         Some((found, taken))
     }
 
+    /// What a module that is used has, for who asks it for something else.
+    pub fn contents(&self, module: ModId, name: &str) -> Option<String> {
+        let u = self.modules.get(module)?.uses.iter().find(|u| u.item.is_none() && (u.parts.last().is_some_and(|l| l == name) || u.parts.join(".") == name))?;
+        let mut all: Vec<&str> = self.modules[u.module].names.keys().map(String::as_str).collect();
+        all.sort_unstable();
+        Some(format!("`{name}` has: {}", all.join(", ")))
+    }
+
     /// All names that could be meant in a module, for hints.
     pub fn known(&self, module: ModId) -> Vec<String> {
         let Some(m) = self.modules.get(module) else { return Vec::new() };
@@ -216,7 +224,8 @@ impl Names {
 
 /// The known name nearest to an unknown one, if any is near.
 pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let limit = 1 + name.len() / 4;
+    // One letter is as near to any other.
+    let limit = if name.len() < 3 { 0 } else { 1 + name.len() / 4 };
     let plain = |k: &str| k.rsplit('.').next().unwrap_or(k).to_string();
     let rank = |k: &'a str| {
         let last_part = k.contains('.') && plain(k) == name;

@@ -119,6 +119,7 @@ fn leading(m: &Module, unit: UnitId, f: FieldId, depth: u32) -> Option<Vec<Vec<u
 
 fn switch(m: &Module, unit: UnitId, field: &Field, cases: &[Case], out: &mut Vec<Finding>) {
     let mut seen: Vec<&Vec<u8>> = Vec::new();
+    let mut asked: Vec<&Expr> = Vec::new();
     let mut all_taken = false;
     for (n, case) in cases.iter().enumerate() {
         let span = case.fields.first().map_or(field.span, |f| m.unit(unit).fields[f.index()].span);
@@ -140,10 +141,23 @@ fn switch(m: &Module, unit: UnitId, field: &Field, cases: &[Case], out: &mut Vec
             Guard::When(e) => match *e.kind {
                 ExprKind::Bool(true) => all_taken = true,
                 ExprKind::Bool(false) => never("its condition never holds".into()),
-                _ => {}
+                _ => {
+                    let mut ways = Vec::new();
+                    terms(e, &mut ways);
+                    if ways.iter().all(|w| asked.contains(w)) { never("cases before it take the same values".into()) }
+                    asked.extend(ways);
+                }
             },
             Guard::Else | Guard::Fault(_) => all_taken = true,
         }
+    }
+}
+
+/// The terms of `a or b or c`.
+fn terms<'e>(e: &'e Expr, out: &mut Vec<&'e Expr>) {
+    match &*e.kind {
+        ExprKind::Binary(BinOp::Or, a, b) => { terms(a, out); terms(b, out) }
+        _ => out.push(e),
     }
 }
 
@@ -151,7 +165,9 @@ fn switch(m: &Module, unit: UnitId, field: &Field, cases: &[Case], out: &mut Vec
 fn runs(m: &Module, facts: &Facts, unit: UnitId, fields: &[FieldId], out: &mut Vec<Finding>) {
     for (n, f) in fields.iter().enumerate() {
         let field = &m.unit(unit).fields[f.index()];
+        let to_end = matches!(field.kind, FieldKind::Bytes { extent: Extent::ToEnd | Extent::Close, .. } | FieldKind::StreamBytes { extent: Extent::Close } | FieldKind::List { extent: ListExtent::ToEnd, .. });
         let class = match &field.kind {
+            _ if to_end => ByteSet::ALL,
             FieldKind::Bytes { class, extent: Extent::Run, .. } => class.unwrap_or(ByteSet::ALL),
             FieldKind::Number { radix, exact: false, until: None, .. } => digit_set(*radix),
             _ => continue,
@@ -160,8 +176,8 @@ fn runs(m: &Module, facts: &Facts, unit: UnitId, fields: &[FieldId], out: &mut V
         if rest.empty || rest.first.is_empty() || !rest.first.is_subset(&class) { continue }
         let next = fields.get(n + 1).map_or(field.span, |f| m.unit(unit).fields[f.index()].span);
         out.push(Finding::new("E0411", field.span, format!("{} takes the bytes that must follow it: the message can never match", name(m, unit, field)))
-            .label(next, "this begins only with bytes of the run before it")
-            .hint("take the byte out of the run's charset, or end the run by `until`"));
+            .label(next, if to_end { "nothing is left for this" } else { "this begins only with bytes of the run before it" })
+            .hint(if to_end { "what reads to the end is the last field" } else { "take the byte out of the run's charset, or end the run by `until`" }));
     }
 }
 

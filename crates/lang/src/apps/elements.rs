@@ -210,6 +210,7 @@ impl Lower<'_, '_> {
                 self.with_name(v, span, |s, value| s.send(value, e, node.span))
             }
             NodeKind::Word { word, args, by: None } => self.flow_word(word, args, rest, v, node.span),
+            NodeKind::Expr(e) if self.cx.unnamed(self.module, e) => Err(Reported),
             NodeKind::Expr(e) => {
                 if let Some((n, port)) = instance_port(e) {
                     if let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() { return self.flow_element(&n.name, port, &i, rest, v, node.span); }

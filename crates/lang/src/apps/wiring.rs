@@ -9,7 +9,7 @@ use crate::val::{Val, Vk};
 use crate::x;
 use wireloom_ir as ir;
 use ir::desc::PortKind;
-use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Node, NodeKind, Span};
+use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, ItemKind, Node, NodeKind, Span};
 use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
@@ -41,6 +41,7 @@ impl Compiler<'_> {
         let NodeKind::Expr(e) = &n.kind else {
             return Err(self.error("E0609", n.span, "this node is not compiled yet"));
         };
+        if self.unnamed(module, e) { return Err(Reported); }
         match &*e.kind {
             ExprKind::Name(id) => match self.app.get(&id.name) {
                 Some(AppName::Port(p)) => Ok(*p),
@@ -51,6 +52,19 @@ impl Compiler<'_> {
             ExprKind::List(_) => Err(self.report(Diagnostic::error("E0609", e.span, "only ports by name are wired").hint("where several lead to one, each has a wiring: `a -> e`, `b -> e`"))),
             _ => Err(self.error("E0609", e.span, "only ports by name are wired")),
         }
+    }
+
+    /// `-> Count() ->`: an element that was given no name. Told once.
+    pub fn unnamed(&mut self, module: ModId, e: &Expr) -> bool {
+        let ExprKind::Call(f, _) = &*e.kind else { return false };
+        let Some(id) = self.expr_item(module, f) else { return false };
+        let ItemKind::Element(element) = &self.names.items[id].item.kind else { return false };
+        let element = element.name.name.clone();
+        if self.diags.iter().any(|d| d.code == "E0609" && d.span() == Some(e.span)) { return true; }
+        let name = element.to_lowercase();
+        let d = Diagnostic::error("E0609", e.span, "an element is given a name before it is wired").label("no name");
+        self.report(d.hint(format!("write `{name} = {element}(…)` as a line of the app, and `{name}` here")));
+        true
     }
 
     fn ends(&mut self, from: ir::PortId, to: ir::PortId, span: Span) -> R<(ir::ProtocolId, ir::ProtocolId)> {

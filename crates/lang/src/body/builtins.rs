@@ -33,7 +33,7 @@ impl Lower<'_, '_> {
         let a: Vec<&Expr> = args.iter().map(|a| &a.value).collect();
         match name.name.as_str() {
             "len" => self.len(a[0]),
-            "some" => { let v = self.expr(a[0], None)?; let t = self.settled(&v.ty); let e = self.coerce(v, &t, span)?; let o = self.cx.measured(t.option(), span)?; let ot = self.cx.lower_ty(&o); Ok(Val::pure(o, X::new(ot, K::Some(e)))) }
+            "some" => self.some(a[0], want, span),
             "any" | "all" => {
                 let any = name.name == "any";
                 let mut cond = x::boolean(!any);
@@ -197,7 +197,12 @@ impl Lower<'_, '_> {
     fn text_val(&mut self, v: Val, span: Span) -> R<Val> {
         match (&v.ty, v.kind) {
             (Ty::Bytes(_), kind @ Vk::Pure(_)) => Ok(Val { ty: v.ty, kind, caseless: false }),
-            (Ty::Lit | Ty::Int { signed: false, .. }, Vk::Pure(n)) => { let n = self.recast(T_U64, n); self.text_u64(n) }
+            (Ty::Int { bits: 65.., .. }, _) => {
+                let s = self.show(&v.ty);
+                Err(self.cx.report(Diagnostic::error("E0301", span, format!("{s} has no text form")).hint("numbers of up to 64 bits have one: `text(u64(x))` is that of the low bits")))
+            }
+            (Ty::Int { signed: true, .. }, Vk::Pure(n)) => self.text_signed(n, span),
+            (Ty::Lit | Ty::Int { .. }, Vk::Pure(n)) => { let n = self.recast(T_U64, n); self.text_u64(n) }
             (Ty::Enum(_), Vk::Pure(n)) => { let n = self.recast(T_U64, n); self.text_u64(n) }
             (Ty::Ip4 | Ty::Ip6, Vk::Pure(e)) => { let ip = self.address_as(e, &v.ty, &Ty::Ip, span)?; self.text_val(Val::pure(Ty::Ip, ip), span) }
             (Ty::Ip, Vk::Pure(ip)) => { let ty = Ty::Bytes(46); let t = self.cx.lower_ty(&ty); Ok(Val::pure(ty, x::builtin(t, B::TextIp, vec![ip]))) }
@@ -219,6 +224,32 @@ impl Lower<'_, '_> {
             (Ty::Error, _) => Err(Reported),
             (t, _) => { let s = self.show(t); Err(self.err("E0301", span, format!("{s} has no text form"))) }
         }
+    }
+
+    /// `some(x)`: of the type that is wanted where x can become that, else of its own.
+    fn some(&mut self, a: &Expr, want: Option<&Ty>, span: Span) -> R<Val> {
+        let inner = match want { Some(Ty::Option(t)) => Some(&**t), _ => None };
+        let v = self.expr(a, inner)?;
+        let own = self.settled(&v.ty);
+        let t = match inner { Some(t) if self.join(&v.ty, t).as_ref() == Some(t) => t.clone(), _ => own };
+        let e = self.coerce(v, &t, span)?;
+        let o = self.cx.measured(t.option(), span)?;
+        let ot = self.cx.lower_ty(&o);
+        Ok(Val::pure(o, X::new(ot, K::Some(e))))
+    }
+
+    fn text_signed(&mut self, n: X, span: Span) -> R<Val> {
+        let wide = Ty::Int { bits: 64, signed: true };
+        let t = self.cx.lower_ty(&wide);
+        let n = self.recast(t, n);
+        let n = match self.once(Val::pure(wide, n), span).kind { Vk::Pure(n) => n, _ => return Err(Reported) };
+        let negative = x::cmp(BinOp::Lt, n.clone(), x::int(t, 0));
+        let size = x::cast(T_U64, n);
+        let size = x::if_(T_U64, negative.clone(), x::bin(T_U64, BinOp::Sub, x::u64(0), size.clone()), size);
+        let (sign, ty) = (self.cx.lower_ty(&Ty::Bytes(1)), Ty::Bytes(20));
+        let t = self.cx.lower_ty(&ty);
+        let sign = x::if_(sign, negative, X::new(sign, K::Bytes(b"-".to_vec())), X::new(sign, K::Bytes(vec![])));
+        Ok(Val::pure(ty, x::builtin(t, B::Concat, vec![sign, x::builtin(t, B::TextU64, vec![size])])))
     }
 
     fn text_u64(&mut self, n: X) -> R<Val> {

@@ -77,7 +77,9 @@ impl Lower<'_, '_> {
                             let what = format!("module `{}` has no function `{}`", names[..n].join("."), name.name);
                             let known = self.cx.names.known(self.module);
                             let hint = crate::names::suggest(&names.join("."), known.iter().map(String::as_str));
-                            return Err(self.cx.report(crate::names::with_hint(Diagnostic::error("E0201", f.span, what), hint)));
+                            let d = Diagnostic::error("E0201", f.span, what);
+                            let d = match self.cx.names.contents(self.module, &names[..n].join(".")) { Some(note) => d.note(note), None => d };
+                            return Err(self.cx.report(crate::names::with_hint(d, hint)));
                         }
                     }
                 }
@@ -357,6 +359,9 @@ impl Lower<'_, '_> {
             return Ok(());
         }
         if v.ty == Ty::Unit {
+            // A part of it could not be read.
+            let within = |d: &Diagnostic| d.code.starts_with("E01") && d.span().is_some_and(|s| s.file == span.file && s.start >= span.start && s.end <= span.end);
+            if self.cx.diags.iter().any(within) { return Err(Reported); }
             let want = self.show(&info.ret);
             return Err(self.cx.report(Diagnostic::error("E0301", info.ast.name.span, format!("`{}` must give {want} on every way", info.name))
                 .label("ends without a value").hint("its last line is its value: an expression without `let`, or `return …`")));

@@ -19,6 +19,8 @@ impl Lower<'_, '_> {
         match (want, found) {
             (Ty::Int { .. }, Ty::Int { .. }) => d = d.hint(format!("convert it: `{w}(…)`")),
             (Ty::Int { .. }, Ty::Enum(_) | Ty::Instant | Ty::Duration | Ty::Fault) => d = d.hint(format!("convert it: `{w}(…)`")),
+            (Ty::Duration, Ty::Lit) => d = d.hint("a duration has a unit: `10s`, `50ms`"),
+            (t, Ty::List(..) | Ty::Items(..)) if t.is_int() => d = d.hint("one of its items is `xs[i]`; whether x is among them: `xs.any(|y| y == x)`"),
             (Ty::Bytes(_), t) if t.int_bits().is_some() || matches!(t, Ty::Ip | Ty::Endpoint) => d = d.hint("convert it: `text(…)`"),
             _ => {}
         }
@@ -99,15 +101,22 @@ impl Lower<'_, '_> {
 
     fn maybe_expr(&mut self, c: Expr, inner: Val, want: &Ty, span: Span) -> R<Expr> {
         let Ty::Option(it) = want else { return Err(Reported) };
-        let e = self.coerce(inner, it, span)?;
+        // What the conversion does is done only where there is a value.
+        let (made, block) = self.sub(|s| { s.assume(&c, true); s.coerce(inner, it, span) });
+        let e = made?;
+        if !block.is_empty() { self.push(span, ir::StmtKind::If { cond: c.clone(), then: block, other: vec![] }); }
         let t = self.cx.lower_ty(want);
         Ok(x::if_(t, c, Expr::new(t, ExprKind::Some(e)), Expr::new(t, ExprKind::None)))
     }
 
     fn option_widen(&mut self, e: Expr, a: &Ty, b: &Ty, t: ir::TyId, want: &Ty, span: Span) -> R<Expr> {
-        if let (Ty::Bytes(x), Ty::Bytes(y)) = (a, b) {
-            if x <= y { return Ok(x::cast(t, e)); }
+        // What is written as `some(x)` holds x itself; the item of a `none` has any type.
+        match *e.kind {
+            ExprKind::None => return Ok(Expr::new(t, ExprKind::None)),
+            ExprKind::Some(value) => { let value = self.coerce(Val::pure(a.clone(), value), b, span)?; return Ok(Expr::new(t, ExprKind::Some(value))); }
+            _ => {}
         }
+        let e = match self.once(Val::pure(a.clone().option(), e), span).kind { Vk::Pure(e) => e, _ => return Err(Reported) };
         let at = self.cx.lower_ty(a);
         let some = x::is_some(e.clone());
         let value = Val::pure(a.clone(), x::unwrap(at, e));

@@ -356,7 +356,7 @@ impl Lower<'_, '_> {
             Some(m) => {
                 let shown = self.show(&val.ty);
                 Err(self.cx.report(Diagnostic::error("E0307", span, format!("this `match` does not cover `{m}`")).label(format!("over {shown}"))
-                    .hint(if m == "_" { "add a last arm `_ => …`".to_string() } else { format!("add an arm for `{m}`, or `_ => …`") })))
+                    .hint(if m == "_" && matches!(val.ty, Ty::Switch(..)) { "a case of it has no name: add a last arm `_ => …`".to_string() } else if m == "_" { "add a last arm `_ => …`".to_string() } else { format!("add an arm for `{m}`, or `_ => …`") })))
             }
         }
     }

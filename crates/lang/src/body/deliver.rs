@@ -397,7 +397,9 @@ impl Lower<'_, '_> {
         let body = vec![x::stmt(sp, StmtKind::If { cond: bad, then, other: vec![] })];
         self.push(span, StmtKind::For { var, from: x::u32(0), to: parts, max: self.parts_max, body });
         let (replied, epoch) = (self.replied, self.epoch);
-        let (other, block) = self.sub(|s| s.expr(or, None));
+        // An empty list has no type of its own, which is not what is wrong with it here.
+        let empty = matches!(&*or.kind, ExprKind::List(es) if es.is_empty());
+        let (other, block) = self.sub(|s| if empty { Ok(Val::unit()) } else { s.expr(or, None) });
         if !other?.is_never() {
             return Err(self.cx.report(Diagnostic::error("E0610", or.span, "this alternative goes on without the answers").label("must leave").hint("end it with `return` or `fault …`")));
         }

@@ -23,10 +23,14 @@ impl Lower<'_, '_> {
         self.emit_from(span, e, &first);
     }
 
-    /// Writes something that begins with a byte of a set; two runs that would flow together are kept apart by the blank between them.
+    /// Writes something that begins with a byte of a set; two runs that would flow together are kept apart by the blank between them,
+    /// and refused if there is none.
     fn emit_from(&mut self, span: Span, e: Emit, first: &ir::ByteSet) {
-        if let Some((class, Some(b))) = self.run.take() {
-            if class.intersects(first) { self.separator(b, span); }
+        match self.run.take().filter(|(class, _)| class.intersects(first)) {
+            Some((_, Some(b))) => self.separator(b, span),
+            // What is wrong has been reported, and the rest may be looked at all the same.
+            Some((class, None)) => { let _ = self.ends_run(&class, &e, span); }
+            None => {}
         }
         self.push(span, StmtKind::Emit(e));
     }
@@ -57,7 +61,7 @@ impl Lower<'_, '_> {
 
     fn emit_fields(&mut self, fields: &Fields, seq: &[FieldId]) -> R<()> {
         let mut bits: Option<ir::Expr> = None;
-        for f in seq {
+        for (i, f) in seq.iter().enumerate() {
             let ir_field = self.field_ir(fields.unit, *f);
             if let FieldKind::UInt { bytes, shift, bits: width, big, advance, .. } = ir_field.kind {
                 let v = self.number_of(fields, *f, &ir_field)?;
@@ -68,6 +72,7 @@ impl Lower<'_, '_> {
                 if advance { self.emit(fields.span, Emit::UInt { value: sum, bytes, big }); } else { bits = Some(sum); }
                 continue;
             }
+            if let FieldKind::Flag { value } = &ir_field.kind { self.no_flag(fields, value, fields.value(*f), &seq[i + 1..], fields.span)?; }
             self.emit_field(fields, *f, &ir_field)?;
         }
         Ok(())
@@ -191,10 +196,16 @@ impl Lower<'_, '_> {
     }
 
     /// Guards what the grammar asks for; refused at once where it is known to be wrong.
-    pub fn valid(&mut self, ok: ir::Expr, kind: FaultKind, span: Span) -> R<()> {
+    pub fn valid(&mut self, ok: ir::Expr, kind: FaultKind, span: Span) -> R<()> { self.valid_because(ok, kind, span, "") }
+
+    /// The same, with a reason.
+    pub fn valid_because(&mut self, ok: ir::Expr, kind: FaultKind, span: Span, why: &str) -> R<()> {
         match x::as_bool(&ok) {
             Some(true) => Ok(()),
-            Some(false) => Err(self.cx.report(Diagnostic::error("E0433", span, "this value is not valid in this field").label("the receiver would refuse it"))),
+            Some(false) => {
+                let d = Diagnostic::error("E0433", span, "this value is not valid in this field").label("the receiver would refuse it");
+                Err(self.cx.report(if why.is_empty() { d } else { d.note(why) }))
+            }
             None => { self.guard(ok, kind, span); Ok(()) }
         }
     }
@@ -351,9 +362,14 @@ impl Lower<'_, '_> {
     fn valid_bytes(&mut self, v: &ir::Expr, min: u64, max: u64, class: Option<&ir::ByteSet>, extent: &Extent, span: Span) -> R<()> {
         let len = x::len_bytes(v.clone());
         if let K::Bytes(b) = &*v.kind {
-            let ok = b.len() as u64 >= min && b.len() as u64 <= max && class.is_none_or(|c| b.iter().all(|x| c.has(*x)));
-            let ok = ok && match extent { Extent::Until(u) => !u.delimiters.iter().any(|d| b.windows(d.len().max(1)).any(|w| w == d.as_slice())), _ => true };
-            return self.valid(x::boolean(ok), FaultKind::CONSTRAINT, span);
+            let why = match extent {
+                _ if (b.len() as u64) < min => format!("it has less than {min} bytes"),
+                _ if b.len() as u64 > max => format!("it has more than {max} bytes"),
+                _ if class.is_some_and(|c| !b.iter().all(|x| c.has(*x))) => "a byte of it is not in the field's set".into(),
+                Extent::Until(u) if u.delimiters.iter().any(|d| b.windows(d.len().max(1)).any(|w| w == d.as_slice())) => "the delimiter that ends the field is in it".into(),
+                _ => return Ok(()),
+            };
+            return self.valid_because(x::boolean(false), FaultKind::CONSTRAINT, span, &why);
         }
         if min > 0 { self.valid(x::cmp(BinOp::Ge, len.clone(), x::u64(min)), FaultKind::CONSTRAINT, span)?; }
         let known = match self.cx.m.types.get(v.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => u64::MAX };
@@ -405,6 +421,7 @@ impl Lower<'_, '_> {
             },
         };
         let Some(case) = cases.get(chosen) else { return Err(Reported) };
+        self.no_other_case(fields, cases, chosen, span)?;
         if let ir::Guard::Literal { values, peek: false } = &case.guard {
             let v = values.first().cloned().unwrap_or_default();
             self.emit_const(&v, span);
@@ -449,6 +466,8 @@ impl Lower<'_, '_> {
     }
 
     fn emit_list_field(&mut self, fields: &Fields, f: FieldId, element: FieldId, extent: &ir::ListExtent, span: Span) -> R<()> {
+        self.count_agrees(fields, f, extent, span)?;
+        self.not_too_many(fields, f, span)?;
         if let Some((_, Given::Slices(list), _)) = fields.get(f).cloned() {
             let (n, t) = match self.cx.m.types.get(list.ty.index()) { Some(ir::Ty::List(t, n)) => (*n, *t), _ => return Err(Reported) };
             let var = self.new_local("i", &crate::ty::U32);
@@ -706,7 +725,7 @@ fn linear(e: &ir::Expr, f: FieldId) -> Option<(u64, u64)> {
 }
 
 /// Whether a length is just this field's value.
-fn reads(e: &ir::Expr, f: FieldId) -> bool {
+pub fn reads(e: &ir::Expr, f: FieldId) -> bool {
     match &*e.kind {
         K::Cast(a) => reads(a, f),
         K::Read(p) => p.root == ir::Root::This && p.steps == [ir::Step::Field(f)],

@@ -88,7 +88,7 @@ impl Lower<'_, '_> {
                 Item::Const(v) => return Ok(v),
                 Item::Fault => {}
                 Item::Table(t) => { self.impure = true; return Ok(Val::of(Ty::Table(t))); }
-                _ => return Err(self.err("E0301", n.span, format!("`{}` is no value", n.name))),
+                item => return Err(self.no_value(&item, &n.name, n.span)),
             }
         }
         if let Some(Ty::Enum(e)) = want {
@@ -101,6 +101,18 @@ impl Lower<'_, '_> {
         if n.name == "_" { return Err(self.err("E0201", n.span, "`_` is no value")); }
         let extra = if self.cx.unknowns < crate::compiler::HINTS { self.visible_names() } else { vec![] };
         Err(self.cx.unknown(self.module, &n.name, n.span, "name", &extra))
+    }
+
+    /// The name of an item where a value is wanted.
+    fn no_value(&mut self, item: &Item, name: &str, span: Span) -> Reported {
+        let d = Diagnostic::error("E0301", span, format!("`{name}` is no value"));
+        let d = match item {
+            Item::Unit(_) | Item::Record(_) => d.hint(format!("one is built as `{name} {{ field: value, … }}`")),
+            Item::Fn(_) => d.hint(format!("call it: `{name}(…)`")),
+            Item::Enum(_) => d.hint(format!("its values are `{name}.variant`")),
+            _ => d,
+        };
+        self.cx.report(d)
     }
 
     fn visible_names(&self) -> Vec<String> {
@@ -204,8 +216,10 @@ impl Lower<'_, '_> {
         let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).collect();
         let (found, taken) = self.cx.names.find(self.module, &names)?;
         let Found::Item(id) = found else {
-            let d = format!("module `{}` has no `{}`", names[..taken].join("."), names.get(taken).unwrap_or(&""));
-            return Some(Err(self.err("E0201", e.span, d)));
+            let of = names[..taken].join(".");
+            let d = Diagnostic::error("E0201", e.span, format!("module `{of}` has no `{}`", names.get(taken).unwrap_or(&"")));
+            let d = match self.cx.names.contents(self.module, &of) { Some(note) => d.note(note), None => d };
+            return Some(Err(self.cx.report(d)));
         };
         let item = match self.cx.item(id, e.span) { Ok(i) => i, Err(r) => return Some(Err(r)) };
         let mut val = match item {
@@ -224,7 +238,7 @@ impl Lower<'_, '_> {
                 if taken + 1 < parts.len() { return Some(Err(self.err("E0201", parts[taken + 1].span, "a variant has no fields"))); }
                 return Some(Ok(v));
             }
-            _ => return Some(Err(self.err("E0301", e.span, format!("`{}` is no value", names.join("."))))),
+            item => return Some(Err(self.no_value(&item, &names.join("."), e.span))),
         };
         for p in &parts[taken..] {
             match self.field_of(val, p, e.span) { Ok(v) => val = v, Err(r) => return Some(Err(r)) }

@@ -4,12 +4,14 @@
 pub mod addresses;
 pub mod align;
 pub mod assign;
+pub mod begins;
 pub mod blanks;
 pub mod builtins;
 pub mod calls;
 pub mod changed;
 pub mod coerce;
 pub mod control;
+pub mod counts;
 pub mod crypto;
 pub mod deliver;
 pub mod edits;

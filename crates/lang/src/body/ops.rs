@@ -205,7 +205,13 @@ impl Lower<'_, '_> {
         let numeric = ty.is_int() || matches!(ty, Ty::Duration | Ty::Instant | Ty::Bytes(_) | Ty::Enum(_));
         if ordered && !numeric {
             let s = self.show(&ty);
-            return Err(self.err("E0301", span, format!("{s} has no order")));
+            let d = Diagnostic::error("E0301", span, format!("{s} has no order"));
+            let d = match ty {
+                Ty::Ip4 => d.hint("compare numbers: `u32(a) < u32(b)`; `a in 10.0.0.0/8` asks for a prefix"),
+                Ty::Ip | Ty::Ip6 => d.hint("compare numbers: `u128(a) < u128(b)`; `a in 2001:db8::/32` asks for a prefix"),
+                _ => d,
+            };
+            return Err(self.cx.report(d));
         }
         if op == BinOp::EqCase && !matches!(ty, Ty::Bytes(_)) { return Err(self.err("E0301", span, "`~=` compares bytes")); }
         let (a, b) = (self.coerce(a, &ty, span)?, self.coerce(b, &ty, span)?);
@@ -265,6 +271,7 @@ impl Lower<'_, '_> {
                 if matches!(ta, Ty::Instant | Ty::Duration) || matches!(tb, Ty::Instant | Ty::Duration) {
                     d = d.hint("times add up with durations (`now + 10s`, `n * 1s`); `u64(x)` gives nanoseconds");
                 }
+                if ta == Ty::Ip4 { d = d.hint("compute with the number, and make an address of it: `ip4(u32(a) + 1)`"); }
                 if matches!((&ta, op), (Ty::Bytes(_), BinOp::Add)) { d = d.hint("byte strings are joined with `concat(a, b)`"); }
                 return Err(self.cx.report(d));
             }

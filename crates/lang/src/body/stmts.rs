@@ -259,6 +259,12 @@ impl Lower<'_, '_> {
 
     fn loop_stmt(&mut self, max: &Expr, body: &Block, span: Span) -> R<()> {
         if self.pure_only() { return Err(self.involved(span)); }
+        if let ast::ExprKind::Name(n) = &*max.kind {
+            if self.lookup(&n.name).is_some() {
+                let d = Diagnostic::error("E0505", n.span, format!("`{}` is no constant, so it bounds no loop", n.name)).label("known only when it runs");
+                return Err(self.cx.report(d.hint(format!("give the most rounds, and leave: `loop max 100 {{ if i == {} {{ break }} … }}`; or `for i in 0..min({}, 100)`", n.name, n.name))));
+            }
+        }
         let max = self.cx.const_size(self.module, max)?;
         let replied = self.replied;
         let calls = has_call(body);

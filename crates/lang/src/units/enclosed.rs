@@ -35,7 +35,7 @@ impl Builder<'_, '_> {
             Ty::Error => Err(Reported),
             t => {
                 let t = self.cx.show(&t);
-                Err(self.cx.report(Diagnostic::error("E0431", span, format!("{t} has its own length")).hint("only units, and enums of text, are given an end")))
+                Err(self.cx.report(Diagnostic::error("E0431", span, format!("{t} has its own length")).hint(format!("only units, and enums of text, are given an end; several in a row are `list<{t}, 4> [4]`"))))
             }
         }
     }

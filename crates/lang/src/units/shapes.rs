@@ -147,7 +147,11 @@ impl Builder<'_, '_> {
             Ty::Bool => Err(self.cx.report(Diagnostic::error("E0421", ty.span, "a bool has no form on the wire").hint("use `u1` in a group of bit fields, or `flag \"…\"`"))),
             Ty::Bytes(_) => Err(self.cx.report(Diagnostic::error("E0421", ty.span, "these bytes have no extent").hint("write `bytes<N> [length]`, `until …` or `of set`"))),
             Ty::Error => Err(Reported),
-            t => { let s = self.cx.show(t); Err(self.cx.error("E0421", ty.span, format!("{s} has no form on the wire"))) }
+            t => {
+                let d = Diagnostic::error("E0421", ty.span, format!("{} has no form on the wire", self.cx.show(t)));
+                let d = if matches!(t, Ty::List(..)) { d.hint("a list in a unit says where it ends: `list<u8, 4> [4]`, `[count]`, `until …` or `to end`") } else { d };
+                Err(self.cx.report(d))
+            }
         }
     }
 
@@ -185,6 +189,8 @@ impl Builder<'_, '_> {
             Extent::ToEnd => self.end_extent(span)?.unwrap_or(ir::Extent::ToEnd),
             Extent::Close => ir::Extent::Close,
             Extent::None if run => ir::Extent::Run,
+            // The parser has said so.
+            Extent::None if self.cx.diags.iter().any(|d| d.code == "E0109" && d.span().is_some_and(|s| s.file == span.file && s.start == span.start)) => return Err(Reported),
             Extent::None | Extent::When(_) | Extent::Done(_) => return Err(self.cx.report(Diagnostic::error("E0421", span, "nothing says where this field ends")
                 .hint("write `[length]`, `until \"…\"`, `to end`, or `of set` for the longest run of bytes in a set"))),
         })

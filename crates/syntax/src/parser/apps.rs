@@ -339,6 +339,9 @@ impl Parser<'_> {
         }
         let params = self.params()?;
         let ret = self.result_type()?;
+        if self.at_sign("=") {
+            return self.unexpected_with("`{`", |d| d.hint("what a signal gives stands in a block: `signal total() -> u64 { count }`"));
+        }
         Ok(MemberKind::Signal { name, params, ret, body: self.block()? })
     }
 
@@ -431,7 +434,14 @@ impl Parser<'_> {
         }
         let is_word = self.word_text(0).is_some_and(|w| WORDS.contains(&w));
         if !is_word || self.at_word("match") || (self.sign_at(1, "[") && self.adjacent(1)) {
-            return self.place().map(NodeKind::Expr);
+            let start = self.span();
+            let place = self.place()?;
+            // `Count()`: an element without a name, as which it is refused later.
+            if self.at_sign("(") && self.adjacent(0) {
+                let args = self.args()?;
+                return Ok(NodeKind::Expr(expr_of(self.since(start), ExprKind::Call(place, args))));
+            }
+            return Ok(NodeKind::Expr(place));
         }
         let word = self.any_word("a node")?;
         let mut args = Vec::new();

@@ -215,7 +215,8 @@ impl Parser<'_> {
         } else if self.at_sign("{") {
             FnBody::Block(self.block()?)
         } else {
-            return self.unexpected("`=` and a value, or `{`");
+            let colon = self.at_sign(":");
+            return self.unexpected_with("`=` and a value, or `{`", |d| if colon { d.hint("the result's type stands behind an arrow: `fn f(a: u32) -> u32`") } else { d });
         };
         Ok(Fn { name, params, ret, body })
     }

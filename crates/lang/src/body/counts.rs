@@ -1,0 +1,67 @@
+//! How many items a list has that is built: as many as its count says, and no more than its unit takes. What comes in: the fields given.
+//! What goes out: nothing where that is certain, E0433 where it is certainly not, else a guard.
+
+use super::message::{Fields, Given};
+use super::requires::same_sum;
+use super::Lower;
+use crate::compiler::R;
+use crate::ty::Ty;
+use crate::x;
+use wireloom_ir as ir;
+use ir::{BinOp, FaultKind, FieldId, FieldKind};
+use wireloom_syntax::ast::{Expr, ExprKind, Span, StmtKind};
+
+impl Lower<'_, '_> {
+    /// Where the count of a list is given, or computed of what is given, it must be that of the items.
+    pub fn count_agrees(&mut self, fields: &Fields, f: FieldId, extent: &ir::ListExtent, span: Span) -> R<()> {
+        let ir::ListExtent::Count(n) = extent else { return Ok(()) };
+        let unit = &self.cx.m.units[fields.unit.index()];
+        // A count that was left out follows from the items.
+        if unit.body.iter().any(|c| super::emit::reads(n, *c) && (fields.get(*c).is_none() || unit.fields[c.index()].computed.is_some())) { return Ok(()); }
+        let items = match fields.get(f).cloned() {
+            None => x::u64(0),
+            Some((_, Given::Pieces(ps), _)) => x::u64(ps.len() as u64),
+            Some((_, Given::Source(e), _)) => self.item_count(&e)?,
+            Some(_) => return Ok(()),
+        };
+        let Some(n) = self.closed(fields, n)? else { return Ok(()) };
+        let ok = if same_sum(&self.cx.m, &items, &n) { x::boolean(true) } else { crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Eq, items, n)) };
+        self.valid_because(ok, FaultKind::CONSTRAINT, span, "its count says otherwise")
+    }
+
+    /// No more items than the list may have.
+    pub fn not_too_many(&mut self, fields: &Fields, f: FieldId, span: Span) -> R<()> {
+        let FieldKind::List { max, .. } = self.field_ir(fields.unit, f).kind else { return Ok(()) };
+        let items = match fields.get(f).cloned() {
+            Some((_, Given::Pieces(ps), _)) => x::u64(ps.len() as u64),
+            Some((_, Given::Source(e), _)) if self.items_max(&e)? > u64::from(max) => self.item_count(&e)?,
+            _ => return Ok(()),
+        };
+        let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Le, items, x::u64(max.into())));
+        self.valid_because(ok, FaultKind::TOO_LONG, span, &format!("the list has at most {max} items"))
+    }
+
+    /// The most items that an expression may give.
+    fn items_max(&mut self, e: &Expr) -> R<u64> {
+        Ok(match &*e.kind {
+            ExprKind::List(es) => es.len() as u64,
+            ExprKind::Comprehension { list, .. } => self.items_max(list)?,
+            ExprKind::If(_, then, Some(other)) => match then.stmts.as_slice() {
+                [wireloom_syntax::ast::Stmt { kind: StmtKind::Expr(a), .. }] => self.items_max(a)?.max(self.items_max(other)?),
+                _ => u64::MAX,
+            },
+            ExprKind::Block(b) => match b.stmts.as_slice() {
+                [wireloom_syntax::ast::Stmt { kind: StmtKind::Expr(a), .. }] => self.items_max(a)?,
+                _ => u64::MAX,
+            },
+            // A range, say, has as many as are counted.
+            ExprKind::Range(..) => u64::MAX,
+            // Only its type is asked for.
+            _ => match self.sub(|s| s.expr(e, None)).0?.ty {
+                Ty::Items(_, n) | Ty::List(_, n) => n.into(),
+                // Bytes of a list that was parsed.
+                _ => 0,
+            },
+        })
+    }
+}
