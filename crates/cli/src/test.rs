@@ -109,9 +109,10 @@ fn run(module: &Module, index: usize, program: &Program) -> Result<(), String> {
     }
 }
 
+/// A kind of fault as programs write it.
 fn fault_name(module: &Module, kind: u16) -> String {
     let own = kind.checked_sub(FaultKind::USER).and_then(|n| module.faults.get(n as usize));
-    own.cloned().unwrap_or_else(|| wireloom_runtime::core::fault::name(kind.into()).to_string())
+    own.map_or_else(|| wireloom_runtime::core::fault::name(kind.into()).to_string(), |f| f.name.clone())
 }
 
 fn code(module: &Module, handler: HandlerId, program: &Program) -> Result<(), String> {
