@@ -25,7 +25,7 @@
 
 /* Rules with prefixes of all lengths and ranges of ports have thousands of masks. A multiple of 16, and no power of two, so that a
  * lane of one word does not push out those of the others from the cache. */
-#define WL_WILD_TUPLES 16400u
+#define WL_WILD_TUPLES 65552u
 #define WL_WILD_FEW 48u
 #define WL_WILD_FEW_WORDS 4u
 #define WL_WILD_CLASSES 24u
@@ -233,23 +233,28 @@ static inline void wl_wild_set_lane(wl_wild *t, uint32_t i) {
     WL_LANE_BIAS(t)[i] = bias;
     for (uint32_t w = 0; w < t->words; w++) t->lane[(size_t)w * WL_WILD_TUPLES + i] = t->tuple_mask[(size_t)i * 16 + w];
 }
-static inline void wl_wild_swap(wl_wild *t, uint32_t a, uint32_t b) {
-    wl_wild_tuple u = t->tuple[a];
-    t->tuple[a] = t->tuple[b];
-    t->tuple[b] = u;
-    for (uint32_t w = 0; w < t->words; w++) {
-        uint32_t *x = t->tuple_mask + (size_t)a * 16 + w, *y = t->tuple_mask + (size_t)b * 16 + w, m = *x;
-        *x = *y;
-        *y = m;
-    }
-    wl_wild_set_lane(t, a);
-    wl_wild_set_lane(t, b);
+/* Puts an element at another place of its array; those between move up. */
+static inline void wl_wild_rotate(void *array, size_t size, uint32_t from, uint32_t to) {
+    char keep[64], *a = array;
+    memcpy(keep, a + from * size, size);
+    if (from < to) memmove(a + from * size, a + (from + 1) * size, (to - from) * size);
+    else memmove(a + (to + 1) * size, a + to * size, (from - to) * size);
+    memcpy(a + to * size, keep, size);
 }
-/* Puts a tuple whose best priority has changed where it belongs; answers its place. */
-static inline uint32_t wl_wild_sort(wl_wild *t, uint32_t i) {
-    for (; i > 0 && t->tuple[i - 1].best < t->tuple[i].best; i--) wl_wild_swap(t, i - 1, i);
-    for (; i + 1 < t->tuples && t->tuple[i + 1].best > t->tuple[i].best; i++) wl_wild_swap(t, i + 1, i);
-    return i;
+/* Puts a tuple at another place. */
+static inline void wl_wild_move(wl_wild *t, uint32_t from, uint32_t to) {
+    if (from == to) return;
+    wl_wild_rotate(t->tuple, sizeof t->tuple[0], from, to);
+    wl_wild_rotate(t->tuple_mask, 16 * sizeof t->tuple_mask[0], from, to);
+    for (uint32_t row = 0; row < t->words + 4; row++) wl_wild_rotate(t->lane + (size_t)row * WL_WILD_TUPLES, sizeof t->lane[0], from, to);
+}
+/* Puts a tuple whose best priority has changed where it belongs. */
+static inline void wl_wild_sort(wl_wild *t, uint32_t i) {
+    const uint32_t best = t->tuple[i].best;
+    uint32_t to = i;
+    while (to > 0 && t->tuple[to - 1].best < best) to--;
+    while (to >= i && to + 1 < t->tuples && t->tuple[to + 1].best > best) to++;
+    wl_wild_move(t, i, to);
 }
 static inline uint32_t wl_wild_tuple_of(const wl_wild *t, const uint32_t *mask) {
 #ifdef WL_WILD_VECTOR
@@ -571,9 +576,7 @@ static inline bool wl_wild_delete(wl_wild *t, const uint32_t *key, const uint32_
         wl_wild_give_table(t, u->base, u->slots);
         u->slots = 0;
         u->best = 0;
-        i = wl_wild_sort(t, i);
-        /* Those without entries come last. */
-        for (; i + 1 < t->tuples; i++) wl_wild_swap(t, i, i + 1);
+        wl_wild_move(t, i, t->tuples - 1);
         t->tuples--;
     } else if ((u->best == priority || u->gone) && (uint64_t)++u->gone * WL_WILD_LOOKS >= u->slots) {
         /* Of many entries not each time: a search that goes on too long is right, too. */

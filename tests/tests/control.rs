@@ -95,12 +95,12 @@ fn what_is_wrong_is_told() {
     let out = app.ask_with(&["table", "exact", "load", "-"], &format!("src,dst,sport,dport,proto,action\n{}\n", rows.join("\n")));
     assert!(out.code == Some(1) && out.text.contains("table `exact` of 131072 entries is full; delete some first"), "{}", out.text);
     assert!(out.text.contains("row 131073 cannot be inserted") && out.text.contains("131072 rows before it are loaded"), "{}", out.text);
-    let rows: Vec<String> = (0..32).map(|i| format!("{{\"priority\":{i},\"sport\":[1,65534],\"dport\":[1,65534],\"proto\":[1,254],\"action\":\"drop\"}}")).collect();
+    let rows: Vec<String> = (0..48).map(|i| format!("{{\"priority\":{i},\"sport\":[1,65534],\"dport\":[1,65534],\"proto\":[1,254],\"action\":\"drop\"}}")).collect();
     let out = app.ask_with(&["table", "rules", "load", "-"], &format!("[{}]", rows.join(",")));
     let entries = app.json(&["table"])[1]["entries"].as_u64().unwrap_or(0);
-    assert!(out.code == Some(1) && out.text.contains("table `rules` of 256000 entries is full"), "{}", out.text);
+    assert!(out.code == Some(1) && out.text.contains("table `rules` of 512000 entries is full"), "{}", out.text);
     let each = 30 * 30 * 14;
-    assert!(entries > 0 && entries % each == 0 && entries + each > 256_000, "{entries}: {}", out.text);
+    assert!(entries > 0 && entries % each == 0 && entries + each > 512_000, "{entries}: {}", out.text);
 }
 
 fn service(name: &str, extra: &[&str]) {

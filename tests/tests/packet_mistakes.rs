@@ -108,6 +108,20 @@ fn nothing_is_read_or_written_by_mistake() {
     assert!(!f.0.file("out.pcap").exists());
 }
 
+/// A file without a byte, as mktemp makes it, is no capture that could be read.
+#[test]
+fn an_empty_file_is_written() {
+    let f = three_frames("empty");
+    let bound = ["--bind", "lan=pcap:@/in.pcap", "--bind", "wan=pcap:@/out.pcap", "--set", "public=192.0.2.1"];
+    std::fs::write(f.0.file("out.pcap"), "").expect("the folder is writable");
+    f.succeeds("nat44", &bound);
+    assert_eq!(f.count("out.pcap"), 3);
+    // Of two there is none to be read.
+    std::fs::write(f.0.file("in.pcap"), "").expect("the folder is writable");
+    std::fs::write(f.0.file("out.pcap"), "").expect("the folder is writable");
+    f.refused("nat44", &bound, "in.pcap: not a capture: 0 bytes are too few for one");
+}
+
 /// What came and what was wrong with it is told at the end, also if nothing came.
 #[test]
 fn the_last_line_tells_of_faults() {

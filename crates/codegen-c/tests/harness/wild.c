@@ -103,6 +103,29 @@ int main(int argc, char **argv) {
     }
     NEED(looked < CAPACITY / 8);
     NEED(t.used == 0 && t.tuples == 0 && wl_wild_find(&t, k, WORDS) == UINT32_MAX);
+    /* Each with a mask of its own. */
+    wl_wild_init(&t, memory, WORDS, CAPACITY);
+    for (uint32_t i = 0; i < CAPACITY; i++) {
+        struct rule *x = &rules[i];
+        for (unsigned w = 0; w < WORDS; w++) { x->m[w] = next() & next() & (w ? 0xf : 0x7); x->k[w] = next(); }
+        x->m[3] = i + 1;
+        x->priority = i % 16 ? CAPACITY - i : next() % CAPACITY;
+        NEED(wl_wild_insert(&t, x->k, x->m, x->priority) != UINT32_MAX);
+    }
+    NEED(t.tuples == CAPACITY);
+    for (unsigned i = 0; i + 1 < t.tuples; i++) NEED(t.tuple[i].best >= t.tuple[i + 1].best);
+    for (unsigned r = 0; r < 300; r++) {
+        uint32_t key[WORDS];
+        int64_t best = -1;
+        for (unsigned w = 0; w < WORDS; w++) key[w] = r % 2 ? rules[r * 60].k[w] : next();
+        for (unsigned i = 0; i < CAPACITY; i++) {
+            bool hit = true;
+            for (unsigned w = 0; w < WORDS; w++) hit &= ((key[w] ^ rules[i].k[w]) & rules[i].m[w]) == 0;
+            if (hit && rules[i].priority > best) best = rules[i].priority;
+        }
+        uint32_t e = wl_wild_find(&t, key, WORDS);
+        NEED((e == UINT32_MAX) == (best < 0) && (best < 0 || *wl_wild_priority(&t, e) == best));
+    }
     puts("good");
     return 0;
 }

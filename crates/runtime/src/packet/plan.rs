@@ -424,9 +424,10 @@ fn port_targets(desc: &Desc, settings: &Settings, p: usize, options: &Options) -
 }
 
 /// A port of both directions whose capture does not exist, without `--out`, is written if there is something else to read, which `null` is not:
-/// `--bind lan=pcap:in.pcap --bind wan=pcap:out.pcap`.
+/// `--bind lan=pcap:in.pcap --bind wan=pcap:out.pcap`. A file without a byte, as mktemp makes it, is no capture either.
 fn write_what_is_missing(ports: &mut [PortTargets]) {
-    let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !Path::new(&t.name).exists());
+    let there = |name: &str| std::fs::metadata(name).is_ok_and(|m| !m.is_file() || m.len() > 0);
+    let missing = |p: &PortTargets| p.main.iter().all(|t| t.engine == Engine::Pcap && !there(&t.name));
     let nothing = |p: &PortTargets| p.main.iter().all(|t| matches!(t.engine, Engine::Loop | Engine::Queue | Engine::Null));
     if ports.iter().any(|p| p.handler.is_some() && !missing(p) && !nothing(p)) {
         for port in ports.iter_mut().filter(|p| p.handler.is_some() && p.out.is_empty() && missing(p)) {
