@@ -62,7 +62,8 @@ impl PacketCore {
         // No buffer for a frame that is there: others have them. One that has not come is waited for.
         let input = &self.inputs[first.1];
         self.blocked |= !got && !input.ended && self.ends[input.end].port.fd().is_none();
-        got | busy
+        // Behind the end of one, others have frames.
+        got | busy | input.ended
     }
 
     /// The time of the capture that corresponds to now.

@@ -82,6 +82,18 @@ fn captures_are_merged_by_time() {
     }
 }
 
+/// The end of a capture is no reason to rest before others are looked at: forty times, that would be twenty seconds.
+#[test]
+fn empty_captures_hold_up_nobody() {
+    let none = format!("pcap:{}", capture("empty.pcap", []));
+    let some = format!("pcap:{}", capture("one.pcap", [(5, &[1u8; 60][..])]));
+    let inputs = [vec![none; 40], vec![some]].concat().join(",");
+    let bind = pairs(&[("wire", inputs), ("out", "null".into()), ("mon", "null".into())]);
+    let s = run_on(program(&[]), desc(FORWARD), Options { bind, ..Options::default() }, 1).unwrap();
+    assert_eq!(s.frames_sent, 1);
+    assert!(s.elapsed.as_secs() < 10, "{:?}", s.elapsed);
+}
+
 /// Two million frames, on two cores, from one capture: each flow's frames are handled, and written, in their order.
 #[test]
 fn flows_keep_their_order_on_two_cores() {
