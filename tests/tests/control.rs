@@ -16,7 +16,7 @@ fn rules_of_a_packet_app() {
     let app = firewall("rules", &["--cores", "all"]);
     let list = app.json(&["table"]);
     assert_eq!(list[1]["table"], "rules");
-    assert_eq!((&list[1]["kind"], &list[1]["entries"], &list[1]["capacity"]), (&json!("wildcard"), &json!(0), &json!(256_000)));
+    assert_eq!((&list[1]["kind"], &list[1]["entries"], &list[1]["capacity"]), (&json!("wildcard"), &json!(0), &json!(512_000)));
     let rule = ["priority=7", "src=10.0.0.0/8", "dport=[1024,65535]", "action=drop"];
     let with = |what: &'static str, fields: &[&'static str]| [&["table", "rules", what], fields].concat();
     assert_eq!(app.told(&with("insert", &rule)), "inserted: 6 entries\n");
@@ -393,7 +393,7 @@ fn hostile_peers_get_errors() {
         assert!(answer["error"].as_str().is_some_and(|e| !e.is_empty() && e.len() < 2000), "{shown}: {answer}");
     }
     // Whatever a cursor says, it leads nowhere else.
-    for cursor in [u64::MAX, u64::MAX - 1, 1 << 63, 255_999, 256_000, 1 << 32] {
+    for cursor in [u64::MAX, u64::MAX - 1, 1 << 63, 511_999, 512_000, 1 << 32] {
         assert_eq!(line.ask(&format!("{{\"do\":\"read\",\"table\":\"rules\",\"cursor\":[0,{cursor}]}}"))["rows"], json!([]));
         assert_eq!(line.ask(&format!("{{\"do\":\"read\",\"table\":\"exact\",\"cursor\":[0,{cursor}]}}"))["rows"], json!([]));
     }
