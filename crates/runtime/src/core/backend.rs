@@ -127,7 +127,10 @@ impl Core {
         let k = &self.calls[call];
         let (task, part, client_id) = (k.task, k.part, k.client_id);
         if flags & WL_M_INTERIM != 0 && m.whole {
-            self.interim(task, rest, m.have);
+            // What says that the backend's connection ends would be taken for a word about the client's.
+            if !ends {
+                self.interim(task, rest, m.have);
+            }
             self.end_message(id);
             return;
         }
