@@ -213,6 +213,8 @@ impl<'a> Compiler<'a> {
             "int" | "uint" | "integer" | "usize" | "isize" | "size_t" | "long" => "integers are `u8` to `u64`, `u128` and `i8` to `i64`",
             "string" | "String" | "str" | "char" => "text is `bytes<N>`, where N is its largest size",
             "float" | "double" | "f32" | "f64" => "there are no fractions: count in a smaller unit",
+            "drop" => "a packet is dropped by `drop p`, or at the end of a wiring",
+            "filter" | "Filter" => "`where c` lets go on what c holds for",
             "map" | "dict" | "HashMap" => "keyed state is a table: `table t: K -> V { capacity 10K }`",
             "record" => "a record without a name is built as `{ field: value }`, where its type is known",
             "while" | "boolean" => return Some(format!("write `{}`", if name == "while" { "loop max N" } else { "bool" })),

@@ -215,7 +215,15 @@ impl Lower<'_, '_> {
                 if let Some((n, port)) = instance_port(e) {
                     if let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() { return self.flow_element(&n.name, port, &i, rest, v, node.span); }
                 }
-                if !rest.is_empty() { return Err(self.err("E0609", node.span, "a connecting port is the end of a wiring")); }
+                if let Some((n, _)) = instance_port(e) {
+                    match self.cx.app.get(&n.name) {
+                        // Its declaration is in error, which has been reported.
+                        Some(AppName::Failed) => return Err(Reported),
+                        None if !rest.is_empty() => { let known: Vec<String> = self.cx.app.names().collect(); return Err(self.cx.unknown(self.module, &n.name, n.span, "node", &known)); }
+                        _ => {}
+                    }
+                }
+                if !rest.is_empty() { return Err(self.err("E0609", node.span, "a port is the end of a wiring")); }
                 self.flow_port(e, v, node.span)
             }
             _ => Err(self.err("E0609", node.span, "this node is not compiled yet")),

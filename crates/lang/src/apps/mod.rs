@@ -305,7 +305,7 @@ impl Compiler<'_> {
             ("evict", None) | ("lru", None) => { t.evict_lru = true; Ok(()) }
             ("reject", None) => { t.evict_lru = false; Ok(()) }
             _ => {
-                let hint = crate::names::suggest(&name.name, known.into_iter());
+                let hint = crate::names::suggest(&name.name, known.into_iter()).map(|h| if h == "evict" { "evict lru".into() } else { h });
                 let d = Diagnostic::error("E0614", name.span, format!("a table has no option `{}` of this form", name.name))
                     .note("options: `capacity N`, `idle D`, `evict lru`, `reject`, `memory B`, `cache N`");
                 Err(self.report(crate::names::with_hint(d, hint)))

@@ -191,6 +191,8 @@ impl Lower<'_, '_> {
             (ir::desc::PortKind::Connect(_), Some(p)) => Ok(*p),
             (ir::desc::PortKind::Listen(_), _) => Err(self.cx.report(Diagnostic::error("E0603", span, "messages are sent to connecting ports")
                 .hint("a listening port is answered with `reply`"))),
+            (ir::desc::PortKind::Frames { .. }, _) => Err(self.cx.report(Diagnostic::error("E0603", span, "a port of frames gives no answers")
+                .hint("`p -> port` sends a packet; what comes back is handled by `on port(p)`"))),
             _ => Err(Reported),
         }
     }

@@ -77,6 +77,7 @@ impl Parser<'_> {
             "on" if defines => MemberKind::Handler(self.handler()?),
             "every" if !self.sign_at(1, "=") && !self.sign_at(1, "->") => MemberKind::Handler(self.timer()?),
             "signal" if defines => self.signal()?,
+            "cached" if self.sign_at(1, "(") => return self.not_yet("`cached`"),
             "segment" | "cache" | "event" | "publish" | "subscribe" | "export" if defines => {
                 return self.not_yet(&format!("`{word}`"));
             }
