@@ -174,6 +174,8 @@ pub const POOL_QUEUES: u64 = 256 << 20;
 /// Bytes of the runtime's own about an open connection, and about a request under way (task, place in the order, call), at most.
 pub const CONNECTION: u64 = 512;
 pub const REQUEST: u64 = 1024;
+/// The same of each further call that a request makes at once, with its answer's places in the request's lists (which grow by doubling).
+pub const CALL: u64 = 512;
 /// Buffers for frames, of each core: bytes and number of the usual ones and of those for the largest frames.
 pub const FRAME_BUFFER: u64 = 4096;
 pub const FRAME_BUFFERS: u64 = 2048;

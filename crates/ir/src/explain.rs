@@ -440,8 +440,42 @@ fn port_memory(m: &Module, p: &Port, row: &mut impl FnMut(String, u64, String)) 
     row(format!("{}: a connection", p.name), connection, format!("with its sessions; {} of them: {}", count(conns), bytes(connection.saturating_mul(conns))));
     let all = request.saturating_mul(conns).saturating_mul(o.max_outstanding as u64);
     row(format!("{}: a request", p.name), request, format!("under way, with its frame; {} per connection: {}", o.max_outstanding, bytes(all)));
+    let further = m.handlers.iter().filter(of_port).map(|h| calls_at_once(&h.body.block)).max().unwrap_or(0).saturating_sub(1);
+    let calls = if further > 0 { desc::CALL } else { 0 };
+    let fan = calls.saturating_mul(further).saturating_mul(conns).saturating_mul(o.max_outstanding as u64);
+    row(format!("{}: a further call", p.name), calls, format!("of a request that makes several at once; {} per request: {}", count(further), bytes(fan)));
     held("head of a request", protocols().map(|q| head(q.request)).max().unwrap_or(0), row);
-    connection.saturating_mul(conns).saturating_add(all)
+    connection.saturating_mul(conns).saturating_add(all).saturating_add(fan)
+}
+
+/// The most calls of one activation that are under way at once: those since it last waited for all.
+fn calls_at_once(block: &Block) -> u64 {
+    let mut most = 0;
+    calls_after(block, 0, &mut most);
+    most
+}
+
+/// How many are under way behind a block, before which `open` are.
+fn calls_after(block: &Block, open: u64, most: &mut u64) -> u64 {
+    block.iter().fold(open, |open, s| {
+        let open = match &s.kind {
+            StmtKind::Call { .. } => open.saturating_add(1),
+            StmtKind::Await { .. } => 0,
+            StmtKind::For { max, body, .. } | StmtKind::Loop { max, body } => {
+                let mut within = 0;
+                let one = calls_after(body, 0, &mut within);
+                *most = open.saturating_add(within).max(*most);
+                open.saturating_add(one.saturating_mul(*max))
+            }
+            _ => {
+                let mut after = None;
+                walk::stmt_blocks(&s.kind, &mut |b| after = after.max(Some(calls_after(b, open, most))));
+                after.unwrap_or(open)
+            }
+        };
+        *most = open.max(*most);
+        open
+    })
 }
 
 fn sum(list: impl Iterator<Item = u64>) -> u64 { list.fold(0, u64::saturating_add) }

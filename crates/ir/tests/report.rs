@@ -1,6 +1,6 @@
 //! `explain` and `graph` on the sample.
 
-use wireloom_ir::{explain, grammar, graph, passes, text, Module};
+use wireloom_ir::{explain, grammar, graph, passes, text, Module, Stmt, StmtKind};
 
 fn sample() -> Module {
     let mut m = text::parse(include_str!("sample.ir")).unwrap();
@@ -19,6 +19,26 @@ fn report_names_what_there_is() {
         assert!(report.contains(part), "{part} is not in\n{report}");
     }
     assert!(report.lines().all(|l| l.trim_end() == l));
+}
+
+/// Calls of a loop are under way together until they are waited for.
+#[test]
+fn calls_at_once_are_in_the_bill() {
+    let in_all = |report: &str| report.lines().find(|l| l.contains("in all, on one core")).map(str::to_string);
+    let bill = |calls: u64, waits: bool| {
+        let mut m = sample();
+        for h in &mut m.handlers {
+            let call = h.body.block.iter().find(|s| matches!(s.kind, StmtKind::Call { .. })).cloned();
+            let Some(call) = call else { continue };
+            let wait = Stmt { kind: StmtKind::Await { hold: true, hold_req: false, live: vec![] }, ..call.clone() };
+            let body = if waits { vec![call.clone(), wait] } else { vec![call.clone()] };
+            h.body.block = vec![Stmt { kind: StmtKind::Loop { max: calls, body }, ..call }];
+        }
+        explain::report(&m)
+    };
+    let (one, eight) = (bill(1, false), bill(8, false));
+    assert!(!one.contains("a further call") && in_all(&one) == in_all(&bill(8, true)), "{one}");
+    assert!(eight.contains("a further call") && eight.contains("at once; 7 per request: ") && in_all(&one) != in_all(&eight), "{eight}");
 }
 
 #[test]

@@ -375,6 +375,9 @@ mod tests {
         assert!(size_of::<Conn>() as u64 <= desc::CONNECTION, "{}", size_of::<Conn>());
         let request = size_of::<Task>() + size_of::<Slot>() + size_of::<Call>();
         assert!(request as u64 <= desc::REQUEST, "{request}");
+        let lists = size_of::<wl_msg>() + size_of::<u32>() + size_of::<Id>() + size_of::<Stored>();
+        let call = size_of::<Call>() + 2 * lists;
+        assert!(call as u64 <= desc::CALL && 2 * call as u64 > desc::CALL, "{call}");
         assert!(2 * size_of::<Conn>() as u64 > desc::CONNECTION && 2 * request as u64 > desc::REQUEST, "far too high a figure");
     }
 }
