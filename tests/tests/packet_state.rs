@@ -419,7 +419,7 @@ fn explain_says_where_tables_are() {
         output.out
     };
     let said = explain();
-    for (table, what) in [("lengths", "shared (a lock at each use): its keys"), ("weights", "a copy per core"), ("sources", "shared (an atomic change"), ("rules", "a copy per core"), ("flows", "per core: frames are steered by")] {
+    for (table, what) in [("lengths", "shared (on several cores a lock at each use): its keys"), ("weights", "a copy per core"), ("sources", "shared (on several cores an atomic change"), ("rules", "a copy per core"), ("flows", "per core: frames are steered by")] {
         let line = said.lines().find(|l| l.contains(&format!("table {table} "))).unwrap_or_else(|| panic!("{said}"));
         assert!(line.contains(what), "{line}");
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_ir::desc::{Desc, Form, ParamType};
 use wireloom_ir::near;
-use wireloom_ir::passes::cluster;
+use wireloom_ir::passes::{cluster, steer};
 use wireloom_ir::Module;
 use wireloom_runtime::control::Where;
 use wireloom_runtime::engine::EngineKind;
@@ -26,6 +26,9 @@ pub fn run(args: Run) -> Outcome {
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let bound = bound(&descs, &args.serve.set, frames(&args.serve)?)?;
     let clusters = cluster::apply(&mut modules, &bound);
+    if cpus(args.serve.cores.as_deref())?.len() <= 1 {
+        modules.iter_mut().for_each(steer::alone);
+    }
     let mut programs = Vec::new();
     for (module, cluster) in modules.into_iter().map(Arc::new).zip(clusters) {
         let made = engine::make(&module, &args.compile)?;

@@ -36,6 +36,16 @@ pub fn run(m: &mut Module) {
     by(m, plan, false);
 }
 
+/// For a run on one core, which has all tables to itself: those of entries of one size need no locks. Not where connections use them, too, on
+/// cores of their own, and not small tables that evict: shared ones find the very entry that was used least recently.
+pub fn alone(m: &mut Module) {
+    let frames = m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. }));
+    if !frames || m.handlers.iter().any(|h| matches!(h.on, On::Message { .. } | On::Opened(_) | On::Closed(_))) { return }
+    let exact = |t: &Table| t.evict_lru && t.capacity < 1024;
+    let own: Vec<bool> = m.tables.iter().map(|t| m.sharing(t) == Sharing::One && fixed(m, t) && !exact(t)).collect();
+    for (t, own) in m.tables.iter_mut().zip(own) { t.local |= own }
+}
+
 /// Has the app steer as planned; `everywhere`: by its key on ports, too, that could do without.
 pub(super) fn by(m: &mut Module, plan: Plan, everywhere: bool) {
     let (mut own, outer) = (Vec::new(), plan.unit.map(|u| outer_addresses(m, u)).unwrap_or_default());
@@ -160,9 +170,9 @@ pub fn plan(m: &Module) -> Plan {
 /// What a shared table costs at each use.
 fn cost(t: &Table) -> &'static str {
     match t.kind {
-        TableKind::Exact | TableKind::Array => " (a lock at each use)",
-        TableKind::CountMin => " (four atomic additions at each count)",
-        TableKind::Bloom | TableKind::HyperLogLog => " (an atomic change for each new key)",
+        TableKind::Exact | TableKind::Array => " (on several cores a lock at each use)",
+        TableKind::CountMin => " (on several cores four atomic additions at each count)",
+        TableKind::Bloom | TableKind::HyperLogLog => " (on several cores an atomic change for each new key)",
         TableKind::Wildcard | TableKind::Lpm | TableKind::Ring => "",
     }
 }
