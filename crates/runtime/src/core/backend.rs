@@ -278,7 +278,13 @@ impl Core {
         let at = self.target_of(id);
         self.count_fault(at.a as u16, kind, place, at.p as u32);
         self.fail_backend(id, kind, WL_F_LOST);
-        self.backend_failed(at);
+        let port = &self.apps[at.a].ports[at.p];
+        if (0..port.up.len()).any(|i| i != at.i && port.up[i] != 0) {
+            self.backend_failed(at);
+        } else {
+            // It is there, and there is no other: what breaks it for one client must not take it from all.
+            self.my_stats().apps[at.a].ports[at.p].backends[at.i].failures.add(1);
+        }
     }
 
     /// A backend connection has ended.

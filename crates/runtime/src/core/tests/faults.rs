@@ -111,6 +111,32 @@ fn refusal_ejects_and_a_probe_brings_back() {
     assert_clean(&mut s);
 }
 
+/// Three wrong answers eject a backend, but not the last one that is there.
+#[test]
+fn wrong_answers_do_not_take_the_last_backend_away() {
+    for others in [0, 1] {
+        let mut s = sim(false, &[]);
+        let c = s.client("client").unwrap();
+        s.core.apps[0].ports[1].up[1] = others;
+        for _ in 0..3 {
+            c.send(b"g k\n");
+            s.settle();
+            s.backend("backends", 0).unwrap().send(b"!what\n");
+            s.settle();
+            assert!(text(&c).starts_with('!'));
+        }
+        assert_eq!(s.core.apps[0].ports[1].up[0], 1 - others);
+        if others == 0 {
+            c.send(b"g k\n");
+            s.settle();
+            s.backend("backends", 0).unwrap().send(b"r v\n");
+            s.settle();
+            assert_eq!(text(&c), "r v\n");
+        }
+        assert_clean(&mut s);
+    }
+}
+
 #[test]
 fn timeouts_of_connect_and_call() {
     for exclusive in [false, true] {
