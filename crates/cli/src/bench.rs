@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wireloom_codegen_c::CompileOptions;
 use wireloom_ir::desc::{Desc, FrameEngine, PortKind, Value};
-use wireloom_ir::passes::{cluster, steer};
+use wireloom_ir::passes::cluster;
 use wireloom_ir::{walk, FrameAct, Module, StmtKind};
 use wireloom_runtime::packet::{self, Frames, Inserts, Spent, Timing};
 use wireloom_runtime::{serve, AppSpec, Program, ServeOptions, Summary};
@@ -80,9 +80,7 @@ pub fn bench(args: Bench) -> Outcome {
     let bound = cluster::by_name(&modules);
     let clusters = cluster::apply(&mut modules, &bound);
     let cpus = run::cpus(Some(&args.cores))?;
-    if cpus.len() == 1 {
-        modules.iter_mut().for_each(steer::alone);
-    }
+    run::for_cores(&mut modules, &cpus);
     let modules: Vec<Arc<Module>> = modules.into_iter().map(Arc::new).collect();
     let programs = modules.iter().map(|m| Ok(engine::make(m, &args.compile)?.program)).collect::<Result<Vec<_>, Failure>>()?;
     let descs: Vec<Desc> = modules.iter().zip(clusters).map(|(m, cluster)| Desc { cluster, ..m.desc() }).collect();

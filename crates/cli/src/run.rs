@@ -26,9 +26,7 @@ pub fn run(args: Run) -> Outcome {
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let bound = bound(&descs, &args.serve.set, frames(&args.serve)?)?;
     let clusters = cluster::apply(&mut modules, &bound);
-    if cpus(args.serve.cores.as_deref())?.len() <= 1 {
-        modules.iter_mut().for_each(steer::alone);
-    }
+    for_cores(&mut modules, &cpus(args.serve.cores.as_deref())?);
     let mut programs = Vec::new();
     for (module, cluster) in modules.into_iter().map(Arc::new).zip(clusters) {
         let made = engine::make(&module, &args.compile)?;
@@ -110,6 +108,13 @@ fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, inter
         eprintln!("wireloom: {counts}, {faults}, in {ms} ms");
     }
     Ok(())
+}
+
+/// Apps on one core have their tables to themselves; no CPU named is one core.
+pub fn for_cores(modules: &mut [Module], cpus: &[usize]) {
+    if cpus.len() <= 1 {
+        modules.iter_mut().for_each(steer::alone);
+    }
 }
 
 /// What each app's ports that are read are bound to.

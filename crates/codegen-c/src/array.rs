@@ -11,9 +11,6 @@ use wireloom_ir::*;
 
 fn is_shared(m: &Module, t: &Table) -> bool { m.sharing(t) == Sharing::One }
 
-/// Locks of an array that all cores use: a power of two.
-fn locks(t: &Table) -> u64 { t.capacity.next_power_of_two().min(64) }
-
 impl Gen<'_> {
     /// Members of the per-core state, or of what all cores share.
     fn arrays(&mut self, shared: bool) -> String {
@@ -22,7 +19,7 @@ impl Gen<'_> {
         for (i, t) in m.tables.iter().enumerate().filter(|(_, t)| t.kind == TableKind::Array && is_shared(m, t) == shared) {
             let (n, value, cap) = (names::table(m, TableId(i as u32)), self.stored(t.value), t.capacity);
             text.push_str(&match shared {
-                true => format!("struct {{\n_Alignas(64) wl_stripe stripe[{}];\n{value} slot[{cap}];\n}} {n};\n", locks(t)),
+                true => format!("struct {{\n_Alignas(64) wl_stripe stripe[{}];\n{value} slot[{cap}];\n}} {n};\n", t.locks()),
                 false => format!("{value} {n}[{cap}];\n"),
             });
         }
@@ -40,12 +37,18 @@ struct Places { slots: String, stripes: Option<String>, value: TyId, locks: u64,
 impl Places {
     fn at(&self, i: &str) -> String { format!("{}[{i}]", self.slots) }
 
-    /// Locks place `i` as `name`; nothing, if the core is alone with it.
-    fn lock(&self, i: &str, name: &str) -> String {
-        self.stripes.as_ref().map_or(String::new(), |s| format!("{name} = &{s}[{i} & {}];\nwl_lock(&{name}->lock);\n", self.locks - 1))
+    /// Locks place `i`, and sets `stripe` to what is to be unlocked; nothing, if the core is alone with it.
+    fn lock(&self, i: &str, stripe: &str) -> String {
+        self.stripes.as_ref().map_or(String::new(), |s| format!("{stripe} = &{s}[{i} & {}];\nwl_lock(&{stripe}->lock);\n", self.locks - 1))
     }
 
-    fn unlock(&self, name: &str) -> String { self.stripes.as_ref().map_or(String::new(), |_| format!("wl_table_unlock({name});\n")) }
+    fn unlock(&self, stripe: &str) -> String { self.stripes.as_ref().map_or(String::new(), |_| format!("wl_table_unlock({stripe});\n")) }
+
+    /// Does something with place `i` under its lock, if there is one.
+    fn guarded(&self, i: &str, done: &str) -> String {
+        let stripe = if self.stripes.is_some() { "wl_stripe *s_;\n" } else { "" };
+        format!("{stripe}{}{done}{}", self.lock(i, "s_"), self.unlock("s_"))
+    }
 
     fn store(&self, g: &mut Gen, i: &str, v: &str) -> String {
         let at = self.at(i);
@@ -56,8 +59,7 @@ impl Places {
     fn read(&self, g: &mut Gen, i: &str, dst: &str) -> String {
         let at = self.at(i);
         if self.stripes.is_some() && self.whole { return format!("{dst} = __atomic_load_n(&{at}, __ATOMIC_RELAXED);\n") }
-        let stripe = if self.stripes.is_some() { "wl_stripe *s_;\n" } else { "" };
-        format!("{stripe}{}{}{}", self.lock(i, "s_"), self.copy(g, i, dst), self.unlock("s_"))
+        self.guarded(i, &self.copy(g, i, dst))
     }
 
     fn copy(&self, g: &mut Gen, i: &str, dst: &str) -> String {
@@ -73,14 +75,13 @@ impl<'m> BodyGen<'_, 'm> {
         let shared = is_shared(m, t);
         let whole = matches!(self.g.cty(t.value).as_str(), "bool" | "uint8_t" | "uint16_t" | "uint32_t" | "uint64_t" | "int8_t" | "int16_t" | "int32_t" | "int64_t");
         let slots = if shared { format!("wl_shared(x)->{n}.slot") } else { format!("wl_state(x)->{n}") };
-        Places { slots, stripes: shared.then(|| format!("wl_shared(x)->{n}.stripe")), value: t.value, locks: locks(t), whole }
+        Places { slots, stripes: shared.then(|| format!("wl_shared(x)->{n}.stripe")), value: t.value, locks: t.locks(), whole }
     }
 
     pub fn array(&mut self, id: TableId, s: &'m StmtKind) {
         let t = &self.g.m.tables[id.index()];
         let (cap, places) = (t.capacity, self.places(id));
         let bytes = layout::has_bytes(self.g.m, t.value);
-        let stripe = if places.stripes.is_some() { "wl_stripe *s_;\n" } else { "" };
         match s {
             StmtKind::TableGet { key, dst, .. } => {
                 let (text, dst) = (self.expr(key), self.name(*dst));
@@ -96,7 +97,7 @@ impl<'m> BodyGen<'_, 'm> {
                 self.check(may_fault(key) || may_fault(v));
                 let (leave, store) = (self.leave_fault(), places.store(self.g, "i_", "val_"));
                 line!(self, "if (WL_UNLIKELY(i_ >= {cap})) {{ wl_fail(x, WL_F_INDEX, {}); {leave} }}", place.0);
-                line!(self, "{stripe}{}{store}\n{}}}", places.lock("i_", "s_"), places.unlock("s_"));
+                line!(self, "{}}}", places.guarded("i_", &format!("{store}\n")));
             }
             StmtKind::TableUpdate { key, entry, body, place, .. } => self.update_place(&places, cap, key, *entry, body, *place),
             StmtKind::TableRemove { key, dst, .. } => {
@@ -104,7 +105,7 @@ impl<'m> BodyGen<'_, 'm> {
                 let set = dst.map(|d| format!("{} = i_ < {cap};\n", self.name(d))).unwrap_or_default();
                 line!(self, "{{ uint64_t i_ = {text};");
                 self.check(may_fault(key));
-                line!(self, "{set}if (i_ < {cap}) {{ {stripe}{}memset(&{at}, 0, sizeof {at});\n{}}}\n}}", places.lock("i_", "s_"), places.unlock("s_"));
+                line!(self, "{set}if (i_ < {cap}) {{ {}}}\n}}", places.guarded("i_", &format!("memset(&{at}, 0, sizeof {at});\n")));
             }
             StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {cap};") }
             StmtKind::TableNext { cursor, key, value: v, more, .. } => {

@@ -318,7 +318,7 @@ fn local_table_bytes(m: &Module, t: &Table) -> Option<u64> {
 fn table_bytes(m: &Module, t: &Table) -> u64 {
     if let Some(n) = local_table_bytes(m, t) { return n }
     if t.kind == TableKind::Array {
-        let locks = if m.sharing(t) == crate::Sharing::One { 64 * t.capacity.next_power_of_two().min(64) } else { 0 };
+        let locks = if m.sharing(t) == crate::Sharing::One { 64 * t.locks() } else { 0 };
         return t.capacity.saturating_mul(layout::size(m, t.value)).saturating_add(locks);
     }
     let whole = layout::size(m, t.key).saturating_add(layout::size(m, t.value));

@@ -204,6 +204,9 @@ pub struct Table {
 }
 
 impl Table {
+    /// Locks of an array that all cores use: place i has lock i modulo their number, a power of two.
+    pub fn locks(&self) -> u64 { self.capacity.next_power_of_two().min(64) }
+
     /// Places of the cache in front: a power of two.
     pub fn front(&self) -> u64 { if self.cache == 0 { 0 } else { self.cache.next_power_of_two() } }
 }
@@ -267,6 +270,9 @@ pub struct Protocol {
 }
 
 impl Protocol {
+    /// So many first bytes of a refused message are told (`WL_START`).
+    pub const START: u64 = 32;
+
     /// Locals of `on_fault` that come before the response's parameters.
     pub const FAULT_LOCALS: usize = 4;
 

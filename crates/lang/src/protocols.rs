@@ -13,9 +13,6 @@ use ir::{ExprKind as K, Root};
 use wireloom_syntax::ast::{self, ClauseKind, Expr, FlagKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
-/// So many first bytes of a refused message `on fault` can see.
-const START: u64 = 32;
-
 impl Compiler<'_> {
     pub fn protocol_item(&mut self, module: ModId, p: &ast::Protocol, item: &Rc<ast::Item>) -> R<ir::ProtocolId> {
         let mut request = None;
@@ -158,7 +155,7 @@ impl Compiler<'_> {
     fn on_fault(&mut self, module: ModId, id: ir::ProtocolId, name: &Ident, body: &ast::Block) -> R<()> {
         let info = self.protocols[id.index()].clone();
         if info.response.is_none() { return Err(self.error("E0612", name.span, "a protocol without responses tells nobody about faults")); }
-        let start = Ty::Bytes(START);
+        let start = Ty::Bytes(ir::Protocol::START);
         let fault = self.fault_record(&[("in_step", Ty::Bool), ("start", start.clone())]);
         let place = format!("protocol {}: on fault", self.m.protocols[id.index()].name);
         let mut l = Lower::new(self, module, Kind::OnFault);

@@ -57,6 +57,7 @@ pub const WL_F_USER: u32 = 32;
 pub const WL_SIDE_IN_STEP: u32 = 1;
 /// So many first bytes of a refused message are told.
 pub const WL_START: usize = 32;
+const _: () = assert!(WL_START as u64 == wireloom_ir::Protocol::START);
 
 /// `wl_msg::status` of a reply that is there.
 pub const WL_S_OK: u32 = 0;

@@ -38,7 +38,7 @@ impl Checker<'_> {
         if let Some(f) = p.order_by { self.need(f.index() < self.m.unit(p.request).fields.len(), &path, "the field it is ordered by does not exist") }
         if let Some(b) = &p.on_fault {
             let path = format!("{path}: on_fault");
-            let ok = matches!(&b.locals[..], [k, s, r, f, ..] if self.is_uint_of(k.ty, 16) && self.is_bool(s.ty) && *self.ty(r.ty) == Ty::Msg(p.request) && *self.ty(f.ty) == Ty::Bytes(32));
+            let ok = matches!(&b.locals[..], [k, s, r, f, ..] if self.is_uint_of(k.ty, 16) && self.is_bool(s.ty) && *self.ty(r.ty) == Ty::Msg(p.request) && *self.ty(f.ty) == Ty::Bytes(Protocol::START));
             self.need(ok, &path, "locals 0 to 3 are not the fault's kind (u16), in_step (bool), the request and its start (bytes<32>)");
             let params = p.response.map_or(&[][..], |u| &self.m.unit(u).params);
             let asked = b.locals.get(Protocol::FAULT_LOCALS..).unwrap_or_default();

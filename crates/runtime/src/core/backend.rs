@@ -283,7 +283,7 @@ impl Core {
             self.backend_failed(at);
         } else {
             // It is there, and there is no other: what breaks it for one client must not take it from all.
-            self.my_stats().apps[at.a].ports[at.p].backends[at.i].failures.add(1);
+            self.count_failure(at);
         }
     }
 
@@ -370,10 +370,14 @@ impl Core {
         b.level = 0;
     }
 
+    fn count_failure(&mut self, at: Target) {
+        self.my_stats().apps[at.a].ports[at.p].backends[at.i].failures.add(1);
+    }
+
     /// Counts a failure; enough of them in a row eject the backend for a while.
     pub(super) fn backend_failed(&mut self, at: Target) {
         let now = self.now;
-        self.my_stats().apps[at.a].ports[at.p].backends[at.i].failures.add(1);
+        self.count_failure(at);
         let port = &mut self.apps[at.a].ports[at.p];
         let (after, base) = (port.options.eject_after, port.options.eject_time);
         let b = &mut port.backends[at.i];

@@ -190,7 +190,7 @@ impl Parser<'_> {
 
     fn for_stmt(&mut self) -> P<StmtKind> {
         self.bump();
-        if self.at_sign("(") && matches!(self.word_text(1), Some(_)) && self.sign_at(2, "=") {
+        if self.at_sign("(") && self.word_text(1).is_some() && self.sign_at(2, "=") {
             return self.unexpected_with("a name", |d| d.hint("count with a range: `for i in 0..10 { … }`"));
         }
         let pattern = self.single_pattern()?;
