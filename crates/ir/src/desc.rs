@@ -203,7 +203,8 @@ pub struct PortOptions {
     pub max_outstanding: u32,
     /// Connect, pipelined: shared connections per backend and core.
     pub connections: u32,
-    /// Connect, exclusive: requests under way on a connection that those of `pipeline when` share; 0 or 1: none do.
+    /// Connect, exclusive: requests under way on a connection that those of `pipeline when` share; 1: none do. 0: what the runtime
+    /// finds good for the backend.
     pub pipeline: u32,
     /// Connect: failures in a row before a backend is ejected, and for how long at first (doubles to 32 ×).
     pub eject_after: u32,

@@ -206,6 +206,7 @@ fn port_status(a: &Hosted, p: usize) -> Value {
         "bytes_in": all(|s| &s.bytes_in),
         "bytes_out": all(|s| &s.bytes_out),
         "retries": all(|s| &s.retries),
+        "pipelined": all(|s| &s.pipelined),
     });
     let setting = &a.app.settings.ports[p];
     if !setting.listen {
@@ -309,7 +310,7 @@ fn merge_metrics(out: &mut String, view: &View) {
 
 fn port_metrics(out: &mut String, view: &View) {
     type Get = fn(&PortStats) -> &Cell;
-    let families: [(&str, &str, &str, Get); 8] = [
+    let families: [(&str, &str, &str, Get); 9] = [
         ("wireloom_connections_total", "counter", "Connections opened.", |s| &s.opened),
         ("wireloom_connections", "gauge", "Connections open now.", |s| &s.open),
         ("wireloom_connections_turned_away_total", "counter", "Connections over the limit.", |s| &s.turned_away),
@@ -318,6 +319,7 @@ fn port_metrics(out: &mut String, view: &View) {
         ("wireloom_received_bytes_total", "counter", "Bytes received.", |s| &s.bytes_in),
         ("wireloom_sent_bytes_total", "counter", "Bytes sent.", |s| &s.bytes_out),
         ("wireloom_retries_total", "counter", "Requests sent again on a fresh connection.", |s| &s.retries),
+        ("wireloom_pipelined_total", "counter", "Requests sent behind another on its connection.", |s| &s.pipelined),
     ];
     for (name, kind, help, get) in families {
         let mut f = Family::new(out, name, kind, help);

@@ -342,7 +342,11 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
         "max_connections" => o.max_connections = count()?.max(1),
         "max_outstanding" => o.max_outstanding = count()?.max(1),
         "connections" => o.connections = count()?.clamp(1, 1024),
-        "pipeline" => o.pipeline = count()?.min(1024),
+        "pipeline" if text.trim() == "auto" => o.pipeline = 0,
+        "pipeline" => match count()? {
+            0 => return Err("`auto`, 1 for no sharing, or how many requests may share a connection".to_string()),
+            n => o.pipeline = n.min(1024),
+        },
         "eject_after" => o.eject_after = count()?,
         "eject_time" => o.eject_time = time()?,
         "end_mark" => o.end_mark = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?,

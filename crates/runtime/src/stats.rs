@@ -93,6 +93,8 @@ pub struct PortStats {
     pub bytes_in: Cell,
     pub bytes_out: Cell,
     pub retries: Cell,
+    /// Connect, exclusive: requests that were sent behind another on its connection.
+    pub pipelined: Cell,
     pub backends: Vec<BackendStats>,
     pub frames: FrameStats,
 }

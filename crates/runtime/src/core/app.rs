@@ -1,6 +1,7 @@
 //! An app: a program with its description and settings; and what each core keeps of it.
 
 use super::slab::Id;
+use super::trust::Trust;
 use super::types::Backend;
 use crate::abi::*;
 use crate::error::Error;
@@ -475,6 +476,8 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
         idle: Vec::new(),
         piped: Vec::new(),
         calm_until: 0,
+        trust: Trust::default(),
+        filling: Id::NIL,
         open: 0,
         waiters: VecDeque::new(),
         waiters_timer: u64::MAX,

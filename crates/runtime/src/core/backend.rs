@@ -136,6 +136,7 @@ impl Core {
         }
         let at = self.target_of(id);
         self.succeeded(at);
+        self.learn(id, call);
         self.my_stats().apps[at.a].ports[at.p].replies.add(1);
         let client = self.tasks.get(task).map_or(Id::NIL, |t| t.conn);
         if ends {
@@ -220,6 +221,7 @@ impl Core {
     fn finish_call(&mut self, id: Id, call: Id) {
         self.unlink_call(id, call);
         self.free_call(call);
+        self.next_turn(id);
         let exclusive = self.can_close_alone(id);
         let c = &mut self.conns[id];
         c.clear(flag::ANSWERING);
@@ -277,6 +279,8 @@ impl Core {
     pub(super) fn backend_bad(&mut self, id: Id, kind: u32, place: u32) {
         let at = self.target_of(id);
         self.count_fault(at.a as u16, kind, place, at.p as u32);
+        let now = self.now;
+        self.apps[at.a].ports[at.p].backends[at.i].trust.betrayed(now);
         self.fail_backend(id, kind, WL_F_LOST);
         let port = &self.apps[at.a].ports[at.p];
         if (0..port.up.len()).any(|i| i != at.i && port.up[i] != 0) {
@@ -295,6 +299,10 @@ impl Core {
         // An idle connection that is closed under a request is no sign of a sick backend.
         let reused = if c.has(flag::PIPED) { c.answered > 0 } else { c.has(flag::REUSED) && self.can_close_alone(id) };
         let stale = reused && !c.has(flag::ANSWERING);
+        if c.has(flag::PIPED) && self.calls.get(c.first).is_some_and(|k| k.behind) {
+            let now = self.now;
+            self.apps[at.a].ports[at.p].backends[at.i].trust.held_up(now, true);
+        }
         self.fail_backend(id, WL_F_LOST, WL_F_LOST);
         if waiting && !stale {
             self.backend_failed(at);

@@ -165,13 +165,15 @@ impl Core {
     }
 
     pub(super) fn link_call(&mut self, conn: Id, call: Id) {
-        let deadline = self.calls[call].deadline;
-        self.calls[call].conn = conn;
+        let now = self.now;
         let c = &mut self.conns[conn];
         let last = std::mem::replace(&mut c.last, call);
         c.count += 1;
+        let k = &mut self.calls[call];
+        (k.conn, k.turn, k.behind) = (conn, now, !last.is_nil());
+        let deadline = k.deadline;
         if last.is_nil() {
-            c.first = call;
+            self.conns[conn].first = call;
         } else {
             self.calls[last].next = call;
         }

@@ -8,7 +8,7 @@
 //!
 //! `input` cuts bytes into messages in the engine's own buffer; `client` starts tasks and keeps replies in order;
 //! `task` runs handlers; `host` is what handlers call; `dispatch` and `backend` move requests and answers; `tail`
-//! streams what is too long to hold; `pipeline` shares connections of exclusive protocols; `fault`, `time` and `flush` are what their names say. Nothing here knows sockets.
+//! streams what is too long to hold; `pipeline` shares connections of exclusive protocols, `trust` says with whom; `fault`, `time` and `flush` are what their names say. Nothing here knows sockets.
 //!
 //! Handlers run inside `task::run` only, and the host functions they call never run a handler, parse, or close a
 //! connection: they append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`); the marks are worked off by `step`.
@@ -29,6 +29,7 @@ pub mod slab;
 mod tail;
 mod task;
 mod time;
+mod trust;
 pub mod types;
 
 #[cfg(test)]

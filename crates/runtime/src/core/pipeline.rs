@@ -1,15 +1,20 @@
-//! Sharing connections of an exclusive protocol, where a port's option `pipeline` asks for it.
+//! Sharing connections of an exclusive protocol.
 //!
 //! In come requests of which the protocol says that they may share (`WL_C_PIPELINE`: for HTTP safe ones that are complete
 //! with their head) and that are at hand as a whole; out they go one behind the other on few connections, in one write
 //! per batch, and their answers are matched by their order. All other requests have connections of their own.
+//!
+//! A port's option `pipeline` says how many may lie on one connection, at any time. Where it says nothing ([`AUTO`]), only requests
+//! that have come in one batch go out together, in one write, to a backend that is trusted with it ([`super::trust`]), on a connection that was
+//! idle; then it is idle again.
 //!
 //! A shared connection is left at the first sign that its order could be lost or that one answer holds up the others.
 //! [`Core::shed`] then makes it an exclusive one again, with at most the call whose answer is under way; it is closed after
 //! that, and the other calls are sent again, each once and each on a connection of its own:
 //! - an answer that ends the connection, or that only its end delimits;
 //! - an answer that nobody wants, or whose client does not take it;
-//! - an answer that is not complete [`PATIENCE_NS`] after its turn has come.
+//! - an answer that is not complete some time after its turn has come ([`PATIENCE_NS`], [`super::trust::Trust::patience`]). If nothing of it
+//!   has come, and its request lay behind another, that one is sent again as well: the backend may have dropped it.
 //!
 //! A connection that ends or breaks the grammar is closed, and the calls that have seen nothing of an answer are sent again.
 //! Answers shorter than `input::SHORT` are awaited whole, so that their clients have seen nothing when that happens.
@@ -20,8 +25,15 @@ use super::types::{flag, Mode, Sink};
 use super::{Core, Raw, HIGH, WAITERS_MAX};
 use crate::abi::*;
 
-/// How long one answer may hold up those behind it.
-pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
+/// Values of the option `pipeline`.
+const AUTO: u32 = 0;
+const NEVER: u32 = 1;
+/// How long one answer may hold up those behind it, where `pipeline` is given.
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// The same where it is not, while the backend says nothing at all: then to ask again is of little use.
+const SILENCE_NS: u64 = 250_000_000;
+/// How soon a backend that says nothing at all is looked at again.
+const AGAIN_NS: u64 = 5_000_000;
 /// A backend of which that has happened gets requests on exclusive connections for this long.
 const CALM_NS: u64 = 1_000_000_000;
 /// A backend that ends a connection after fewer answers than this is not good at sharing them.
@@ -31,18 +43,44 @@ impl Core {
     /// A connection that this call may share; None: it takes one of its own, or waits for one.
     pub(super) fn pipelined_conn(&mut self, at: Target, call: Id) -> Option<Id> {
         let port = &self.apps[at.a].ports[at.p];
-        let (most, b) = (port.options.pipeline, &port.backends[at.i]);
-        if most < 2 || self.calls[call].flags & WL_C_PIPELINE == 0 || self.now < b.calm_until || !b.waiters.is_empty() {
+        let b = &port.backends[at.i];
+        if self.calls[call].flags & WL_C_PIPELINE == 0 || self.now < b.calm_until || !b.waiters.is_empty() {
             return None;
         }
+        match port.options.pipeline {
+            NEVER => None,
+            AUTO => {
+                self.calls[call].together = b.trust.sharing();
+                self.together(at)
+            }
+            most => self.crowd(at, most),
+        }
+    }
+
+    /// The connection on which requests of this batch go out together.
+    fn together(&mut self, at: Target) -> Option<Id> {
+        let port = &self.apps[at.a].ports[at.p];
+        let b = &port.backends[at.i];
+        let most = b.trust.most(self.now, port.load[at.i]);
+        if most < 2 {
+            return None;
+        }
+        let unsent = |id: &Id| self.conns.get(*id).is_some_and(|c| !c.out.is_empty() && !c.has(flag::BLOCKED | flag::IN_FLIGHT));
+        if self.takes_more(b.filling, most) && unsent(&b.filling) {
+            return Some(b.filling);
+        }
+        let id = self.take_idle(at)?;
+        self.share(id);
+        self.apps[at.a].ports[at.p].backends[at.i].filling = id;
+        Some(id)
+    }
+
+    /// Any connection with fewer than `most` requests under way.
+    fn crowd(&mut self, at: Target, most: u32) -> Option<Id> {
+        let port = &self.apps[at.a].ports[at.p];
+        let b = &port.backends[at.i];
         let open = b.open < port.options.max_connections;
-        let free = |id: &&Id| {
-            self.conns.get(**id).is_some_and(|c| {
-                let usable = !c.has(flag::DOOMED | flag::CLOSING | flag::EOF | flag::NO_REUSE) && c.mode == Mode::Head;
-                usable && c.count < most && c.out.len() <= HIGH
-            })
-        };
-        if let Some(id) = b.piped.iter().find(free) {
+        if let Some(id) = b.piped.iter().find(|id| self.takes_more(**id, most)) {
             return Some(*id);
         }
         let id = match self.take_idle(at) {
@@ -50,10 +88,25 @@ impl Core {
             None if open => self.connect(at).ok()?,
             None => return None,
         };
-        self.conns[id].set(flag::PIPED);
-        self.conns[id].clear(flag::ANSWERING | flag::RELEASE);
+        self.share(id);
         self.apps[at.a].ports[at.p].backends[at.i].piped.push(id);
         Some(id)
+    }
+
+    fn takes_more(&self, id: Id, most: u32) -> bool {
+        self.conns.get(id).is_some_and(|c| {
+            let usable = c.has(flag::PIPED) && !c.has(flag::DOOMED | flag::CLOSING | flag::EOF | flag::NO_REUSE) && c.mode == Mode::Head;
+            usable && c.count < most && c.out.len() <= HIGH
+        })
+    }
+
+    fn share(&mut self, id: Id) {
+        self.conns[id].set(flag::PIPED);
+        self.conns[id].clear(flag::ANSWERING | flag::RELEASE);
+    }
+
+    fn asks_itself(&self, at: Target) -> bool {
+        self.apps[at.a].ports[at.p].options.pipeline == AUTO
     }
 
     /// Puts a request behind the others of a shared connection.
@@ -67,28 +120,93 @@ impl Core {
             return Err(e);
         }
         self.pace.shared();
+        if self.conns[conn].count > 0 {
+            let at = self.target_of(conn);
+            self.my_stats().apps[at.a].ports[at.p].pipelined.add(1);
+        }
         self.link_call(conn, call);
-        self.arm(conn, self.now.saturating_add(PATIENCE_NS));
+        let patience = self.patience(conn);
+        self.arm(conn, self.now.saturating_add(patience));
         Ok(())
     }
 
-    /// When the answer at the front has held up the others for long enough.
-    pub(super) fn crowded_at(&self, id: Id) -> u64 {
-        let c = &self.conns[id];
-        if !c.has(flag::PIPED) || c.count < 2 {
-            return u64::MAX;
-        }
-        let issued = self.calls.get(c.first).map_or(0, |k| k.issued);
-        let turn = if c.view.is_some() { c.since } else { issued.max(c.last_rx) };
-        turn.saturating_add(PATIENCE_NS)
+    fn patience(&self, id: Id) -> u64 {
+        let at = self.target_of(id);
+        if self.asks_itself(at) { self.apps[at.a].ports[at.p].backends[at.i].trust.patience() } else { PATIENCE_NS }
     }
 
-    /// An answer has gone from a shared connection that is now idle while requests wait for an exclusive one.
+    /// Nothing has come of the answer at the front, whose request was sent behind another.
+    fn stuck(&self, id: Id) -> bool {
+        let c = &self.conns[id];
+        !c.has(flag::ANSWERING) && self.calls.get(c.first).is_some_and(|k| k.behind)
+    }
+
+    /// When the answer at the front has held up the others, or itself, for long enough.
+    pub(super) fn crowded_at(&self, id: Id) -> u64 {
+        let c = &self.conns[id];
+        if !c.has(flag::PIPED) || c.count < 2 && !self.stuck(id) {
+            return u64::MAX;
+        }
+        let turn = self.calls.get(c.first).map_or(0, |k| k.turn);
+        let due = turn.saturating_add(self.patience(id));
+        let at = self.target_of(id);
+        let port = &self.apps[at.a].ports[at.p];
+        let alone = || port.load[at.i] <= c.count;
+        if self.now < due || !self.asks_itself(at) || alone() || port.backends[at.i].trust.heard_since(turn) {
+            return due;
+        }
+        // The backend has answered nobody of all who wait.
+        (self.now + AGAIN_NS).min(turn.saturating_add(SILENCE_NS)).max(due)
+    }
+
+    /// That time has come.
+    pub(super) fn crowded(&mut self, id: Id) {
+        let (at, now, stuck) = (self.target_of(id), self.now, self.stuck(id));
+        self.apps[at.a].ports[at.p].backends[at.i].trust.held_up(now, stuck);
+        if !stuck {
+            return self.shed(id);
+        }
+        let c = &mut self.conns[id];
+        let calls = std::mem::take(&mut c.first);
+        (c.last, c.count) = (Id::NIL, 0);
+        self.move_calls(id, calls, true);
+        self.close_conn(id, false);
+    }
+
+    /// The answer at the front is complete: the turn of the one behind it has come.
+    #[inline]
+    pub(super) fn next_turn(&mut self, id: Id) {
+        let (c, now) = (&self.conns[id], self.now);
+        if c.has(flag::PIPED) {
+            if let Some(next) = self.calls.get_mut(c.first) {
+                next.turn = now;
+            }
+        }
+    }
+
+    /// A final answer has begun: what it says about its backend.
+    #[inline]
+    pub(super) fn learn(&mut self, id: Id, call: Id) {
+        let k = &self.calls[call];
+        let at = self.target_of(id);
+        if k.flags & WL_C_PIPELINE == 0 || !self.asks_itself(at) {
+            return;
+        }
+        let now = self.now;
+        let trust = &mut self.apps[at.a].ports[at.p].backends[at.i].trust;
+        if k.behind { trust.followed(now) } else { trust.answered(now, now.saturating_sub(k.turn)) }
+        if !k.retried {
+            trust.took(now, k.together, now.saturating_sub(k.issued));
+        }
+    }
+
+    /// An answer has gone from a shared connection. If it is idle now, and requests wait for an exclusive one or this was shared by
+    /// one batch, it is exclusive again.
     pub(super) fn give_up_idle(&mut self, id: Id) {
         let at = self.target_of(id);
         let c = &self.conns[id];
-        let b = &self.apps[at.a].ports[at.p].backends[at.i];
-        if c.has(flag::PIPED) && c.count == 0 && !b.waiters.is_empty() {
+        let wanted = || self.asks_itself(at) || !self.apps[at.a].ports[at.p].backends[at.i].waiters.is_empty();
+        if c.has(flag::PIPED) && c.count == 0 && wanted() {
             self.unshare(at, id);
             self.conns[id].set(flag::RELEASE);
         }
@@ -108,6 +226,10 @@ impl Core {
         let (calls, few) = (std::mem::take(&mut c.first), c.answered < FEW_ANSWERS && c.count > 0);
         (c.last, c.count) = (Id::NIL, 0);
         c.set(flag::RELEASE);
+        if few {
+            let (at, now) = (self.target_of(id), self.now);
+            self.apps[at.a].ports[at.p].backends[at.i].trust.held_up(now, false);
+        }
         self.move_calls(id, calls, few);
     }
 

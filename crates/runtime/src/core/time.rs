@@ -144,7 +144,7 @@ impl Core {
             Due::Read if self.conns[id].mode == Mode::Tail => self.slow_tail(id),
             Due::Read => self.kept_fault(id, WL_F_IDLE),
             Due::Call => self.calls_due(id),
-            Due::Crowd => self.shed(id),
+            Due::Crowd => self.crowded(id),
         }
         if self.conns.alive(id) {
             let (at, _) = self.deadline(id);

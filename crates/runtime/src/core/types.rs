@@ -6,6 +6,7 @@
 
 use super::fault::Start;
 use super::slab::Id;
+use super::trust::Trust;
 use crate::abi::*;
 use crate::buffer::{OwnedBuf, Queue};
 use crate::engine::Token;
@@ -329,6 +330,11 @@ pub struct Call {
     pub flags: u32,
     pub issued: u64,
     pub deadline: u64,
+    /// On a shared connection: when its answer's turn came, and whether it lay behind another when it was sent.
+    pub turn: u64,
+    pub behind: bool,
+    /// Whether requests shared connections when it was sent.
+    pub together: bool,
     /// The client's id, where answers are matched by id.
     pub client_id: [u8; 8],
     /// The request, while it waits for a connection or may be sent again.
@@ -348,9 +354,12 @@ pub struct Backend {
     pub turn: u32,
     /// Exclusive: idle connections, last used last.
     pub idle: Vec<Id>,
-    /// Exclusive: those that are shared at present, and when sharing may begin again.
+    /// Exclusive, `pipeline` given: connections that are shared at present, and when sharing may begin again.
     pub piped: Vec<Id>,
     pub calm_until: u64,
+    /// Exclusive, `pipeline` not given: what is thought of it, and the connection to which this batch's requests go.
+    pub trust: Trust,
+    pub filling: Id,
     pub open: u32,
     pub waiters: VecDeque<Id>,
     pub waiters_timer: u64,

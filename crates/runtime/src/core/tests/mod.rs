@@ -4,6 +4,7 @@ mod basic;
 mod faults;
 mod flow;
 mod pipeline;
+mod together;
 mod torture;
 
 use crate::engine::memory::Peer;
@@ -12,6 +13,13 @@ use crate::sim::Sim;
 
 fn sim(exclusive: bool, sets: &[&str]) -> Sim {
     Sim::new(vec![line::app(exclusive, sets)]).unwrap()
+}
+
+/// However often they have been disappointed, requests share connections where `pipeline` is not given.
+fn trust(s: &mut Sim) {
+    for b in s.core.apps.iter_mut().flat_map(|a| &mut a.ports).flat_map(|p| &mut p.backends) {
+        (b.trust, b.calm_until) = (super::trust::Trust::blind(), 0);
+    }
 }
 
 fn text(p: &Peer) -> String {

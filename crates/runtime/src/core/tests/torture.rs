@@ -96,13 +96,13 @@ impl Server {
     }
 }
 
-/// Seeds alternate between the engine's two ways to write, batches in one and in several parts, and three ways to use backend connections: shared, exclusive, and
-/// exclusive but for requests that may share.
-fn torture(seed: u64, rounds: u32) -> u64 {
+/// Seeds alternate between the engine's two ways to write, batches in one and in several parts, and four ways to use backend connections: shared, exclusive,
+/// and exclusive but for requests that may share, as they come or those of one batch.
+fn torture(seed: u64, rounds: u32) -> (u64, u64) {
     let mut rng = Rng(seed << 32);
-    let (exclusive, pipeline) = [(false, "0"), (true, "0"), (true, "6")][(seed / 2 % 3) as usize];
-    let pipeline = format!("backends.pipeline={pipeline}");
-    let mut s = sim(exclusive, &["backends.call=3s", "backends.max_connections=5", "backends.eject_time=100ms", &pipeline]);
+    let (exclusive, pipeline, most, crowd) = [(false, "1", 5, 8), (true, "1", 5, 8), (true, "6", 5, 8), (true, "auto", 60, 60)][(seed / 2 % 4) as usize];
+    let (pipeline, most) = (format!("backends.pipeline={pipeline}"), format!("backends.max_connections={most}"));
+    let mut s = sim(exclusive, &["backends.call=3s", "backends.eject_time=100ms", &most, &pipeline]);
     s.net.asynchronous(seed % 2 == 1);
     if seed % 3 == 1 {
         s.net.parts(2);
@@ -110,7 +110,7 @@ fn torture(seed: u64, rounds: u32) -> u64 {
     let (mut clients, mut servers): (Vec<Client>, Vec<Server>) = (Vec::new(), Vec::new());
     let (mut names, mut messages) = (0, 0);
     for _ in 0..rounds {
-        if clients.len() < 8 {
+        while clients.len() < crowd {
             names += 1;
             let peer = s.client("client").unwrap();
             clients.push(Client { peer, name: names, asked: 0, answered: 0, input: Vec::new(), ended: false });
@@ -151,6 +151,7 @@ fn torture(seed: u64, rounds: u32) -> u64 {
                 _ => {}
             }
         }
+        trust(&mut s);
         s.settle();
         for i in 0..2 {
             while let Some(peer) = s.backend("backends", i) {
@@ -214,17 +215,22 @@ fn torture(seed: u64, rounds: u32) -> u64 {
             assert_eq!((c.answered, c.asked), (c.asked, c.asked), "client {} waits", c.name);
         }
     }
+    let shared = s.stats(0).ports.iter().map(|p| p.pipelined.get()).sum::<u64>();
+    assert!(shared == 0 || seed / 2 % 4 > 1);
     assert_clean(&mut s);
-    messages
+    (messages, shared)
 }
 
 #[test]
 fn no_answer_is_lost_doubled_or_swapped() {
-    let mut messages = 0;
-    for seed in 0..12 {
-        messages += torture(seed, 400);
+    let (mut messages, mut shared) = (0, [0; 4]);
+    for seed in 0..16 {
+        let (m, n) = torture(seed, 400);
+        messages += m;
+        shared[(seed / 2 % 4) as usize] += n;
     }
     assert!(messages > 10_000, "{messages} messages");
+    assert!(shared[2..].iter().all(|n| *n > 200), "{shared:?} requests behind others");
 }
 
 /// `cargo test --release -p wireloom-runtime -- --ignored a_million`
@@ -233,7 +239,7 @@ fn no_answer_is_lost_doubled_or_swapped() {
 fn a_million_messages_with_random_faults() {
     let (mut messages, mut seed) = (0, 1000);
     while messages < 1_000_000 {
-        messages += torture(seed, 2000);
+        messages += torture(seed, 2000).0;
         seed += 1;
     }
 }

@@ -1,0 +1,310 @@
+//! Connections that requests of one batch share where `pipeline` is not given: how the trust is earned, and what it costs when a
+//! backend was not worth it.
+
+use super::*;
+use crate::engine::memory::Ending;
+use std::time::Duration;
+
+const CLIENTS: usize = 64;
+
+/// Many clients in front of one backend.
+struct Crowd {
+    s: Sim,
+    clients: Vec<Peer>,
+    servers: Vec<Peer>,
+    asked: u64,
+}
+
+/// A connection and the requests, without their first letters, that lie on it.
+type Group = (Peer, Vec<String>);
+
+impl Crowd {
+    fn new(sets: &[&str]) -> Crowd {
+        let mut s = sim(true, &[&["backends.eject_after=100"], sets].concat());
+        let clients = (0..CLIENTS).map(|_| s.client("client").unwrap()).collect();
+        Crowd { s, clients, servers: Vec::new(), asked: 0 }
+    }
+
+    /// A crowd whose requests share.
+    fn trusted() -> Crowd {
+        let mut c = Crowd::new(&[]);
+        for _ in 0..200 {
+            c.round();
+        }
+        assert!(c.most() >= 4, "they share");
+        c
+    }
+
+    /// Every client asks, all in one batch.
+    fn ask(&mut self) -> Vec<Group> {
+        self.asked += 1;
+        for (i, c) in self.clients.iter().enumerate() {
+            c.send(format!("g0 {i}.{}\n", self.asked).as_bytes());
+        }
+        self.s.settle();
+        self.groups()
+    }
+
+    /// What has come to the backend since, by connection.
+    fn groups(&mut self) -> Vec<Group> {
+        while let Some(x) = self.s.backend("backends", 0) {
+            self.servers.push(x);
+        }
+        let of = |x: &Peer| text(x).lines().map(|l| l[3..].to_string()).collect::<Vec<_>>();
+        self.servers.iter().map(|x| (x.clone(), of(x))).filter(|g| !g.1.is_empty()).collect()
+    }
+
+    fn answer(&mut self, groups: &[Group]) {
+        for (x, asked) in groups {
+            x.send(asked.iter().map(|a| format!("r {a}\n")).collect::<String>().as_bytes());
+        }
+        self.s.settle();
+    }
+
+    /// All have their answers to the last request, and nothing else.
+    fn check(&self) {
+        for (i, c) in self.clients.iter().enumerate() {
+            assert_eq!(text(c), format!("r {i}.{}\n", self.asked));
+        }
+    }
+
+    /// All ask and are answered within a millisecond; how many requests each connection had.
+    fn round(&mut self) -> Vec<usize> {
+        let groups = self.ask();
+        self.s.advance(Duration::from_millis(1));
+        self.answer(&groups);
+        self.check();
+        groups.iter().map(|g| g.1.len()).collect()
+    }
+
+    fn most(&mut self) -> usize {
+        self.round().into_iter().max().unwrap_or(0)
+    }
+
+    /// Nothing is shared for so many seconds.
+    fn is_calm_for(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.s.advance(Duration::from_millis(990));
+            assert_eq!(self.most(), 1);
+        }
+    }
+
+    fn shares_again(&mut self) {
+        self.s.advance(Duration::from_secs(2));
+        for _ in 0..200 {
+            self.round();
+        }
+        assert!(self.most() >= 2, "they share again");
+    }
+}
+
+/// The connection with the most requests; the others.
+fn largest(mut groups: Vec<Group>) -> (Group, Vec<Group>) {
+    groups.sort_by_key(|g| g.1.len());
+    (groups.pop().unwrap(), groups)
+}
+
+#[test]
+fn requests_of_one_batch_go_out_together_once_the_backend_has_earned_it() {
+    let mut c = Crowd::new(&[]);
+    let sizes: Vec<Vec<usize>> = (0..200).map(|_| c.round()).collect();
+    let most: Vec<usize> = sizes.iter().map(|s| *s.iter().max().unwrap()).collect();
+    let pairs = most.iter().position(|n| *n > 1).expect("they share");
+    assert!(pairs >= 8, "not before there was something to compare with: {most:?}");
+    assert_eq!((most[pairs], most.iter().max()), (2, Some(&8)), "{most:?}");
+    assert!(sizes.iter().all(|s| s.len() >= 16), "enough connections are at work");
+    assert_eq!(c.servers.len(), CLIENTS, "no connection but those that were there");
+    let stats = &c.s.stats(0).ports[1];
+    assert_eq!((stats.requests.get(), stats.replies.get(), stats.retries.get()), (200 * CLIENTS as u64, 200 * CLIENTS as u64, 0));
+    assert!(stats.pipelined.get() > 2000);
+    c.s.advance(Duration::from_secs(2));
+    assert_eq!((c.most(), c.most()), (8, 1), "now and then they do not, to compare");
+    assert_clean(&mut c.s);
+}
+
+#[test]
+fn nothing_is_put_behind_what_was_sent_before() {
+    let mut c = Crowd::trusted();
+    let (first, others) = largest(c.ask());
+    assert!(first.1.len() > 1);
+    let late = c.s.client("client").unwrap();
+    late.send(b"g0 late\n");
+    c.s.settle();
+    let groups = c.groups();
+    assert_eq!((groups.len(), groups[0].1.as_slice()), (1, &["late".to_string()][..]));
+    assert!(others.iter().chain([&first]).all(|g| text(&g.0).is_empty()));
+    c.answer(&groups);
+    assert_eq!(text(&late), "r late\n");
+    c.answer(&others);
+    c.answer(&[first]);
+    c.check();
+    assert_clean(&mut c.s);
+}
+
+#[test]
+fn with_one_there_is_no_sharing() {
+    let mut c = Crowd::new(&["backends.pipeline=1"]);
+    for _ in 0..200 {
+        assert_eq!(c.most(), 1);
+    }
+    assert_clean(&mut c.s);
+}
+
+#[test]
+fn a_slow_answer_holds_up_those_behind_it_for_some_milliseconds() {
+    let mut c = Crowd::trusted();
+    let ((slow, asked), others) = largest(c.ask());
+    c.s.advance(Duration::from_millis(1));
+    c.answer(&others);
+    let goes_on = c.s.client("client").unwrap();
+    let mut again = Vec::new();
+    for ms in 0..40 {
+        goes_on.send(b"g0 on\n");
+        c.s.settle();
+        c.s.advance(Duration::from_millis(1));
+        let (on, others): (Vec<Group>, Vec<Group>) = c.groups().into_iter().partition(|g| g.1 == ["on"]);
+        c.answer(&on);
+        assert_eq!(text(&goes_on), "r on\n");
+        assert!(others.is_empty() || ms >= 18, "{ms} ms");
+        again.extend(others);
+    }
+    assert_eq!(again.iter().map(|g| g.1.len()).collect::<Vec<_>>(), vec![1; asked.len() - 1], "each on its own connection");
+    c.answer(&again);
+    slow.send(format!("r {}\nr {}\n", asked[0], asked[1]).as_bytes());
+    c.s.settle();
+    c.check();
+    assert_ne!(slow.ending(), Ending::Open);
+    assert_eq!(c.s.stats(0).faults.list(), []);
+    c.is_calm_for(9);
+    c.shares_again();
+    assert_clean(&mut c.s);
+}
+
+#[test]
+fn a_backend_that_rests_as_a_whole_gets_nothing_twice() {
+    let mut c = Crowd::trusted();
+    let groups = c.ask();
+    c.s.advance(Duration::from_millis(230));
+    assert!(c.groups().is_empty());
+    c.answer(&groups);
+    c.check();
+    assert_eq!(c.s.stats(0).ports[1].retries.get(), 0);
+    assert_clean(&mut c.s);
+}
+
+#[test]
+fn a_backend_that_is_silent_for_longer_is_asked_again() {
+    let mut c = Crowd::trusted();
+    let groups = c.ask();
+    c.s.advance(Duration::from_millis(300));
+    let again = c.groups();
+    let shared = groups.iter().filter(|g| g.1.len() > 1).map(|g| g.1.len() - 1).sum::<usize>();
+    assert_eq!(again.len(), shared);
+    let firsts: Vec<Group> = groups.into_iter().map(|(x, mut asked)| (x, asked.drain(..1).collect())).collect();
+    c.answer(&firsts);
+    c.answer(&again);
+    c.check();
+    assert_clean(&mut c.s);
+}
+
+#[test]
+fn slow_answers_on_connections_of_their_own_end_the_sharing() {
+    let mut c = Crowd::trusted();
+    let poll = c.s.client("client").unwrap();
+    poll.send(b"g0 poll\n");
+    c.s.settle();
+    let waiting = c.groups();
+    c.s.advance(Duration::from_millis(200));
+    c.answer(&waiting);
+    assert_eq!(text(&poll), "r poll\n");
+    c.is_calm_for(9);
+    c.shares_again();
+    assert_clean(&mut c.s);
+}
+
+/// Some simple servers drop what they have read behind a request.
+#[test]
+fn a_backend_that_drops_what_lies_behind_is_found_out_at_once() {
+    let mut c = Crowd::new(&[]);
+    let groups = loop {
+        let groups = c.ask();
+        if groups.iter().any(|g| g.1.len() > 1) {
+            break groups;
+        }
+        c.s.advance(Duration::from_millis(1));
+        c.answer(&groups);
+        c.check();
+    };
+    assert!(groups.iter().all(|g| g.1.len() <= 2), "pairs first");
+    let dropped = groups.iter().filter(|g| g.1.len() == 2).count();
+    let firsts: Vec<Group> = groups.iter().map(|(x, asked)| (x.clone(), asked[..1].to_vec())).collect();
+    c.answer(&firsts[1..]);
+    c.s.advance(Duration::from_millis(20));
+    c.answer(&firsts[..1]);
+    c.s.advance(Duration::from_millis(25));
+    let again = c.groups();
+    assert_eq!(again.len(), dropped);
+    c.answer(&again);
+    c.check();
+    assert!(groups.iter().filter(|g| g.1.len() == 2).all(|g| g.0.ending() != Ending::Open));
+    c.is_calm_for(600);
+    assert_clean(&mut c.s);
+}
+
+#[test]
+fn a_backend_that_closes_behind_each_answer_is_found_out_too() {
+    let mut c = Crowd::new(&[]);
+    let mut lost = 0;
+    for _ in 0..400 {
+        let groups = c.ask();
+        c.s.advance(Duration::from_millis(1));
+        for (x, asked) in &groups {
+            x.send(format!("r {}\n", asked[0]).as_bytes());
+            if asked.len() > 1 {
+                lost += asked.len() - 1;
+                x.finish();
+            }
+        }
+        c.s.settle();
+        let again = c.groups();
+        c.answer(&again);
+        c.check();
+    }
+    assert!((1..=32).contains(&lost), "{lost} requests sent twice");
+    assert_clean(&mut c.s);
+}
+
+#[test]
+fn garbage_ends_the_sharing_for_a_minute() {
+    let mut c = Crowd::trusted();
+    let other = c.s.client("client").unwrap();
+    other.send(b"d0:2 o\nhi");
+    c.s.settle();
+    let x = c.servers.iter().find(|x| text(x) == "d0:2 o\nhi").unwrap().clone();
+    x.send(b"r o\nr o\n");
+    c.s.settle();
+    assert_eq!((text(&other), x.ending() != Ending::Open), ("r o\n".into(), true));
+    c.is_calm_for(59);
+    c.shares_again();
+    assert_clean(&mut c.s);
+}
+
+/// Each of its connections gives an answer in three milliseconds, and all at once.
+#[test]
+fn a_backend_that_does_more_at_once_on_more_connections_keeps_them() {
+    let mut c = Crowd::new(&[]);
+    let mut shared = 0;
+    for _ in 0..600 {
+        let groups = c.ask();
+        let most = groups.iter().map(|g| g.1.len()).max().unwrap();
+        shared += u64::from(most > 1);
+        for turn in 0..most {
+            c.s.advance(Duration::from_millis(3));
+            let now: Vec<Group> = groups.iter().filter_map(|(x, asked)| Some((x.clone(), vec![asked.get(turn)?.clone()]))).collect();
+            c.answer(&now);
+        }
+        c.check();
+    }
+    assert!((5..100).contains(&shared), "{shared} of 600");
+    assert_clean(&mut c.s);
+}
