@@ -17,7 +17,7 @@ const S: u64 = 1000 * MS;
 /// Most requests on one connection.
 const MOST: u32 = 8;
 /// Requests under way for each that may lie on one connection: so many connections are at work before any has two.
-const SPREAD: u32 = 8;
+const SPREAD: u32 = 4;
 /// Answers in a row before any share.
 const WARM: u32 = 64;
 /// Answers from behind others before more than two share.
