@@ -28,6 +28,7 @@ PEERS = {
     "lb": {
         "wireloom": wireloom.balancer,
         "wireloom_pipelined": wireloom.balancer_pipelined,
+        "wireloom_apart": wireloom.balancer_apart,
         "nginx_rr": nginx.round_robin,
         "nginx_hash": nginx.hashed,
         "haproxy_rr": haproxy.round_robin,

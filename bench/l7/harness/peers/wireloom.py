@@ -41,8 +41,13 @@ def balancer(port, backends):
 
 
 def balancer_pipelined(port, backends):
-    """Requests of different clients share backend connections; nginx and HAProxy cannot do that."""
+    """Up to sixteen requests share a backend connection, always."""
     return balancer(port, backends) + ["--set", "backend.pipeline=16"]
+
+
+def balancer_apart(port, backends):
+    """Every request has a backend connection of its own, as in nginx and HAProxy."""
+    return balancer(port, backends) + ["--set", "backend.pipeline=1"]
 
 
 def memcached(port, backends):
