@@ -208,7 +208,7 @@ fn protocols(m: &Module, out: &mut String) {
             None if p.response.is_some() => "answers in order".into(),
             None => "no answers".into(),
         };
-        let sharing = match p.sharing { Sharing::Pipelined => "connections shared, pipelined", Sharing::Exclusive => "a connection per request, pooled" };
+        let sharing = match p.sharing { Sharing::Pipelined => "connections shared, pipelined", Sharing::Exclusive => "connections pooled" };
         (p.name.clone(), messages, vec![format!("{order}; {sharing}")])
     }).collect();
     entries(out, &rows);

@@ -112,6 +112,11 @@ impl Core {
     /// Puts a request behind the others of a shared connection.
     pub(super) fn call_piped(&mut self, conn: Id, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
         if !self.keep_request(call, head, here) {
+            if self.conns[conn].count == 0 {
+                // It is in no list of idle ones any more.
+                self.conns[conn].set(flag::DOOMED);
+                self.mark_dirty(conn);
+            }
             return Err(WL_F_OVERLOAD);
         }
         if let Err(e) = self.append_out(conn, head, here) {
