@@ -308,3 +308,20 @@ fn a_backend_that_does_more_at_once_on_more_connections_keeps_them() {
     assert!((5..100).contains(&shared), "{shared} of 600");
     assert_clean(&mut c.s);
 }
+
+#[test]
+fn without_memory_for_a_request_no_connection_is_forgotten() {
+    use crate::buffer::{Pool, PoolLimits};
+    let mut c = Crowd::trusted();
+    c.s.core.pool = Pool::new(PoolLimits { owned_bytes: 0, ..PoolLimits::default() });
+    let groups = c.ask();
+    assert!(groups.len() < CLIENTS, "some were refused");
+    c.answer(&groups);
+    let told = c.clients.iter().map(text).filter(|t| t.starts_with('!')).count();
+    assert_eq!(told + groups.len(), CLIENTS);
+    c.s.core.pool = Pool::new(PoolLimits::default());
+    let b = &c.s.core.apps[0].ports[1].backends[0];
+    assert_eq!(b.open as usize, b.idle.len(), "all that are open can be used");
+    c.round();
+    assert_clean(&mut c.s);
+}
