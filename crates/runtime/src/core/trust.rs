@@ -30,7 +30,7 @@ const SLOW_NS: u64 = 20 * MS;
 const TOGETHER_NS: u64 = 2 * S;
 const APART_NS: u64 = 50 * MS;
 const SAMPLE: u32 = 512;
-/// How much slower the mean answer may be where requests share: by half, and what one look at the sockets may take.
+/// How much slower the mean answer may be where requests share: by an eighth, and what one look at the sockets may take.
 const SLOWER_NS: u64 = MS / 4;
 /// Comparisons in a row that sharing must lose: load changes, too.
 const LOST: u32 = 3;
@@ -112,7 +112,7 @@ impl Trust {
         let (apart, together) = (self.apart.get(), self.together.get());
         let tells = self.behind >= SAMPLE / 8;
         (self.together, self.behind) = (Mean::default(), 0);
-        if tells && together > apart + apart / 2 + SLOWER_NS {
+        if tells && together > apart + apart / 8 + SLOWER_NS {
             self.part(now);
             self.lost += 1;
             if self.lost == LOST {
@@ -317,7 +317,7 @@ mod tests {
         assert!(w.trust.calm_until > w.now + 5 * S);
         // A little slower is not slower.
         let mut w = Work::new();
-        w.answers(5000, 3 * MS, 4 * MS);
+        w.answers(5000, 3 * MS, 3 * MS + MS / 2);
         assert_eq!(w.most(), MOST);
     }
 
