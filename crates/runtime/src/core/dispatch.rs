@@ -81,7 +81,7 @@ impl Core {
         let now = self.now;
         let c = &mut self.calls[call];
         (c.task, c.part, c.app, c.port, c.inst) = (id, part, target.a as u16, target.p as u16, target.i as u32);
-        (c.conn, c.next, c.stream, c.retried, c.repeat) = (Id::NIL, Id::NIL, Id::NIL, false, repeat);
+        (c.conn, c.next, c.stream, c.retried, c.repeat, c.together) = (Id::NIL, Id::NIL, Id::NIL, false, repeat, false);
         (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
         self.tasks[id].calls[part as usize] = call;
         self.apps[target.a].ports[target.p].load[target.i] += 1;
