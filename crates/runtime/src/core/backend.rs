@@ -136,7 +136,7 @@ impl Core {
         }
         let at = self.target_of(id);
         self.succeeded(at);
-        self.learn(id, call);
+        self.learn(id, call, ends);
         self.my_stats().apps[at.a].ports[at.p].replies.add(1);
         let client = self.tasks.get(task).map_or(Id::NIL, |t| t.conn);
         if ends {

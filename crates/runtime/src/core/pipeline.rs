@@ -14,7 +14,8 @@
 //! - an answer that ends the connection, or that only its end delimits;
 //! - an answer that nobody wants, or whose client does not take it;
 //! - an answer that is not complete some time after its turn has come ([`PATIENCE_NS`], [`super::trust::Trust::patience`]). If nothing of it
-//!   has come, and its request lay behind another, that one is sent again as well: the backend may have dropped it.
+//!   has come, and its request lay behind another, that one is sent again as well: the backend may have dropped it. If it is the only one left, it
+//!   goes on alone, and its client gets what has come of it: events that are sent now and then are not kept back.
 //!
 //! A connection that ends or breaks the grammar is closed, and the calls that have seen nothing of an answer are sent again.
 //! Answers shorter than `input::SHORT` are awaited whole, so that their clients have seen nothing when that happens.
@@ -66,7 +67,8 @@ impl Core {
             return None;
         }
         let unsent = |id: &Id| self.conns.get(*id).is_some_and(|c| !c.out.is_empty() && !c.has(flag::BLOCKED | flag::IN_FLIGHT));
-        if self.takes_more(b.filling, most) && unsent(&b.filling) {
+        let lives = |id: Id| self.conns[id].answered.saturating_add(self.conns[id].count) < b.trust.life();
+        if self.takes_more(b.filling, most) && unsent(&b.filling) && lives(b.filling) {
             return Some(b.filling);
         }
         let id = self.take_idle(at)?;
@@ -149,11 +151,12 @@ impl Core {
     /// When the answer at the front has held up the others, or itself, for long enough.
     pub(super) fn crowded_at(&self, id: Id) -> u64 {
         let c = &self.conns[id];
-        if !c.has(flag::PIPED) || c.count < 2 && !self.stuck(id) {
-            return u64::MAX;
-        }
-        let turn = self.calls.get(c.first).map_or(0, |k| k.turn);
+        let (true, Some(first)) = (c.has(flag::PIPED), self.calls.get(c.first)) else { return u64::MAX };
+        let turn = first.turn;
         let due = turn.saturating_add(self.patience(id));
+        if c.count == 1 && !self.stuck(id) {
+            return due;
+        }
         let at = self.target_of(id);
         let port = &self.apps[at.a].ports[at.p];
         let alone = || port.load[at.i] <= c.count;
@@ -167,15 +170,31 @@ impl Core {
     /// That time has come.
     pub(super) fn crowded(&mut self, id: Id) {
         let (at, now, stuck) = (self.target_of(id), self.now, self.stuck(id));
+        if self.conns[id].count == 1 && !stuck {
+            self.unshare(at, id);
+            return self.alone(id);
+        }
         self.apps[at.a].ports[at.p].backends[at.i].trust.held_up(now, stuck);
         if !stuck {
-            return self.shed(id);
+            self.shed(id);
+            return self.alone(id);
         }
         let c = &mut self.conns[id];
         let calls = std::mem::take(&mut c.first);
         (c.last, c.count) = (Id::NIL, 0);
         self.move_calls(id, calls, true);
         self.close_conn(id, false);
+    }
+
+    /// A connection that was shared has one call left. What has come of its answer was kept back for the sake of the others.
+    fn alone(&mut self, id: Id) {
+        let c = &self.conns[id];
+        let wanted = self.calls.get(c.first).is_some_and(|k| self.tasks.alive(k.task));
+        if !wanted && c.mode == Mode::Head {
+            self.close_conn(id, false);
+        } else if !c.input.is_empty() {
+            self.mark_again(id);
+        }
     }
 
     /// The answer at the front is complete: the turn of the one behind it has come.
@@ -191,17 +210,21 @@ impl Core {
 
     /// A final answer has begun: what it says about its backend.
     #[inline]
-    pub(super) fn learn(&mut self, id: Id, call: Id) {
+    pub(super) fn learn(&mut self, id: Id, call: Id, ends: bool) {
         let k = &self.calls[call];
         let at = self.target_of(id);
-        if k.flags & WL_C_PIPELINE == 0 || !self.asks_itself(at) {
+        if !self.asks_itself(at) {
             return;
         }
-        let now = self.now;
+        let (now, number) = (self.now, self.conns[id].answered.saturating_add(1));
         let trust = &mut self.apps[at.a].ports[at.p].backends[at.i].trust;
+        trust.lived(number, ends);
+        if k.flags & WL_C_PIPELINE == 0 {
+            return;
+        }
         if k.behind { trust.followed(now) } else { trust.answered(now, now.saturating_sub(k.turn)) }
         if !k.retried {
-            trust.took(now, k.together, now.saturating_sub(k.issued));
+            trust.took(now, k.together, k.behind, now.saturating_sub(k.issued));
         }
     }
 

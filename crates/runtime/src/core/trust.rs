@@ -4,7 +4,8 @@
 //! long one answer may hold up those behind it. Sharing saves a write for each request, and takes from the backend what it could
 //! do at once. So a backend must first have answered [`WARM`] requests in a row, quickly and well; requests share only beside
 //! [`SPREAD`] connections at work; the first [`PROOF`] answers from behind others come from pairs; and every [`TOGETHER_NS`]
-//! for [`APART_NS`] nothing is shared, to compare: where answers take longer to requests that share, nothing does.
+//! for [`APART_NS`] nothing is shared, to compare: where answers take longer to requests that share, nothing does. A backend that
+//! ends each connection after so many answers has no requests behind that.
 //! What else costs the trust, for a while that doubles each time:
 //! - an answer that holds up those behind it ([`Trust::patience`]), while the backend answers on other connections;
 //! - an answer that is none, or that nobody has asked for.
@@ -32,6 +33,8 @@ const APART_NS: u64 = 50 * MS;
 const SAMPLE: u32 = 512;
 /// How much slower the mean answer may be where requests share: by an eighth, and what one look at the sockets may take.
 const SLOWER_NS: u64 = MS / 4;
+/// Fewest answers from behind others that are compared; these may take longer by half, which says more where few are behind.
+const TELLS: u32 = 64;
 /// Comparisons in a row that sharing must lose: load changes, too.
 const LOST: u32 = 3;
 /// How long nothing is shared at first, and after what cannot be an answer.
@@ -59,12 +62,16 @@ pub struct Trust {
     sharing: bool,
     until: u64,
     lost: u32,
+    /// Whether a comparison was won in this time of sharing.
+    won: bool,
+    /// After which answer the backend ends a connection; 0: not known.
+    life: u32,
     /// Times of sharing since it last ended for a worse reason.
     times: u32,
-    /// What answers took to requests of the last time when none shared, and of this one; how many of these lay behind others.
+    /// What answers took to requests of the last time when none shared; since the last comparison to all others, and to those behind others.
     apart: Mean,
     together: Mean,
-    behind: u32,
+    behind: Mean,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +81,11 @@ struct Mean {
 }
 
 impl Mean {
+    fn add(&mut self, waited: u64) {
+        self.sum += waited.min(2 * MEAN_NS);
+        self.count += 1;
+    }
+
     fn get(self) -> u64 {
         self.sum / u64::from(self.count.max(1))
     }
@@ -94,12 +106,29 @@ impl Trust {
         self.sharing
     }
 
-    /// An answer has begun, to a request that was sent `waited` ago when `shared` was what [`Trust::sharing`] said.
+    /// How many answers a connection gives.
     #[inline]
-    pub fn took(&mut self, now: u64, shared: bool, waited: u64) {
-        let mean = if shared { &mut self.together } else { &mut self.apart };
-        mean.sum += waited.min(2 * MEAN_NS);
-        mean.count += 1;
+    pub fn life(&self) -> u32 {
+        if self.life == 0 { u32::MAX } else { self.life }
+    }
+
+    /// The answer with this number on its connection has begun. `ends`: it is the last one.
+    #[inline]
+    pub fn lived(&mut self, number: u32, ends: bool) {
+        if ends {
+            self.life = number;
+        } else if number > self.life {
+            self.life = 0;
+        }
+    }
+
+    /// An answer has begun, to a request that was sent `waited` ago, when `shared` was what [`Trust::sharing`] said; `behind` another or not.
+    #[inline]
+    pub fn took(&mut self, now: u64, shared: bool, behind: bool, waited: u64) {
+        if shared { self.together.add(waited) } else { self.apart.add(waited) }
+        if behind {
+            self.behind.add(waited);
+        }
         if self.sharing && self.together.count >= SAMPLE {
             self.compare(now);
         }
@@ -109,33 +138,47 @@ impl Trust {
     }
 
     fn compare(&mut self, now: u64) {
-        let (apart, together) = (self.apart.get(), self.together.get());
-        let tells = self.behind >= SAMPLE / 8;
-        (self.together, self.behind) = (Mean::default(), 0);
-        if tells && together > apart + apart / 8 + SLOWER_NS {
-            self.part(now);
-            self.lost += 1;
-            if self.lost == LOST {
-                self.lost = 0;
-                self.lose(now, CALM_NS);
-            }
+        if self.behind.count < TELLS {
+            return;
+        }
+        let (apart, together, behind) = (self.apart.get(), self.together.get(), self.behind.get());
+        (self.together, self.behind) = (Mean::default(), Mean::default());
+        if together <= apart + apart / 8 + SLOWER_NS && behind <= apart + apart / 2 + SLOWER_NS {
+            self.won = true;
+            return;
+        }
+        self.part(now);
+        self.lost += 1;
+        if self.lost == LOST {
+            self.lost = 0;
+            self.lose(now, CALM_NS);
         }
     }
 
     /// The time of sharing, or of not sharing, is over.
     fn turn(&mut self, now: u64) {
         if self.sharing {
-            (self.lost, self.times) = (0, self.times + 1);
-            if self.times == GOOD {
-                (self.times, self.level) = (0, self.level.saturating_sub(1));
+            self.compare(now);
+            if self.sharing {
+                self.shared_well(now);
             }
-            self.part(now);
         } else if now < self.calm_until {
             self.part(now);
         } else if self.apart.count >= SAMPLE {
-            (self.together, self.behind) = (Mean::default(), 0);
             (self.sharing, self.until) = (true, now.saturating_add(TOGETHER_NS));
         }
+    }
+
+    /// A time of sharing is over in which nothing spoke against it.
+    fn shared_well(&mut self, now: u64) {
+        if self.won {
+            self.lost = 0;
+        }
+        self.times += 1;
+        if self.times == GOOD {
+            (self.times, self.level) = (0, self.level.saturating_sub(1));
+        }
+        self.part(now);
     }
 
     /// Of a backend that has earned it long ago and never does wrong.
@@ -146,7 +189,7 @@ impl Trust {
 
     /// From now on nothing is shared.
     fn part(&mut self, now: u64) {
-        self.apart = Mean::default();
+        (self.apart, self.won) = (Mean::default(), false);
         (self.sharing, self.until) = (false, now.saturating_add(APART_NS));
     }
 
@@ -168,7 +211,6 @@ impl Trust {
     pub fn followed(&mut self, now: u64) {
         self.heard = now;
         self.followed = self.followed.saturating_add(1);
-        self.behind += 1;
     }
 
     /// How long an answer may take before it is slow.
@@ -227,10 +269,13 @@ mod tests {
             for i in 0..n {
                 self.now += MS / 10;
                 let shared = self.trust.sharing();
-                let waited = if shared { together } else { apart };
-                if shared && i % 2 == 0 { self.trust.followed(self.now) } else { self.trust.answered(self.now, waited) }
-                self.trust.took(self.now, shared, waited);
+                self.answer(shared, shared && i % 2 == 0, if shared { together } else { apart });
             }
+        }
+
+        fn answer(&mut self, shared: bool, behind: bool, waited: u64) {
+            if behind { self.trust.followed(self.now) } else { self.trust.answered(self.now, waited) }
+            self.trust.took(self.now, shared, behind, waited);
         }
 
         fn most(&self) -> u32 {
@@ -319,6 +364,35 @@ mod tests {
         let mut w = Work::new();
         w.answers(5000, 3 * MS, 3 * MS + MS / 2);
         assert_eq!(w.most(), MOST);
+    }
+
+    /// A backend that works on one request of a connection at a time, few clients: some hundred answers a second, of which one in
+    /// twelve lies behind another and takes twice as long.
+    #[test]
+    fn the_few_behind_others_count_even_at_a_low_rate() {
+        let mut w = Work::new();
+        let mut spoilt = 0;
+        for i in 0..60_000 {
+            w.now += 5 * MS;
+            let shared = w.trust.sharing();
+            let behind = w.most() > 1 && i % 12 == 0;
+            spoilt += u32::from(behind);
+            w.answer(shared, behind, if behind { 20 * MS } else { 10 * MS });
+        }
+        assert!((3 * TELLS..=15 * TELLS).contains(&spoilt), "{spoilt} in five minutes");
+    }
+
+    #[test]
+    fn after_how_many_answers_connections_end_is_learned_and_forgotten() {
+        let mut t = Trust::default();
+        assert_eq!(t.life(), u32::MAX);
+        t.lived(100, true);
+        t.lived(100, false);
+        assert_eq!(t.life(), 100);
+        t.lived(7, true);
+        assert_eq!(t.life(), 7);
+        t.lived(8, false);
+        assert_eq!(t.life(), u32::MAX);
     }
 
     #[test]

@@ -443,6 +443,11 @@ impl Peer {
         f(&mut self.world.borrow_mut().lines[self.line])
     }
 
+    /// Whether this is the same end of the same connection.
+    pub fn is(&self, other: &Peer) -> bool {
+        self.line == other.line
+    }
+
     /// Sends bytes; they arrive as one piece.
     pub fn send(&self, bytes: &[u8]) {
         if !bytes.is_empty() {

@@ -325,3 +325,79 @@ fn without_memory_for_a_request_no_connection_is_forgotten() {
     c.round();
     assert_clean(&mut c.s);
 }
+
+/// Server-sent events, say: too few to fill a buffer, and the only answer that is left on its connection.
+#[test]
+fn what_comes_bit_by_bit_is_not_kept_back() {
+    let mut c = Crowd::trusted();
+    let ((slow, asked), others) = largest(c.ask());
+    let (last, before) = asked.split_last().unwrap();
+    c.answer(&others);
+    c.answer(&[(slow.clone(), before.to_vec())]);
+    let client = c.clients[last.split('.').next().unwrap().parse::<usize>().unwrap()].clone();
+    slow.send(b"D:9 events\none");
+    c.s.settle();
+    assert_eq!(text(&client), "", "it may be complete soon");
+    c.s.advance(Duration::from_millis(40));
+    assert_eq!(text(&client), "D:9 events\none");
+    assert!(c.groups().is_empty(), "nothing is sent twice");
+    c.s.advance(Duration::from_secs(2));
+    slow.send(b"twosix");
+    c.s.settle();
+    assert_eq!(text(&client), "twosix");
+    assert_eq!(slow.ending(), Ending::Open, "the connection is used on");
+    assert_clean(&mut c.s);
+}
+
+#[test]
+fn an_answer_that_comes_bit_by_bit_for_nobody_is_given_up() {
+    let mut c = Crowd::trusted();
+    let ((slow, asked), others) = largest(c.ask());
+    let (last, before) = asked.split_last().unwrap();
+    c.answer(&others);
+    c.answer(&[(slow.clone(), before.to_vec())]);
+    slow.send(b"D:9 events\none");
+    c.s.settle();
+    c.clients[last.split('.').next().unwrap().parse::<usize>().unwrap()].reset();
+    c.s.settle();
+    c.s.advance(Duration::from_millis(40));
+    assert_ne!(slow.ending(), Ending::Open);
+    assert_clean(&mut c.s);
+}
+
+/// Many servers end each connection after a hundred answers, or a thousand.
+#[test]
+fn nothing_is_sent_behind_the_last_answer_of_a_connection() {
+    const LIFE: usize = 100;
+    let mut c = Crowd::new(&[]);
+    let mut served: Vec<usize> = Vec::new();
+    for _ in 0..1000 {
+        let mut groups = c.ask();
+        c.s.advance(Duration::from_millis(1));
+        while !groups.is_empty() {
+            served.resize(c.servers.len(), 0);
+            let mut left = groups.into_iter().peekable();
+            for (x, n) in c.servers.iter().zip(&mut served) {
+                let Some((_, asked)) = left.next_if(|g| g.0.is(x)) else { continue };
+                for a in asked.iter().take(LIFE - *n) {
+                    *n += 1;
+                    x.send(format!("{} {a}\n", if *n == LIFE { 'C' } else { 'r' }).as_bytes());
+                }
+            }
+            c.s.settle();
+            groups = c.groups();
+        }
+        for (i, client) in c.clients.iter_mut().enumerate() {
+            let got = text(client);
+            assert_eq!(&got[1..], format!(" {i}.{}\n", c.asked));
+            if got.starts_with('C') {
+                // That was a word to the client, too.
+                *client = c.s.client("client").unwrap();
+            }
+        }
+    }
+    let stats = &c.s.stats(0).ports[1];
+    let (pipelined, retries) = (stats.pipelined.get(), stats.retries.get());
+    assert!(pipelined > 20_000 && retries < 100, "{pipelined} behind others, {retries} sent again");
+    assert_clean(&mut c.s);
+}
