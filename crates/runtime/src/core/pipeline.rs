@@ -188,7 +188,7 @@ impl Core {
 
     /// A connection that was shared has one call left. What has come of its answer was kept back for the sake of the others.
     fn alone(&mut self, id: Id) {
-        let c = &self.conns[id];
+        let Some(c) = self.conns.get(id) else { return };
         let wanted = self.calls.get(c.first).is_some_and(|k| self.tasks.alive(k.task));
         if !wanted && c.mode == Mode::Head {
             self.close_conn(id, false);
@@ -232,7 +232,7 @@ impl Core {
     /// one batch, it is exclusive again.
     pub(super) fn give_up_idle(&mut self, id: Id) {
         let at = self.target_of(id);
-        let c = &self.conns[id];
+        let Some(c) = self.conns.get(id) else { return };
         let wanted = || self.asks_itself(at) || !self.apps[at.a].ports[at.p].backends[at.i].waiters.is_empty();
         if c.has(flag::PIPED) && c.count == 0 && wanted() {
             self.unshare(at, id);

@@ -27,13 +27,15 @@ const PROOF: u32 = 16;
 const MEAN_NS: u64 = 50 * MS;
 /// An answer is slow when it takes this and four times the mean. Short enough that nobody who waits behind it will mind.
 const SLOW_NS: u64 = 20 * MS;
-/// For how long requests share before they do not, to compare, and for how long they do not; the fewest answers that are compared.
+/// For how long requests share before they do not, to compare, and for how long they do not; the fewest answers of such a time.
 const TOGETHER_NS: u64 = 2 * S;
 const APART_NS: u64 = 50 * MS;
 const SAMPLE: u32 = 512;
 /// How much slower the mean answer may be where requests share: by an eighth, and what one look at the sockets may take.
 const SLOWER_NS: u64 = MS / 4;
-/// Fewest answers from behind others that are compared; these may take longer by half, which says more where few are behind.
+/// A comparison is made of this much sharing and so many answers from behind others, however long that takes: a backend's pause falls into one
+/// only. These answers may be slower by half, which says more than the mean of all where they are few.
+const WEIGH_NS: u64 = 100 * MS;
 const TELLS: u32 = 64;
 /// Comparisons in a row that sharing must lose: load changes, too.
 const LOST: u32 = 3;
@@ -62,6 +64,8 @@ pub struct Trust {
     sharing: bool,
     until: u64,
     lost: u32,
+    /// When the last comparison was made, or sharing began.
+    weighed: u64,
     /// Whether a comparison was won in this time of sharing.
     won: bool,
     /// After which answer the backend ends a connection; 0: not known.
@@ -129,7 +133,7 @@ impl Trust {
         if behind {
             self.behind.add(waited);
         }
-        if self.sharing && self.together.count >= SAMPLE {
+        if self.sharing && self.behind.count >= TELLS && now >= self.weighed.saturating_add(WEIGH_NS) {
             self.compare(now);
         }
         if now >= self.until {
@@ -138,11 +142,8 @@ impl Trust {
     }
 
     fn compare(&mut self, now: u64) {
-        if self.behind.count < TELLS {
-            return;
-        }
         let (apart, together, behind) = (self.apart.get(), self.together.get(), self.behind.get());
-        (self.together, self.behind) = (Mean::default(), Mean::default());
+        (self.together, self.behind, self.weighed) = (Mean::default(), Mean::default(), now);
         if together <= apart + apart / 8 + SLOWER_NS && behind <= apart + apart / 2 + SLOWER_NS {
             self.won = true;
             return;
@@ -158,14 +159,11 @@ impl Trust {
     /// The time of sharing, or of not sharing, is over.
     fn turn(&mut self, now: u64) {
         if self.sharing {
-            self.compare(now);
-            if self.sharing {
-                self.shared_well(now);
-            }
+            self.shared_well(now);
         } else if now < self.calm_until {
             self.part(now);
         } else if self.apart.count >= SAMPLE {
-            (self.sharing, self.until) = (true, now.saturating_add(TOGETHER_NS));
+            (self.sharing, self.until, self.weighed) = (true, now.saturating_add(TOGETHER_NS), now);
         }
     }
 
@@ -246,6 +244,7 @@ impl Trust {
             self.level = (self.level + 1).min(LEVELS);
         }
         (self.good, self.times) = (0, 0);
+        (self.together, self.behind) = (Mean::default(), Mean::default());
     }
 }
 
@@ -357,7 +356,7 @@ mod tests {
     #[test]
     fn sharing_that_makes_answers_slower_ends() {
         let mut w = Work::new();
-        w.answers(5000, 3 * MS, 12 * MS);
+        w.answers(8000, 3 * MS, 12 * MS);
         assert_eq!(w.most(), 1);
         assert!(w.trust.calm_until > w.now + 5 * S);
         // A little slower is not slower.
