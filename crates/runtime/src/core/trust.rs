@@ -31,6 +31,8 @@ const SLOW_NS: u64 = 20 * MS;
 const TOGETHER_NS: u64 = 2 * S;
 const APART_NS: u64 = 50 * MS;
 const SAMPLE: u32 = 512;
+/// A backend that takes longer than this for them is not so busy that sharing would save anything worth a delay.
+const BUSY_NS: u64 = S / 2;
 /// How much slower the mean answer may be where requests share: by an eighth, and what one look at the sockets may take.
 const SLOWER_NS: u64 = MS / 4;
 /// A comparison is made of this much sharing and so many answers from behind others, however long that takes: a backend's pause falls into one
@@ -160,7 +162,7 @@ impl Trust {
     fn turn(&mut self, now: u64) {
         if self.sharing {
             self.shared_well(now);
-        } else if now < self.calm_until {
+        } else if now < self.calm_until || now >= self.until.saturating_add(BUSY_NS) {
             self.part(now);
         } else if self.apart.count >= SAMPLE {
             (self.sharing, self.until, self.weighed) = (true, now.saturating_add(TOGETHER_NS), now);
@@ -365,16 +367,25 @@ mod tests {
         assert_eq!(w.most(), MOST);
     }
 
-    /// A backend that works on one request of a connection at a time, few clients: some hundred answers a second, of which one in
-    /// twelve lies behind another and takes twice as long.
     #[test]
-    fn the_few_behind_others_count_even_at_a_low_rate() {
+    fn where_little_is_asked_nothing_is_shared() {
+        let mut w = Work::new();
+        for _ in 0..20_000 {
+            w.now += MS;
+            w.answers(1, 10 * MS, 10 * MS);
+            assert_eq!(w.most(), 1);
+        }
+    }
+
+    /// A backend that works on one request of a connection at a time. One in fifty lies behind another and takes twice as long.
+    #[test]
+    fn the_few_behind_others_count() {
         let mut w = Work::new();
         let mut spoilt = 0;
-        for i in 0..60_000 {
-            w.now += 5 * MS;
+        for i in 0..600_000 {
+            w.now += MS / 2;
             let shared = w.trust.sharing();
-            let behind = w.most() > 1 && i % 12 == 0;
+            let behind = w.most() > 1 && i % 50 == 0;
             spoilt += u32::from(behind);
             w.answer(shared, behind, if behind { 20 * MS } else { 10 * MS });
         }
