@@ -126,8 +126,8 @@ impl Parser<'_, '_> {
         line!(self, "}}");
     }
 
-    /// Whether checked bytes of a field can be given away before its end is found.
-    fn releases(&self, b: &Bytes) -> bool { self.phase == Phase::Tail && b.trim.is_none() }
+    /// Whether checked bytes of a field can be given away before its end is found: not if the grammar reads its value.
+    fn releases(&self, b: &Bytes) -> bool { self.phase == Phase::Tail && b.trim.is_none() && b.store.is_none() }
 
     /// Declares where the field began: `pos`, or what was given away before counts too.
     fn begin_long(&mut self, b: &Bytes) -> Option<String> {
