@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 5u
+#define WL_ABI 6u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -155,7 +155,7 @@ enum { WL_X_AES_CTR = 0,          /* key, counter block, data                   
        WL_X_HMAC_SHA1 = 5, WL_X_HMAC_SHA256 = 6,   /* key, parts: 20, 32 bytes                                       */
        WL_X_SHA1 = 7, WL_X_SHA256 = 8,             /* parts                                                          */
        WL_X_RANDOM = 9 };         /* as many random bytes as the argument is long                                    */
-/* Flags of reply() and of fault_reply(). */
+/* Flags of reply(), of fault_reply() and of interim(). */
 enum { WL_R_CLOSE = 1,          /* close the connection when this is sent */
        WL_R_NOTHING = 2 };      /* no bytes: the request is answered by silence */
 
@@ -245,6 +245,9 @@ typedef struct wl_program {
     /* Builds, in core->out, what protocol `proto` says to a client on this fault. `req` may be NULL (the
      * message itself was bad). Returns WL_R_* flags; nothing built = just close. */
     uint32_t (*fault_reply)(void *self, wl_core *, uint32_t proto, const wl_fault *, const wl_msg *req);
+    /* Builds, in core->out, the head of an interim answer as a client of protocol `proto` gets it. Nothing built: as it came;
+     * WL_R_NOTHING: not at all. */
+    uint32_t (*interim)(void *self, wl_core *, uint32_t proto, const wl_msg *rep);
     /* Frees what run() keeps for a task that is cancelled in a suspension. May be NULL. */
     void (*cancel)(void *self, wl_task *);
 } wl_program;

@@ -1,4 +1,4 @@
-//! Statements: handlers (which can be resumed), functions, what a protocol says on a fault.
+//! Statements: handlers (which can be resumed), functions, what a protocol says on a fault or passes on before an answer.
 //!
 //! Locals are C locals at the top of the function, so that a jump to a resume point passes no declaration. At an `Await` the
 //! live ones are stored in the task's frame, together with the bounds of the loops around it, and loaded behind it.
@@ -17,7 +17,8 @@ pub(crate) enum Owner {
     /// A handler of frames.
     Frame,
     Func { ret: TyId },
-    FaultReply,
+    /// What a protocol tells a client without a handler; `msg`: the local of the message it is about.
+    Protocol { msg: u32 },
 }
 
 pub(crate) struct BodyGen<'g, 'm> {
@@ -260,7 +261,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Reply { msg, close } => self.reply(msg, *close),
             StmtKind::Send { port, index, msg } => self.send(*port, index, msg),
             StmtKind::Close => match self.owner {
-                Owner::FaultReply => line!(self, "flags |= WL_R_CLOSE;"),
+                Owner::Protocol { .. } => line!(self, "flags |= WL_R_CLOSE;"),
                 _ => line!(self, "if (x->task && x->conn) x->core->host->close(x->task);"),
             },
             StmtKind::Log(parts) => self.log(parts),
@@ -359,7 +360,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             }
             (Owner::Frame, _) => line!(self, "{unlock}goto done;"),
             (Owner::Handler { .. }, _) => line!(self, "{unlock}return WL_T_DONE;"),
-            (Owner::FaultReply, _) => line!(self, "{unlock}goto done;"),
+            (Owner::Protocol { .. }, _) => line!(self, "{unlock}goto done;"),
         }
     }
 

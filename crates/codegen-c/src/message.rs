@@ -14,7 +14,7 @@ impl<'m> BodyGen<'_, 'm> {
     fn is_request(&self, l: LocalId) -> bool {
         match self.owner {
             Owner::Handler { on: On::Message { .. } } => l.0 == 0,
-            Owner::FaultReply => l.0 == 2,
+            Owner::Protocol { msg } => l.0 == msg,
             _ => false,
         }
     }
@@ -179,7 +179,7 @@ impl<'m> BodyGen<'_, 'm> {
 
     pub fn reply(&mut self, msg: &'m Outgoing, close: bool) {
         self.build(msg);
-        if self.owner == Owner::FaultReply {
+        if let Owner::Protocol { .. } = self.owner {
             match msg {
                 Outgoing::Nothing => line!(self, "wl_begin(x); flags |= WL_R_NOTHING;"),
                 m if Self::untouched(m) => {

@@ -7,7 +7,7 @@ const RESERVED: &[&str] = &[
     "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
     "unsigned", "void", "volatile", "while", "bool", "true", "false", "asm", "typeof",
     // Names of the generated file itself.
-    "run", "program", "fault_reply", "init_core", "init_shared", "unit_table", "merge_table", "app_state", "app_session", "app_shared", "main",
+    "run", "program", "fault_reply", "interim", "init_core", "init_shared", "unit_table", "merge_table", "app_state", "app_session", "app_shared", "main",
 ];
 
 /// A C identifier made of a source name (`memcached.Command` → `memcached_Command`).

@@ -20,6 +20,7 @@ impl<'m> Gen<'m> {
         for (i, h) in m.handlers.iter().enumerate() { frames.push(self.handler(i, h)) }
         for (i, p) in m.protocols.iter().enumerate() {
             if let Some(body) = &p.on_fault { self.fault_reply(i, p, body) }
+            if let Some(body) = &p.on_interim { self.interim(i, p, body) }
         }
         self.tables_and_entry(&frames);
     }
@@ -53,7 +54,7 @@ impl<'m> Gen<'m> {
                 if let FuncBody::Body(b) = &f.body { of_func[i] = self.block_scratch(&b.block, &of_func) }
             }
         }
-        let bodies = m.handlers.iter().map(|h| &h.body).chain(m.protocols.iter().filter_map(|p| p.on_fault.as_ref()));
+        let bodies = m.handlers.iter().map(|h| &h.body).chain(m.protocols.iter().flat_map(|p| [&p.on_fault, &p.on_interim]).flatten());
         bodies.map(|b| self.block_scratch(&b.block, &of_func)).max().unwrap_or(0).clamp(256, SCRATCH_MAX)
     }
 
@@ -249,7 +250,7 @@ impl<'m> Gen<'m> {
     }
 
     fn fault_reply(&mut self, i: usize, p: &Protocol, body: &'m Body) {
-        let mut b = BodyGen::new(self, Owner::FaultReply, body);
+        let mut b = BodyGen::new(self, Owner::Protocol { msg: 2 }, body);
         b.declare(0);
         let values = ["f->kind", "(f->side & WL_SIDE_IN_STEP) != 0", "req ? *req : (wl_msg){0}", "wl_b(f->start, f->start_n)"].map(String::from);
         let params = p.response.map_or(&[][..], |u| &b.g.m.unit(u).params);
@@ -270,6 +271,20 @@ impl<'m> Gen<'m> {
         ));
     }
 
+    /// An interim answer as the client gets it; where that faults, it does not.
+    fn interim(&mut self, i: usize, p: &Protocol, body: &'m Body) {
+        let mut b = BodyGen::new(self, Owner::Protocol { msg: 0 }, body);
+        b.declare(0);
+        let answer = b.name(LocalId(0));
+        line!(b, "{answer} = *rep;");
+        b.block(&body.block);
+        let (decls, out) = (b.decls, b.out);
+        self.code.push_str(&format!(
+            "/* protocol {}: interim answers */\nstatic uint32_t interim_{i}(wl_fx *x, const wl_msg *rep) {{\nuint32_t flags = 0;\n{decls}{out}done:;\nreturn flags;\nfault:;\nwl_begin(x);\nreturn WL_R_NOTHING;\n}}\n\n",
+            names::comment(&p.name)
+        ));
+    }
+
     fn tables_and_entry(&mut self, frames: &[Option<String>]) {
         let m = self.m;
         let messages = self.messages();
@@ -285,6 +300,8 @@ impl<'m> Gen<'m> {
         let cases: String = m.handlers.iter().enumerate().filter(|(_, h)| h.on.frame_unit().is_none()).map(|(i, h)| format!("case {i}: return on_{i}_{}(x, t);\n", names::ident(&h.name))).collect();
         let replies: String =
             m.protocols.iter().enumerate().filter(|(_, p)| p.on_fault.is_some()).map(|(i, _)| format!("case {i}: return fault_reply_{i}(x, f, req);\n")).collect();
+        let interim: String =
+            m.protocols.iter().enumerate().filter(|(_, p)| p.on_interim.is_some()).map(|(i, _)| format!("case {i}: return interim_{i}(x, rep);\n")).collect();
         let frame = if frames.iter().all(|f| f.is_none()) { "0".to_string() } else { "sizeof(union frames)".into() };
         if frame != "0" {
             let members: String = frames.iter().flatten().map(|f| format!("{f} {}; ", f.replace("frame_", "f"))).collect();
@@ -311,12 +328,14 @@ impl<'m> Gen<'m> {
              {before}{tend}switch (t->handler) {{\n{cases}{after}}}\n\n\
              static uint32_t fault_reply(void *self, wl_core *core, uint32_t proto, const wl_fault *f, const wl_msg *req) {{\n(void)self; (void)f; (void)req;\n{fx}\
              wl_begin(x);\nswitch (proto) {{\n{replies}default: return WL_R_CLOSE;\n}}\n}}\n\n\
+             static uint32_t interim(void *self, wl_core *core, uint32_t proto, const wl_msg *rep) {{\n(void)self; (void)rep;\n{fx}\
+             wl_begin(x);\nswitch (proto) {{\n{interim}default: return 0;\n}}\n}}\n\n\
              static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}{init}}}\n\n\
              static void init_shared(void *self, void *shared, const wl_param *param) {{\n(void)self; (void)shared; (void)param;\n{shared_init}}}\n\n\
              static const wl_unit unit_table[] = {{\n{units}{}}};\n\n\
              static const wl_program program = {{\n.abi = WL_ABI, .units = {}, .handlers = {}, .frame_size = {frame},\n\
              .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session},\n.unit = unit_table, .init_shared = init_shared, \
-             .init_core = init_core, .run = run, .fault_reply = fault_reply,\n}};\n\n\
+             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim,\n}};\n\n\
              __attribute__((visibility(\"default\"))) const wl_program *wireloom_program(void) {{ return &program; }}\n",
             if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail},\n" } else { "" },
             m.units.len(),

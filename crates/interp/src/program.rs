@@ -31,6 +31,7 @@ pub struct Inner {
     grammar: Grammar,
     handlers: Vec<Code>,
     on_fault: Vec<Option<Code>>,
+    on_interim: Vec<Option<Code>>,
     /// All that was made for cores and shared memories: freed with the program.
     cores: Mutex<Vec<*mut RefCell<CoreData>>>,
     tables: Mutex<Vec<*mut Tables>>,
@@ -97,10 +98,12 @@ pub fn program(module: Arc<Module>) -> InterpProgram {
     let mut module = module;
     crate::grammar::tail::intern_types(Arc::make_mut(&mut module));
     let handlers = module.handlers.iter().map(|h| flatten::body(&module, &h.body)).collect();
-    let on_fault = module.protocols.iter().map(|p| p.on_fault.as_ref().map(|b| flatten::body(&module, b))).collect();
+    let flat = |body: &Option<Body>| body.as_ref().map(|b| flatten::body(&module, b));
+    let on_fault = module.protocols.iter().map(|p| flat(&p.on_fault)).collect();
+    let on_interim = module.protocols.iter().map(|p| flat(&p.on_interim)).collect();
     let grammar = Grammar::new(module.clone());
     let units: Vec<wl_unit> = (0..module.units.len()).map(|u| unit_entry(&grammar, UnitId(u as u32))).collect();
-    let inner = Box::new(Inner { grammar, handlers, on_fault, cores: Mutex::default(), tables: Mutex::default(),
+    let inner = Box::new(Inner { grammar, handlers, on_fault, on_interim, cores: Mutex::default(), tables: Mutex::default(),
         packets: UnsafeCell::new(wl_packets { batch: Some(batch), steer: None, transmit: None, queue: None, serve: None }) });
     let table = wl_program {
         abi: WL_ABI,
@@ -117,6 +120,7 @@ pub fn program(module: Arc<Module>) -> InterpProgram {
         init_core: Some(init_core),
         run: Some(run),
         fault_reply: Some(fault_reply),
+        interim: Some(interim),
         cancel: Some(cancel),
     };
     InterpProgram { table, _units: units, inner }
@@ -497,20 +501,41 @@ unsafe extern "C" fn fault_reply(this: *mut c_void, core: *mut wl_core, proto: u
                 let fresh = exec::fresh_locals(&inner.grammar.module, b, body.locals);
                 locals.extend(fresh.into_iter().skip(p.fault_presets(&inner.grammar.module)));
             }
-            if let Err(stop) = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new()) {
-                if let Stop::Internal(why) = stop {
-                    crate::note_internal(&why);
-                }
-                return WL_R_CLOSE;
-            }
-            let c = collected.borrow();
-            if !c.replied {
-                return c.flags;
-            }
-            match act.scratch(&c.bytes) {
-                Ok(_) => c.flags,
-                Err(_) => WL_R_CLOSE,
-            }
+            told(&act, body, locals, &collected).unwrap_or(WL_R_CLOSE)
         }
     })
+}
+
+unsafe extern "C" fn interim(this: *mut c_void, core: *mut wl_core, proto: u32, answer: *const wl_msg) -> u32 {
+    guarded(WL_R_NOTHING, || {
+        // SAFETY: as for run; `answer` is valid.
+        unsafe {
+            let inner = inner(this);
+            (*core).out.p = (*core).out.start;
+            let m = &inner.grammar.module;
+            let protocol = m.protocols.get(proto as usize).and_then(|p| Some((p.on_interim.as_ref()?, p.response?)));
+            let (Some((b, unit)), Some(Some(body))) = (protocol, inner.on_interim.get(proto as usize)) else { return 0 };
+            let collected = RefCell::new(Collected::default());
+            let mut act = activation(inner, core, std::ptr::null_mut());
+            (act.request, act.collect) = (answer, Some(&collected));
+            let mut locals = exec::fresh_locals(m, b, body.locals);
+            locals[0] = Value::Msg(MsgRef::Request(unit));
+            told(&act, body, locals, &collected).unwrap_or(WL_R_NOTHING)
+        }
+    })
+}
+
+/// Builds what a protocol tells a client without a handler, and answers the flags; none where that faults.
+fn told(act: &Activation, body: &Code, mut locals: Vec<Value>, collected: &RefCell<Collected>) -> Option<u32> {
+    if let Err(stop) = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new()) {
+        if let Stop::Internal(why) = stop {
+            crate::note_internal(&why);
+        }
+        return None;
+    }
+    let c = collected.borrow();
+    if c.replied {
+        act.scratch(&c.bytes).ok()?;
+    }
+    Some(c.flags)
 }

@@ -267,6 +267,9 @@ pub struct Protocol {
     /// [`ExprKind::HasMsg`]), the first bytes of a message that was refused (bytes<32>); then one for each parameter of the response's unit, as
     /// packed for the last call that was made for the request, else 0.
     pub on_fault: Option<Body>,
+    /// How an interim answer is passed on, which no handler sees: a reply of local 0, the answer (Msg), with the edits of `forward response`.
+    /// None: as it came.
+    pub on_interim: Option<Body>,
 }
 
 impl Protocol {

@@ -310,16 +310,16 @@ impl Module {
         self.bodies(&mut |body| block_exprs(&body.block, &mut |e| f(e, Scope::locals(&body.locals))));
     }
 
-    /// All bodies: functions, what protocols say on faults, handlers.
+    /// All bodies: functions, what protocols say on faults and pass on before an answer, handlers.
     pub fn bodies(&self, f: &mut dyn FnMut(&Body)) {
         for func in &self.funcs { if let FuncBody::Body(b) = &func.body { f(b) } }
-        for p in &self.protocols { if let Some(b) = &p.on_fault { f(b) } }
+        for p in &self.protocols { [&p.on_fault, &p.on_interim].into_iter().flatten().for_each(&mut *f) }
         for h in &self.handlers { f(&h.body) }
     }
 
     pub fn bodies_mut(&mut self, f: &mut dyn FnMut(&mut Body)) {
         for func in &mut self.funcs { if let FuncBody::Body(b) = &mut func.body { f(b) } }
-        for p in &mut self.protocols { if let Some(b) = &mut p.on_fault { f(b) } }
+        for p in &mut self.protocols { [&mut p.on_fault, &mut p.on_interim].into_iter().flatten().for_each(&mut *f) }
         for h in &mut self.handlers { f(&mut h.body) }
     }
 

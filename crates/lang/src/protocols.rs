@@ -5,7 +5,7 @@ use crate::body::{HandlerCtx, Kind, Lower};
 use crate::compiler::{Compiler, ProtocolInfo, Reported, R, T_BOOL};
 use crate::names::ModId;
 use crate::ty::Ty;
-use crate::val::{Val, Vk};
+use crate::val::{OutKind, Outgoing, Val, Vk};
 use crate::x;
 use std::rc::Rc;
 use wireloom_ir as ir;
@@ -33,7 +33,7 @@ impl Compiler<'_> {
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
         self.m.protocols.push(ir::Protocol {
             name, request, response, response_args: vec![], sharing: ir::desc::Sharing::Exclusive, order_by: None,
-            close_request: None, no_reply: None, repeat: None, close_response: None, interim: None, tunnel: None, on_fault: None,
+            close_request: None, no_reply: None, repeat: None, close_response: None, interim: None, tunnel: None, on_fault: None, on_interim: None,
         });
         self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply });
         self.request_takes_nothing(request, p.name.span);
@@ -41,6 +41,7 @@ impl Compiler<'_> {
         let (last, first): (Vec<_>, Vec<_>) = p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
         for c in first.into_iter().chain(last) { let _ = self.clause(module, id, c); }
         if let Some(u) = response { self.default_args(id, u, p); }
+        if self.m.protocols[id.index()].interim.is_some() { let _ = self.on_interim(module, id, p); }
         Ok(id)
     }
 
@@ -180,6 +181,22 @@ impl Compiler<'_> {
         let body = l.body();
         made?;
         self.m.protocols[id.index()].on_fault = Some(body);
+        Ok(())
+    }
+
+    /// Interim answers are edited as others are, where the protocol has edits: no handler sees them.
+    fn on_interim(&mut self, module: ModId, id: ir::ProtocolId, p: &ast::Protocol) -> R<()> {
+        let forward = p.clauses.iter().find(|c| matches!(c.kind, ClauseKind::Forward { response: true, .. }));
+        let (Some(forward), Some(unit)) = (forward, self.protocols[id.index()].response) else { return Ok(()) };
+        let place = format!("protocol {}: interim", self.m.protocols[id.index()].name);
+        let mut l = Lower::new(self, module, Kind::OnFault);
+        l.place = place;
+        let msg = l.new_local("response", &Ty::Msg(unit));
+        let passed = Outgoing { unit, kind: OutKind::Pass { msg, edits: vec![] }, fields: vec![], run: None, params: vec![], ends: None };
+        let msg = l.forwarded(&passed, id, true, forward.span)?;
+        l.push(forward.span, ir::StmtKind::Reply { msg, close: false });
+        let body = l.body();
+        self.m.protocols[id.index()].on_interim = Some(body);
         Ok(())
     }
 

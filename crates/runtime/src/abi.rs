@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 5;
+pub const WL_ABI: u32 = 6;
 
 // What parse() and tail() answer.
 pub const WL_MORE: c_int = 0;
@@ -84,7 +84,7 @@ pub const WL_X_SHA1: u32 = crate::crypto::Op::Sha1 as u32;
 pub const WL_X_SHA256: u32 = crate::crypto::Op::Sha256 as u32;
 pub const WL_X_RANDOM: u32 = crate::crypto::Op::Random as u32;
 
-// Flags of reply() and fault_reply().
+// Flags of reply(), fault_reply() and interim().
 pub const WL_R_CLOSE: u32 = 1;
 pub const WL_R_NOTHING: u32 = 2;
 
@@ -361,6 +361,7 @@ pub struct wl_program {
     pub run: Option<unsafe extern "C" fn(*mut c_void, *mut wl_task) -> c_int>,
     pub fault_reply:
         Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_fault, *const wl_msg) -> u32>,
+    pub interim: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg) -> u32>,
     pub cancel: Option<unsafe extern "C" fn(*mut c_void, *mut wl_task)>,
 }
 

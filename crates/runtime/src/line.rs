@@ -7,7 +7,7 @@
 //! (`g`, `w` and `h` may share connections.)
 //! `n` no answer · `x` call a backend that does not exist · `w` pass on, wait 50 ms at most.
 //! `?:5` a fault in step, with 5 bytes to drop.
-//! Of responses: `i` interim · `T` tunnel · `C` close after it · `D:5` with a tail · `u` until the end. `!` is garbage.
+//! Of responses: `i` interim (`i!`: the program changes it, or keeps it) · `T` tunnel · `C` close after it · `D:5` with a tail · `u` until the end. `!` is garbage.
 #![allow(clippy::missing_safety_doc)]
 
 use crate::abi::*;
@@ -174,6 +174,20 @@ unsafe extern "C" fn fault_reply(_: *mut c_void, core: *mut wl_core, _: u32, f: 
     if kind <= WL_F_TRUNCATED || kind == WL_F_IDLE { WL_R_CLOSE } else { 0 }
 }
 
+/// `i! …` goes to the client without the mark, and not at all if that is all of it; others go as they came.
+unsafe extern "C" fn interim(_: *mut c_void, core: *mut wl_core, _: u32, answer: *const wl_msg) -> u32 {
+    let head = std::slice::from_raw_parts((*answer).base, (*answer).head as usize);
+    let Some(rest) = head.strip_prefix(b"i!") else { return 0 };
+    if rest == b"\n" {
+        return WL_R_NOTHING;
+    }
+    let out = &mut (*core).out;
+    *out.p = b'i';
+    std::ptr::copy_nonoverlapping(rest.as_ptr(), out.p.add(1), rest.len());
+    out.p = out.p.add(1 + rest.len());
+    0
+}
+
 /// The line program as an app: `client` listens on port 7000, `backends` are `servers`.
 pub fn app(exclusive: bool, sets: &[&str]) -> Arc<App> {
     app_of(spec(exclusive, sets))
@@ -215,6 +229,7 @@ fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
         init_core: None,
         run: Some(run),
         fault_reply: Some(fault_reply),
+        interim: Some(interim),
         cancel: None,
     }));
     // SAFETY: leaked, so valid for the process.

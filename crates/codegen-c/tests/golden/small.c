@@ -168,6 +168,16 @@ static uint32_t fault_reply(void *self, wl_core *core, uint32_t proto, const wl_
     }
 }
 
+static uint32_t interim(void *self, wl_core *core, uint32_t proto, const wl_msg *rep) {
+    (void)self; (void)rep;
+    wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;
+    (void)x;
+    wl_begin(x);
+    switch (proto) {
+    default: return 0;
+    }
+}
+
 static void init_core(void *self, wl_core *core) {
     (void)self;
     wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;
@@ -185,7 +195,7 @@ static const wl_unit unit_table[] = {
 static const wl_program program = {
     .abi = WL_ABI, .units = 1, .handlers = 1, .frame_size = 0,
     .state_size = sizeof(app_state), .shared_size = 0, .session_size = 0,
-    .unit = unit_table, .init_shared = init_shared, .init_core = init_core, .run = run, .fault_reply = fault_reply,
+    .unit = unit_table, .init_shared = init_shared, .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim,
 };
 
 __attribute__((visibility("default"))) const wl_program *wireloom_program(void) { return &program; }

@@ -53,7 +53,7 @@ pub struct Suspended {
     pub hold: bool,
 }
 
-/// What `fault_reply` collects in place of a reply.
+/// What `fault_reply` and `interim` collect in place of a reply.
 #[derive(Default)]
 pub struct Collected {
     pub bytes: Vec<u8>,
@@ -64,9 +64,9 @@ pub struct Collected {
 pub struct Activation<'a> {
     pub grammar: &'a Grammar,
     pub core: *mut wl_core,
-    /// Null in `fault_reply` and when a core starts.
+    /// Null in `fault_reply` and `interim`, and when a core starts.
     pub task: *mut wl_task,
-    /// The request when there is no task.
+    /// The message it is about when there is no task.
     pub request: *const wl_msg,
     pub data: &'a RefCell<CoreData>,
     pub tables: &'a [Mutex<Table>],
@@ -274,7 +274,7 @@ impl<'a> Activation<'a> {
         let (msg, unit, tail) = match r {
             MsgRef::Request(u) => match self.task() {
                 Some(t) => (t.req, u, WL_TAIL_REQ),
-                // SAFETY: null or the request that fault_reply was given.
+                // SAFETY: null or the message that fault_reply or interim was given.
                 None => (unsafe { self.request.as_ref() }.copied()?, u, WL_TAIL_NONE),
             },
             MsgRef::Part(n, u) => (self.raw_part(n as u128)?, u, if n == 0 { WL_TAIL_REP } else { WL_TAIL_NONE }),

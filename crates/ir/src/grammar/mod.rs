@@ -109,7 +109,7 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
             found
         });
         (p.request == unit && (needs(request) || p.on_fault.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(2)))))
-            || (p.response == Some(unit) && needs(response))
+            || (p.response == Some(unit) && (needs(response) || p.on_interim.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))))
     });
     let handlers = m.handlers.iter().any(|h| match h.on {
         On::Message { protocol, .. } => m.protocols.get(protocol.index()).is_some_and(|p| p.request == unit) && body_needs_tail(m, rule, unit, &h.body, LocalId(0)),

@@ -23,6 +23,7 @@ pub fn run(m: &mut Module) {
     }
     for (q, arguments) in m.protocols.iter_mut().zip(presets) {
         if let Some(body) = &mut q.on_fault { p.simplify(body, arguments); }
+        if let Some(body) = &mut q.on_interim { p.simplify(body, 1); }
     }
     let signals: Vec<u32> = m.signals.iter().map(|s| s.args.len() as u32).collect();
     for h in &mut m.handlers {

@@ -23,7 +23,10 @@ pub fn run(m: &mut Module) {
 fn bodies(m: &Module) -> Vec<(Body, usize)> {
     let mut all = Vec::new();
     for f in &m.funcs { if let FuncBody::Body(b) = &f.body { all.push((b.clone(), f.params as usize)) } }
-    for p in &m.protocols { if let Some(b) = &p.on_fault { all.push((b.clone(), p.fault_presets(m))) } }
+    for p in &m.protocols {
+        if let Some(b) = &p.on_fault { all.push((b.clone(), p.fault_presets(m))) }
+        if let Some(b) = &p.on_interim { all.push((b.clone(), 1)) }
+    }
     for h in &m.handlers {
         let preset = match h.on { On::Message { .. } | On::Opened(_) | On::Closed(_) => 1, On::Fault => 2, On::Signal(n) => m.signals.get(n as usize).map_or(0, |s| s.args.len()), _ => 0 };
         all.push((h.body.clone(), preset));

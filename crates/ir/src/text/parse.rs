@@ -304,15 +304,13 @@ impl Parser {
     fn protocol(&mut self) -> Res<Protocol> {
         let mut p = Protocol {
             name: self.str()?, request: UnitId(0), response: None, response_args: Vec::new(), sharing: Sharing::Pipelined, order_by: None,
-            close_request: None, no_reply: None, repeat: None, close_response: None, interim: None, tunnel: None, on_fault: None,
+            close_request: None, no_reply: None, repeat: None, close_response: None, interim: None, tunnel: None, on_fault: None, on_interim: None,
         };
         self.braces(|s| {
             let word = s.any_word()?;
-            if word == "on_fault" {
-                p.on_fault = Some(s.body()?);
-                return Ok(());
-            }
             match word.as_str() {
+                "on_fault" => return s.body().map(|b| p.on_fault = Some(b)),
+                "on_interim" => return s.body().map(|b| p.on_interim = Some(b)),
                 "request" => p.request = UnitId(s.index()?),
                 "response" => p.response = Some(UnitId(s.index()?)),
                 "sharing" => p.sharing = if s.eat_word("pipelined") { Sharing::Pipelined } else { s.word("exclusive")?; Sharing::Exclusive },

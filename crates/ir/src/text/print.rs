@@ -287,7 +287,9 @@ impl Printer<'_> {
         }
         self.braces(&format!("protocol {}", string(&p.name)), "", &mut |printer| {
             for l in &lines { printer.line(&format!("{l};")) }
-            if let Some(body) = &p.on_fault { printer.braces("on_fault", "", &mut |printer| printer.body(body)) }
+            for (name, body) in [("on_fault", &p.on_fault), ("on_interim", &p.on_interim)] {
+                if let Some(body) = body { printer.braces(name, "", &mut |printer| printer.body(body)) }
+            }
         });
     }
 

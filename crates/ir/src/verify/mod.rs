@@ -23,7 +23,7 @@
 //!   frame ports. A layer of a frame unit comes after earlier ones only; its switch and header are fields as [`Layer`] says.
 //! - **Units**: every field stands in exactly one place; integers fit their containers; grammar expressions read only what
 //!   comes before them; lengths are integers, guards bool; delimiters are not empty; arguments match parameters.
-//! - **Events**: the first locals of a handler and of `on_fault` have the types of what is given to them; handlers of
+//! - **Events**: the first locals of a handler, of `on_fault` and of `on_interim` have the types of what is given to them; handlers of
 //!   tests come after all others.
 //! - After the passes: live locals are in the frame.
 

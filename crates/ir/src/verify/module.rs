@@ -46,6 +46,12 @@ impl Checker<'_> {
             let code = Code { kind: Kind::OnFault, ret: None, preset: p.fault_presets(self.m), reply: p.response, conn: false };
             self.body(&path, b, code);
         }
+        if let Some(b) = &p.on_interim {
+            let path = format!("{path}: on_interim");
+            let ok = b.locals.first().is_some_and(|l| p.response.is_some_and(|u| *self.ty(l.ty) == Ty::Msg(u)));
+            self.need(ok, &path, "local 0 is not the answer");
+            self.body(&path, b, Code { kind: Kind::OnFault, ret: None, preset: 1, reply: p.response, conn: false });
+        }
     }
 
     fn port_declaration(&mut self, p: &Port) {

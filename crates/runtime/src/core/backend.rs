@@ -129,7 +129,7 @@ impl Core {
         if flags & WL_M_INTERIM != 0 && m.whole {
             // What says that the backend's connection ends would be taken for a word about the client's.
             if !ends {
-                self.interim(task, rest, m.have);
+                self.interim(id, task, rest, &m);
             }
             self.end_message(id);
             return;
@@ -201,19 +201,47 @@ impl Core {
         self.patch.as_ptr()
     }
 
-    /// A response that another one follows: goes to the client if its turn has come, else is dropped.
-    fn interim(&mut self, task: Id, rest: Raw, have: usize) {
+    /// A response that another one follows: goes to the client if its turn has come and it reads such responses, else is dropped.
+    fn interim(&mut self, id: Id, task: Id, rest: Raw, m: &Found) {
         let Some(t) = self.tasks.get(task) else { return };
         let (slot, alone) = (t.slot, t.parts.len() == 1);
         let Some(s) = self.slots.get(slot) else { return };
-        let conn = s.conn;
-        if alone && !s.answered && self.conns[conn].first == slot {
-            let started = s.started;
-            self.append_reply(slot, Raw { p: rest.p, n: have });
-            // The answer proper has not begun: a fault can still be told.
-            if let Some(s) = self.slots.get_mut(slot) {
-                s.started = started;
-            }
+        let (conn, started) = (s.conn, s.started);
+        if !alone || s.answered || self.conns[conn].first != slot || self.response_of(conn) != self.response_of(id) {
+            return;
+        }
+        let msg = wl_msg { view: m.view, base: rest.p, head: m.head as u32, status: WL_S_OK };
+        let Some(head) = self.interim_head(conn, &msg) else { return };
+        self.append_reply(slot, head);
+        if self.slots.alive(slot) {
+            self.append_reply(slot, Raw { p: rest.p, n: m.have }.from(m.head));
+        }
+        // The answer proper has not begun: a fault can still be told.
+        if let Some(s) = self.slots.get_mut(slot) {
+            s.started = started;
+        }
+    }
+
+    /// The unit of the answers on a connection.
+    fn response_of(&self, conn: Id) -> Option<u32> {
+        let c = &self.conns[conn];
+        self.apps[c.app as usize].app.desc.protocols.get(c.proto as usize).and_then(|p| p.response)
+    }
+
+    /// The head of an interim answer as the program passes it on; none if it does not.
+    fn interim_head(&mut self, conn: Id, msg: &wl_msg) -> Option<Raw> {
+        let (a, proto) = (self.conns[conn].app as usize, u32::from(self.conns[conn].proto));
+        let table = *self.apps[a].app.program.table();
+        self.enter(a);
+        let wl: *mut wl_core = &mut *self.apps[a].wl;
+        // SAFETY: the program's own function; the message is in place.
+        let flags = table.interim.map_or(0, |f| unsafe { f(table.self_, wl, proto, msg) });
+        let built = self.apps[a].built();
+        match (flags & WL_R_NOTHING, built.n) {
+            (0, 0) => Some(Raw { p: msg.base, n: msg.head as usize }),
+            // SAFETY: the scratch stays until the next entry into the program.
+            (0, _) => Some(Raw::of(unsafe { built.as_slice() })),
+            _ => None,
         }
     }
 

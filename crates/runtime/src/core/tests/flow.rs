@@ -223,6 +223,10 @@ fn interim_answers_pass_and_the_answer_follows() {
     x.send(b"i go on\n");
     s.settle();
     assert_eq!(text(&c), "i go on\n");
+    // The program edits it, or does not want it passed on.
+    x.send(b"i! edited\ni!\n");
+    s.settle();
+    assert_eq!(text(&c), "i edited\n");
     c.send(b"12345");
     s.settle();
     assert_eq!(text(&x), "d:5 expect\n12345");
