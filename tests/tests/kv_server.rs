@@ -83,6 +83,24 @@ fn binary() {
     }
 }
 
+/// Items of more than 1 MiB, with what memcached keeps beside the value, are refused; `set` takes away what was there.
+#[test]
+fn items_of_a_mebibyte() {
+    let kv = Service::kv();
+    let (mut c, t) = (Client::connect(kv.port), tag());
+    for (flags, beside) in [(0, 59), (1, 63)] {
+        let most = (1 << 20) - beside - t.len();
+        for (verb, size, answer, left) in [
+            ("set", most, "STORED", true), ("add", most + 1, "SERVER_ERROR object too large for cache", true),
+            ("replace", 1 << 20, "SERVER_ERROR object too large for cache", true), ("set", most + 1, "SERVER_ERROR object too large for cache", false),
+        ] {
+            c.send(format!("{verb} {t} {flags} 0 {size}\r\n")).send("x".repeat(size)).send("\r\n").expect(format!("{answer}\r\n"));
+            let stays = if left { "TOUCHED\r\n" } else { "NOT_FOUND\r\n" };
+            c.send(format!("touch {t} 0\r\n")).expect(stays);
+        }
+    }
+}
+
 /// More is stored than fits: the oldest makes room, memory stays bounded, the newest is there.
 #[test]
 fn a_full_table_evicts_and_stays_bounded() {

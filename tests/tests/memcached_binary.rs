@@ -154,6 +154,24 @@ fn wrong_lengths_are_refused() {
     }
 }
 
+/// Where key and extras are longer than the body, nobody knows where the next packet begins: the error, with the opaque, and the end.
+#[test]
+fn lengths_that_contradict_each_other_are_told() {
+    if plain() {
+        return;
+    }
+    let service = Service::proxy(1, &[]);
+    for (at, bytes) in [(2, &[0xff, 0xff][..]), (4, &[0xff]), (8, &[0, 0, 0, 3]), (8, &[0; 4])] {
+        let mut packet = Packet::store(op::SET, "wrong", b"value").opaque(0xdead_beef).bytes();
+        packet[at..at + bytes.len()].copy_from_slice(bytes);
+        let mut c = Client::connect(service.port);
+        c.send(Packet::request(op::NOOP, "").bytes()).send(&packet);
+        c.take(24);
+        let wanted = Packet { magic: 0x81, opcode: op::SET, status: 4, opaque: 0xdead_beef, value: b"Invalid arguments".to_vec(), ..Packet::default() };
+        assert_eq!(show(&c.rest()), show(&wanted.bytes()), "{at}");
+    }
+}
+
 /// A packet whose key is too long but whose lengths agree: the error, then in step.
 #[test]
 fn a_key_too_long_is_an_error_in_step() {
