@@ -212,6 +212,20 @@ fn inline_quotes_are_refused() {
     Client::connect(service.port).send("PING\ta\r\n").expect("$1\r\na\r\n");
 }
 
+/// Numbers with zeros in front, which Redis refuses.
+#[test]
+fn counts_and_sizes_are_plain_numbers() {
+    let service = Service::proxy(1, &[]);
+    for (request, what) in [
+        ("*01\r\n$4\r\nPING\r\n", "multibulk"), ("*00\r\n", "multibulk"), ("*1x\r\n", "multibulk"),
+        ("*1\r\n$04\r\nPING\r\n", "bulk"), ("*2\r\n$4\r\nECHO\r\n$00\r\n\r\n", "bulk"), ("*1\r\n$4x\r\n", "bulk"),
+    ] {
+        let wanted = format!("-ERR Protocol error: invalid {what} length\r\n");
+        assert_eq!(show(&Client::connect(service.port).send(request).rest()), show(wanted.as_bytes()), "{request:?}");
+    }
+    Client::connect(service.port).send("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n").expect("$0\r\n\r\n");
+}
+
 /// What needs all servers, or state of the connection, is refused; the connection stays in step.
 #[test]
 fn refused_commands() {
