@@ -36,11 +36,15 @@ if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: Rust is missing; install it from your distribution or with rustup, then run this again" >&2
     exit 1
 fi
-[ ${#missing[@]} -eq 0 ] && exit 0
+# The tests compile with sanitizers, whose runtime is a package of its own that belongs to the compiler's version.
+sanitizers() {
+    [ "${1:-demo}" != test ] || echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c - -o /dev/null 2>/dev/null
+}
+[ ${#missing[@]} -eq 0 ] && sanitizers "$@" && exit 0
 
 sudo=""
 [ "$(id -u)" -eq 0 ] || sudo=sudo
-echo "setup: installing ${missing[*]}"
+echo "setup: installing ${missing[*]:-the runtime of sanitizers}"
 export DEBIAN_FRONTEND=noninteractive
 # Keep packages from starting their servers: the tests start their own.
 if [ ! -e /usr/sbin/policy-rc.d ] && [ "$(id -u)" -eq 0 ]; then
@@ -49,4 +53,5 @@ if [ ! -e /usr/sbin/policy-rc.d ] && [ "$(id -u)" -eq 0 ]; then
     trap 'rm -f /usr/sbin/policy-rc.d' EXIT
 fi
 $sudo apt-get update -qq
-$sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+[ ${#missing[@]} -eq 0 ] || $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+sanitizers "$@" || $sudo apt-get install -y -qq --no-install-recommends "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev" >/dev/null
