@@ -93,5 +93,5 @@ fn redis_response() {
 
 #[test]
 fn http_request() {
-    rebuilds_of("get", 3000, 100, 90, 10);
+    rebuilds_of("get", 3000, 90, 90, 10);
 }
