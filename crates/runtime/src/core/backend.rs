@@ -308,7 +308,7 @@ impl Core {
         let at = self.target_of(id);
         self.count_fault(at.a as u16, kind, place, at.p as u32);
         let now = self.now;
-        self.apps[at.a].ports[at.p].backends[at.i].trust.betrayed(now);
+        self.trust(at).betrayed(now);
         self.fail_backend(id, kind, WL_F_LOST);
         let port = &self.apps[at.a].ports[at.p];
         if (0..port.up.len()).any(|i| i != at.i && port.up[i] != 0) {
@@ -329,7 +329,7 @@ impl Core {
         let stale = reused && !c.has(flag::ANSWERING);
         if c.has(flag::PIPED) && self.calls.get(c.first).is_some_and(|k| k.behind) {
             let now = self.now;
-            self.apps[at.a].ports[at.p].backends[at.i].trust.held_up(now, true);
+            self.trust(at).held_up(now, true);
         }
         self.fail_backend(id, WL_F_LOST, WL_F_LOST);
         if waiting && !stale {
@@ -343,11 +343,9 @@ impl Core {
         let at = self.target_of(id);
         let c = &mut self.conns[id];
         let (mode, sink) = (c.mode, c.sink);
-        let mut call = std::mem::take(&mut c.first);
-        c.last = Id::NIL;
-        c.count = 0;
         let retry = c.has(flag::REUSED) && !c.has(flag::ANSWERING);
         let shared = c.has(flag::PIPED);
+        let mut call = self.take_calls(id);
         if !self.apps[at.a].ports[at.p].closed.is_empty() && !self.conns[id].has(flag::CONNECTING) {
             self.conns[id].set(flag::CLOSING);
             for h in self.apps[at.a].ports[at.p].closed.clone() {

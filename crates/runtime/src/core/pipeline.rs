@@ -22,6 +22,7 @@
 
 use super::dispatch::Target;
 use super::slab::Id;
+use super::trust::Trust;
 use super::types::{flag, Mode, Sink};
 use super::{Core, Raw, HIGH, WAITERS_MAX};
 use crate::abi::*;
@@ -137,6 +138,10 @@ impl Core {
         Ok(())
     }
 
+    pub(super) fn trust(&mut self, at: Target) -> &mut Trust {
+        &mut self.apps[at.a].ports[at.p].backends[at.i].trust
+    }
+
     fn patience(&self, id: Id) -> u64 {
         let at = self.target_of(id);
         if self.asks_itself(at) { self.apps[at.a].ports[at.p].backends[at.i].trust.patience() } else { PATIENCE_NS }
@@ -174,14 +179,12 @@ impl Core {
             self.unshare(at, id);
             return self.alone(id);
         }
-        self.apps[at.a].ports[at.p].backends[at.i].trust.held_up(now, stuck);
+        self.trust(at).held_up(now, stuck);
         if !stuck {
             self.shed(id);
             return self.alone(id);
         }
-        let c = &mut self.conns[id];
-        let calls = std::mem::take(&mut c.first);
-        (c.last, c.count) = (Id::NIL, 0);
+        let calls = self.take_calls(id);
         self.move_calls(id, calls, true);
         self.close_conn(id, false);
     }
@@ -251,12 +254,12 @@ impl Core {
         if !c.has(flag::PIPED) {
             return;
         }
-        let (calls, few) = (std::mem::take(&mut c.first), c.answered < FEW_ANSWERS && c.count > 0);
-        (c.last, c.count) = (Id::NIL, 0);
+        let few = c.answered < FEW_ANSWERS && c.count > 0;
         c.set(flag::RELEASE);
+        let calls = self.take_calls(id);
         if few {
             let (at, now) = (self.target_of(id), self.now);
-            self.apps[at.a].ports[at.p].backends[at.i].trust.held_up(now, false);
+            self.trust(at).held_up(now, false);
         }
         self.move_calls(id, calls, few);
     }
@@ -273,6 +276,13 @@ impl Core {
             (c.last, c.count) = (first, 1);
             self.move_calls(id, behind, !behind.is_nil());
         }
+    }
+
+    /// Takes all calls from a connection: the first of their list.
+    pub(super) fn take_calls(&mut self, id: Id) -> Id {
+        let c = &mut self.conns[id];
+        (c.last, c.count) = (Id::NIL, 0);
+        std::mem::take(&mut c.first)
     }
 
     /// Ends the sharing of a connection and sends calls that have left it again. `calm`: no sharing for a while.

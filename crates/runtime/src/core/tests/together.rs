@@ -326,17 +326,23 @@ fn without_memory_for_a_request_no_connection_is_forgotten() {
     assert_clean(&mut c.s);
 }
 
+/// Of a connection that was shared all are answered but the last one, whose answer has begun. The connection, the last one's client.
+fn one_left(c: &mut Crowd) -> (Peer, Peer) {
+    let ((x, asked), others) = largest(c.ask());
+    let (last, before) = asked.split_last().unwrap();
+    c.answer(&others);
+    c.answer(&[(x.clone(), before.to_vec())]);
+    x.send(b"D:9 events\none");
+    c.s.settle();
+    let client = last.split('.').next().unwrap().parse::<usize>().unwrap();
+    (x, c.clients[client].clone())
+}
+
 /// Server-sent events, say: too few to fill a buffer, and the only answer that is left on its connection.
 #[test]
 fn what_comes_bit_by_bit_is_not_kept_back() {
     let mut c = Crowd::trusted();
-    let ((slow, asked), others) = largest(c.ask());
-    let (last, before) = asked.split_last().unwrap();
-    c.answer(&others);
-    c.answer(&[(slow.clone(), before.to_vec())]);
-    let client = c.clients[last.split('.').next().unwrap().parse::<usize>().unwrap()].clone();
-    slow.send(b"D:9 events\none");
-    c.s.settle();
+    let (slow, client) = one_left(&mut c);
     assert_eq!(text(&client), "", "it may be complete soon");
     c.s.advance(Duration::from_millis(40));
     assert_eq!(text(&client), "D:9 events\none");
@@ -352,13 +358,8 @@ fn what_comes_bit_by_bit_is_not_kept_back() {
 #[test]
 fn an_answer_that_comes_bit_by_bit_for_nobody_is_given_up() {
     let mut c = Crowd::trusted();
-    let ((slow, asked), others) = largest(c.ask());
-    let (last, before) = asked.split_last().unwrap();
-    c.answer(&others);
-    c.answer(&[(slow.clone(), before.to_vec())]);
-    slow.send(b"D:9 events\none");
-    c.s.settle();
-    c.clients[last.split('.').next().unwrap().parse::<usize>().unwrap()].reset();
+    let (slow, client) = one_left(&mut c);
+    client.reset();
     c.s.settle();
     c.s.advance(Duration::from_millis(40));
     assert_ne!(slow.ending(), Ending::Open);
