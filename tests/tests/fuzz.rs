@@ -3,6 +3,7 @@
 //! A failure prints the seed that repeats it. `WIRELOOM_FUZZ_SECONDS` is the time per message.
 
 use std::time::Duration;
+use wireloom_tests::folder::Folder;
 use wireloom_tests::Wireloom;
 
 const MESSAGES: &[&str] = &[
@@ -64,6 +65,31 @@ fn every_packet_app() {
         assert_eq!(out.code, Some(0), "{app} {sets:?}: {}", out.text);
         assert!(out.out.contains("no difference"), "{app}: {}", out.text);
         eprintln!("{app}: {}", out.out.trim());
+    }
+}
+
+/// Fields behind streams, where what was read is given away: what is asked of them, padding, and recovery by a length.
+const BEHIND_STREAMS: &[(&str, &str)] = &[
+    ("Asked", "unit Asked { n: u8  data: stream bytes [n]  m: u8  word: bytes<255> [m]  require word < \"m\"  let high = word > \"Z\"
+        line: text<20> until \"\\n\"  require high or len(word) < 9 }"),
+    ("Padded", "unit Padded { n: u8  data: stream bytes [n]  _: pad 4  m: u8  require m < 128 }"),
+    ("Items", "unit Item { n: u8  data: bytes<255> [n]  _: pad 8  require n < 200 }
+        unit Items { n: u8  items: stream Item until .n < 16  z: u8  _: pad 3  require z < 200 }"),
+    ("Recovers", "unit Part { n: u8  data: stream bytes [n] }
+        unit Recovers { n: u16  recover [n]  parts: stream Part until .n < 100  z: u8  require z < 128 }"),
+    ("Held", "unit Held { name: token<20> until \":\"  n: u16  data: bytes<100KiB> [n]  require name < \"m\"  require data < \"m\" }"),
+];
+
+#[test]
+fn fields_behind_streams_sanitized() {
+    let folder = Folder::new("behind_streams");
+    for (unit, text) in BEHIND_STREAMS {
+        let file = folder.name_of(&format!("{}.loom", unit.to_lowercase()));
+        std::fs::write(&file, format!("{text}\nprotocol p {{ request {unit} }}\n")).expect("the folder is writable");
+        let out = Wireloom::command_within(&["fuzz", &format!("{file}:{unit}"), "--seconds", "1", "--sanitize"], Duration::from_secs(120));
+        assert_eq!(out.code, Some(0), "{unit}: {}", out.text);
+        assert!(out.out.contains("no difference"), "{unit}: {}", out.text);
+        eprintln!("{unit}: {}", out.out.trim());
     }
 }
 

@@ -40,33 +40,30 @@ impl Parser<'_, '_> {
             }
         }
         let text = self.expr(&s, e);
-        if begins || self.phase == Phase::Tail {
-            line!(self, "{{ uint64_t n_ = {text};");
-            self.check(e);
-            line!(self, "if (n_ > UINT64_C({})) {}", b.max, self.too_long(field));
-            if b.min > 0 { line!(self, "if (n_ < {}) {}", b.min, self.bad(field)) }
-            let run = self.slot("uint64_t");
-            line!(self, "{run} = n_; }}");
-            // An empty field ends no head.
-            let before = self.phase;
-            if begins && before != Phase::Tail {
+        if self.phase == Phase::Head && !begins { return self.whole_run(field, b, &text, Some(e)) }
+        // In the tail, what the length is computed of may be gone when more has come.
+        let run = self.run_of(field, b, e, &text);
+        match self.phase {
+            Phase::Tail => self.tail_run(field, b, &run),
+            _ if begins => {
+                // An empty field ends no head.
                 line!(self, "if ({run}) {{");
                 self.end_head(false);
                 self.tail_run(field, b, &run);
                 line!(self, "}} else {{");
-                line!(self, "{}", self.value_text(b, "pos", "0"));
+                self.value(field, b, "0");
                 line!(self, "}}");
                 self.phase = Phase::Either;
-            } else {
-                self.tail_run(field, b, &run);
             }
-            return;
+            _ => self.whole_run(field, b, &run, None),
         }
+    }
+
+    /// Waits for all of a field of `n` bytes. `check`: the expression that `n` is, if nobody has looked at its value yet.
+    fn whole_run(&mut self, field: &Field, b: &Bytes, n: &str, check: Option<&Expr>) {
         let label = self.label();
-        line!(self, "{{ uint64_t n_ = {text};");
-        self.check(e);
-        line!(self, "if (n_ > UINT64_C({})) {}", b.max, self.too_long(field));
-        if b.min > 0 && b.trim.is_none() { line!(self, "if (n_ < {}) {}", b.min, self.bad(field)) }
+        line!(self, "{{ uint64_t n_ = {n};");
+        if let Some(e) = check { self.length_check(field, b, e) }
         line!(self, "if (end - pos < n_) {}", self.wait(label, field));
         self.value(field, b, "(uint32_t)n_");
         if let Some(c) = &b.class {
@@ -78,8 +75,24 @@ impl Parser<'_, '_> {
         line!(self, "pos += (uint32_t)n_; }}");
     }
 
+    /// The length of a field, kept in the view.
+    fn run_of(&mut self, field: &Field, b: &Bytes, e: &Expr, text: &str) -> String {
+        line!(self, "{{ uint64_t n_ = {text};");
+        self.length_check(field, b, e);
+        let run = self.slot("uint64_t");
+        line!(self, "{run} = n_; }}");
+        run
+    }
+
+    fn length_check(&mut self, field: &Field, b: &Bytes, e: &Expr) {
+        self.check(e);
+        line!(self, "if (n_ > UINT64_C({})) {}", b.max, self.too_long(field));
+        if b.min > 0 && b.trim.is_none() { line!(self, "if (n_ < {}) {}", b.min, self.bad(field)) }
+    }
+
     /// A run of known length in the tail: passed on as it comes. Where no byte needs a look the runtime does it alone.
     fn tail_run(&mut self, field: &Field, b: &Bytes, run: &str) {
+        if !self.releases(b) { return self.whole_run(field, b, run, None) }
         line!(self, "{}", self.value_text(b, "pos", &format!("(uint32_t){run}")));
         match &b.class {
             None => self.skip_run(field, run),
@@ -95,7 +108,8 @@ impl Parser<'_, '_> {
 
     fn skip_run(&mut self, field: &Field, run: &str) {
         let label = self.reserve();
-        line!(self, "if (end - pos < {run}) {{ RUN({label}, {run}, {}, {}) }} else pos += (uint32_t){run};\nL{label}:;", field.place.0, self.streams as u8);
+        let passed = if self.counts { format!("v->passed += pos + {run} - v->p.head; ") } else { String::new() };
+        line!(self, "if (end - pos < {run}) {{ {passed}RUN({label}, {run}, {}, {}) }} else pos += (uint32_t){run};\nL{label}:;", field.place.0, self.streams as u8);
         self.ensured = 0;
     }
 
@@ -126,8 +140,11 @@ impl Parser<'_, '_> {
         line!(self, "}}");
     }
 
-    /// Whether checked bytes of a field can be given away before its end is found: not if the grammar reads its value.
-    fn releases(&self, b: &Bytes) -> bool { self.phase == Phase::Tail && b.trim.is_none() && b.store.is_none() }
+    /// Whether a field of the tail is kept until it is complete: the grammar may read it ([`grammar::late`]).
+    fn keeps(&self, b: &Bytes) -> bool { b.store.is_some() && b.max <= grammar::tail::KEPT_BYTES }
+
+    /// Whether checked bytes of a field can be given away before its end is found.
+    fn releases(&self, b: &Bytes) -> bool { self.phase == Phase::Tail && b.trim.is_none() && !self.keeps(b) }
 
     /// Declares where the field began: `pos`, or what was given away before counts too.
     fn begin_long(&mut self, b: &Bytes) -> Option<String> {
@@ -429,7 +446,7 @@ impl Parser<'_, '_> {
             Extent::Run | Extent::ToEnd | Extent::Close => {
                 self.end_head(matches!(e, Extent::Close | Extent::ToEnd));
                 let label = self.label();
-                line!(self, "pos = end;\nif (!eof) {{ WL_REBASE {} }}", self.wait(label, field));
+                line!(self, "pos = end;\nif (!eof) {{ {} {} }}", self.rebase(), self.wait(label, field));
             }
         }
         self.ensured = 0;
@@ -440,18 +457,21 @@ impl Parser<'_, '_> {
         for d in &u.delimiters { if let Some(&c) = d.first() { stop.add(c) } }
         let scan = self.scan_text(&stop);
         let label = self.label();
-        line!(self, "{{ uint32_t i = pos, lim_ = end, dl = 0;\nfor (;; i++) {{\ni = {scan};\nif (i == lim_) {{ pos = i; WL_REBASE {} }}\nint m_;", self.wait(label, field));
+        line!(self, "{{ uint32_t i = pos, lim_ = end, dl = 0;\nfor (;; i++) {{\ni = {scan};\nif (i == lim_) {{ pos = i; {} {} }}\nint m_;", self.rebase(), self.wait(label, field));
         for d in &u.delimiters {
             line!(self, "m_ = wl_match(p + i, end - i, {}, {});\nif (m_ > 0) {{ dl = {}; break; }}", names::literal(d), d.len(), d.len());
-            line!(self, "if (m_ < 0) {{ pos = i; WL_REBASE {} }}", self.wait(label, field));
+            line!(self, "if (m_ < 0) {{ pos = i; {} {} }}", self.rebase(), self.wait(label, field));
         }
         line!(self, "}}\npos = i{};\n(void)dl; }}", if u.peek { "" } else { " + dl" });
     }
 
+    /// Offsets count from the head's end again, so that they stay small however long a stream is.
+    fn rebase(&self) -> &'static str { if self.counts { "v->passed += pos - v->p.head;\nWL_REBASE" } else { "WL_REBASE" } }
+
     pub fn stream_unit(&mut self, inst: &Inst, field: &Field, unit: UnitId, args: &[Expr], until: Option<&Expr>, member: &str) {
         self.end_head(false);
         let _ = field;
-        line!(self, "for (;;) {{\nWL_REBASE");
+        line!(self, "for (;;) {{\n{}", self.rebase());
         self.nested(inst, unit, args, member);
         match until {
             None => line!(self, "break;\n}}"),

@@ -31,6 +31,9 @@ pub(crate) struct Parser<'g, 'm> {
     pub ensured: u64,
     slots: Vec<(&'static str, String)>,
     pub streams: bool,
+    /// Whether the view counts the bytes by which offsets were set back (`v->passed`): of a message with streams, where something in it
+    /// depends on how far it is.
+    pub counts: bool,
     recovers: Vec<Until>,
     pub has_recover: bool,
     pub uses_fx: bool,
@@ -46,7 +49,7 @@ impl<'g, 'm> Parser<'g, 'm> {
         let streams = g.m.unit(message).streams;
         let phase = Phase::Head;
         Parser {
-            g, message, out: String::new(), labels: 0, phase, ensured: 0, slots: Vec::new(), streams,
+            counts: streams && depends_on_distance(g.m, message), g, message, out: String::new(), labels: 0, phase, ensured: 0, slots: Vec::new(), streams,
             recovers: Vec::new(), has_recover: false, uses_fx: false,
         }
     }
@@ -220,7 +223,7 @@ impl<'g, 'm> Parser<'g, 'm> {
             FieldKind::Align { to } => {
                 let to = (*to).max(1);
                 let label = self.label();
-                line!(self, "{{ uint32_t pad = ({to}u - (pos - {}.start_) % {to}u) % {to}u;", inst.at);
+                line!(self, "{{ uint32_t pad = ({to}u - ({} - {}.start_) % {to}u) % {to}u;", self.distance(), inst.at);
                 line!(self, "if (end - pos < pad) {}\npos += pad; }}", self.wait(label, field));
             }
             FieldKind::Nothing => {}
@@ -277,9 +280,12 @@ impl<'g, 'm> Parser<'g, 'm> {
         self.unit_body(&inst);
     }
 
+    /// How far the parser is behind the message's first byte, however long its streams are.
+    fn distance(&self) -> &'static str { if self.counts { "(v->passed + pos)" } else { "pos" } }
+
     fn unit_body(&mut self, inst: &Inst) {
         let unit = self.g.m.unit(inst.unit);
-        if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) { line!(self, "{}.start_ = pos;", inst.at) }
+        if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) { line!(self, "{}.start_ = {};", inst.at, self.distance()) }
         self.fields(inst, &unit.body);
     }
 
@@ -339,11 +345,11 @@ impl<'g, 'm> Parser<'g, 'm> {
                 let n = self.expr(&s, e);
                 line!(self, "{{ uint64_t n_ = {n};");
                 self.check(e);
-                line!(self, "v->recover = n_ < UINT32_MAX - pos ? 1 : 0;\nv->recover_at = pos + (uint32_t)n_; }}");
+                line!(self, "v->recover_at = {} + (n_ < UINT32_MAX ? n_ : UINT32_MAX);\nv->recover = v->recover_at < UINT32_MAX; }}", self.distance());
             }
             Recover::Until(u) => {
                 self.recovers.push(u.clone());
-                line!(self, "v->recover = {};\nv->recover_at = pos;", self.recovers.len() + 1);
+                line!(self, "v->recover = {};\nv->recover_at = {};", self.recovers.len() + 1, self.distance());
             }
         }
     }
@@ -354,16 +360,17 @@ impl<'g, 'm> Parser<'g, 'm> {
         let recovers = std::mem::take(&mut self.recovers);
         line!(self, "bad:;\nv->p.fault = fk;\nv->p.place = fp;");
         line!(self, "if (v->recover == 0 || fk == WL_F_TRUNCATED) RETURN(WL_BAD)");
-        line!(self, "if (v->recover == 1 && v->recover_at < pos) RETURN(WL_BAD)");
+        let here = self.distance();
+        line!(self, "if (v->recover == 1 && v->recover_at < {here}) RETURN(WL_BAD)");
         // In the head, the search for a delimiter starts where `recover` stands; in the tail that place may be gone.
-        line!(self, "if (v->recover > 1 && !(v->p.flags & WL_IN_TAIL)) pos = v->recover_at;");
+        line!(self, "if (v->recover > 1 && !(v->p.flags & WL_IN_TAIL)) pos = (uint32_t)v->recover_at;");
         line!(self, "v->p.pc = {label};\nv->p.scan = 0;\nif (!(v->p.flags & WL_IN_TAIL)) {{");
         line!(self, "v->p.head = pos;\nv->p.flags |= WL_IN_TAIL | WL_M_IN_STEP;\nRETURN(WL_HEAD)\n}}\nv->p.flags |= WL_M_IN_STEP;");
         line!(self, "L{label}:;");
         line!(self, "if (v->recover == 1) {{");
-        line!(self, "uint32_t left = v->recover_at - pos;\nv->recover_at = pos;");
-        line!(self, "if (end - pos < left) {{ v->p.left = left - (end - pos); pos = end; v->recover_at = pos; if (!eof) RETURN(WL_MORE) v->p.left = 0; v->p.flags &= ~(uint32_t)WL_M_IN_STEP; RETURN(WL_BAD) }}");
-        line!(self, "pos += left;\nRETURN(WL_BAD)\n}}");
+        line!(self, "uint64_t left = v->recover_at - {here};\nv->recover_at = {here};");
+        line!(self, "if (end - pos < left) {{ v->p.left = left - (end - pos); pos = end; v->recover_at = {here}; if (!eof) RETURN(WL_MORE) v->p.left = 0; v->p.flags &= ~(uint32_t)WL_M_IN_STEP; RETURN(WL_BAD) }}");
+        line!(self, "pos += (uint32_t)left;\nRETURN(WL_BAD)\n}}");
         for (i, u) in recovers.iter().enumerate() {
             line!(self, "if (v->recover == {}) for (; pos < end; pos++) {{", i + 2);
             let firsts: Vec<u8> = u.delimiters.iter().filter_map(|d| d.first().copied()).collect();
@@ -391,6 +398,19 @@ impl<'g, 'm> Parser<'g, 'm> {
     }
 
     pub fn next_labels(&self) -> u32 { self.labels }
+}
+
+/// Whether a unit or one nested in it has padding or a length to recover by.
+fn depends_on_distance(m: &Module, unit: UnitId) -> bool {
+    fn seek(m: &Module, unit: UnitId, seen: &mut [bool]) -> bool {
+        if std::mem::replace(&mut seen[unit.index()], true) { return false }
+        m.unit(unit).fields.iter().any(|f| match &f.kind {
+            FieldKind::Align { .. } | FieldKind::Recover { .. } => true,
+            FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => seek(m, *unit, seen),
+            _ => false,
+        })
+    }
+    seek(m, unit, &mut vec![false; m.units.len()])
 }
 
 /// C text that reads an integer at `pos`.
@@ -431,9 +451,10 @@ impl Gen<'_> {
         if unit.body.iter().any(|_| true) { p.unit_body(&inst) }
         p.finish();
         if p.has_recover { p.skip_code() } else { line!(p, "bad:;\nv->p.fault = fk;\nv->p.place = fp;\nRETURN(WL_BAD)") }
-        let (body, labels, slots, fx, recover) = (p.out.clone(), p.next_labels(), p.slots.clone(), p.uses_fx, p.has_recover);
+        let (body, labels, slots, fx, recover, counts) = (p.out.clone(), p.next_labels(), p.slots.clone(), p.uses_fx, p.has_recover, p.counts);
         let mut view = format!("/* What the parser of {} keeps. */\ntypedef struct {name}_view {{\nwl_parser p;\n", names::comment(&unit.name));
-        if recover { view.push_str("uint32_t recover, recover_at;\n") }
+        if counts { view.push_str("uint64_t passed;\n") }
+        if recover { view.push_str("uint32_t recover;\nuint64_t recover_at;\n") }
         for (ty, n) in &slots { view.push_str(&format!("{ty} {n};\n")) }
         view.push_str(&format!("{name} f;\n}} {name}_view;\n\n"));
         self.types.push_str(&view);

@@ -43,7 +43,7 @@ impl Gen<'_> {
         let unit = self.m.unit(u);
         let mut text = String::new();
         for p in &unit.params { text.push_str(&format!("{} p_{};\n", self.cty(p.ty), names::ident(&p.name))) }
-        if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) { text.push_str("uint32_t start_;\n") }
+        if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) { text.push_str("uint64_t start_;\n") }
         for &f in &unit.body { self.field_members(u, f, &mut text) }
         let doc = names::comment(&unit.name);
         self.types.push_str(&format!("/* unit {doc} */\ntypedef struct {name} {{\n{text}}} {name};\n"));

@@ -178,6 +178,24 @@ fn e0407_read_behind_a_stream() {
 }
 
 #[test]
+fn e0414_bytes_that_have_flowed_by() {
+    let fields = |body: &str, last: &str| protocol(&unit("M", "", &[
+        "name: bytes<9> = bytes 0..9 until (b\":\")",
+        body,
+        "note: bytes<9> = bytes 0..9 until (b\"\\n\")",
+        &format!("ask: unit = require ne(read(this.#{last}):bytes<9>, b\"x\":bytes<1>):bool"),
+    ], &[]));
+    let stream = "body: unit = stream_bytes length 5:u8";
+    refused("E0414", &fields(stream, "0"));
+    accepted(&fields(stream, "2"));
+    // Without streams it is held whole for it.
+    let long = "body: bytes<8192> = bytes 0..8192 length 5:u8";
+    let m = accepted(&fields(long, "0"));
+    assert_eq!((m.units[0].tail as usize, m.units[0].head_max), (4, m.units[0].max));
+    assert_eq!(accepted(&fields(long, "2")).units[0].tail, 1);
+}
+
+#[test]
 fn e0408_parameters() {
     refused("E0408", &protocol(&unit("M", "param \"a\": u64 shift 0 bits 64; param \"b\": bool shift 64 bits 1;", &[&format!("n: u8 = {U8}")], &[])));
 }

@@ -1,6 +1,7 @@
 //! What a grammar must not be: the findings.
 
 use super::measure::{digit_set, Facts};
+use super::late;
 use super::tail::{self, Rule};
 use super::{fixed_offset_by, order_field, Finding, HEAD_LIMIT, WHOLE_LIMIT};
 use crate::*;
@@ -221,6 +222,17 @@ pub(super) fn stream_reads(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
         out.push(Finding::new("E0407", field.span, format!("the program reads {}, which flows through or follows a `stream` field", name(m, unit, field)))
             .label(field.span, "this is never held")
             .hint("a stream is passed on as it comes: read only fields before it, or give the field a maximum instead of `stream`"));
+    }
+}
+
+/// What the grammar itself reads behind the beginning of a stream. A unit may be nested in several messages: it is told once.
+pub(super) fn late_reads(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
+    for l in late::late(m, Rule::Streams, unit) {
+        let (reader, read) = (&m.unit(l.unit).fields[l.reader.index()], &m.unit(l.read.0).fields[l.read.1.index()]);
+        let found = Finding::new("E0414", reader.span, format!("the bytes of {} have flowed by when this is asked", name(m, l.read.0, read)))
+            .label(read.span, "these")
+            .hint("behind the beginning of a stream only numbers are kept: ask directly behind the field, and keep the answer: `let same = name == \"…\"`");
+        if !out.contains(&found) { out.push(found) }
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! In: a module as it was lowered (the units' `tail`, `streams`, `min`, `max`, `head_max`, `first` are ignored). Out: these
 //! are set, and a list of [`Finding`]s, in order of the units. Stages: nesting order (a cycle ends the analysis) →
-//! [`measure`] → [`tail`] → [`check`].
+//! [`measure`] → [`tail`] and [`late`] → [`check`].
 
 mod check;
+pub mod late;
 pub mod measure;
 pub mod tail;
 
@@ -13,7 +14,7 @@ pub use tail::{begins_tail, body_needs_tail, edit_path, rule, Rule};
 use crate::*;
 use measure::Facts;
 
-/// A diagnostic in the making: codes E0401 to E0413.
+/// A diagnostic in the making: codes E0401 to E0414.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub code: &'static str,
@@ -44,6 +45,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0411", "a run of bytes that swallows what follows"),
     ("E0412", "a message too large to be held"),
     ("E0413", "a delimiter or literal without bytes"),
+    ("E0414", "bytes are read that have flowed by"),
 ];
 
 /// Largest head of a message.
@@ -82,8 +84,12 @@ pub fn analyze(m: &mut Module) -> Vec<Finding> {
 fn natural_rule_of(m: &Module, unit: UnitId, findings: &mut Vec<Finding>) -> Rule {
     let rule = tail::natural_rule(m, unit);
     match rule {
-        Rule::Streams => { check::stream_reads(m, unit, findings); rule }
-        _ if needed_whole(m, unit) || only_parsed(m, unit) => Rule::Whole,
+        Rule::Streams => {
+            check::stream_reads(m, unit, findings);
+            check::late_reads(m, unit, findings);
+            rule
+        }
+        _ if needed_whole(m, unit) || only_parsed(m, unit) || !late::late(m, rule, unit).is_empty() => Rule::Whole,
         _ => rule,
     }
 }

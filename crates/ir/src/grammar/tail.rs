@@ -9,6 +9,8 @@ use crate::*;
 
 /// Bytes with a larger maximum begin the tail of a message without streams.
 pub const HELD_BYTES: u64 = 4096;
+/// Bytes of a field in the tail that are kept together for an expression directly behind it.
+pub const KEPT_BYTES: u64 = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {

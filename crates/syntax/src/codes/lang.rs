@@ -1,4 +1,4 @@
-//! The checker's codes (crate `lang`): E02xx to E07xx and W09xx. E0401 to E0413 are found by the grammar analysis of crate `ir`.
+//! The checker's codes (crate `lang`): E02xx to E07xx and W09xx. E0401 to E0414 are found by the grammar analysis of crate `ir`.
 //! Every example has its error; `crates/lang/tests/codes.rs` compiles them all. An empty example: only whole programs have it.
 
 use super::Code;
@@ -98,6 +98,9 @@ pub static CODES: &[Code] = &[
     code("E0413", "a literal without bytes",
         "It would match anywhere. In source text this is E0427.",
         ""),
+    code("E0414", "bytes that have flowed by",
+        "Behind the beginning of a `stream` field, what was read is passed on whenever the parser waits for more. Numbers, flags and `let`s of them are kept; bytes can be asked for directly behind their field only, and up to 64KiB.",
+        "unit M { n: u8  data: stream bytes [n]  name: text<9> until \":\"  value: text<9> until \"\\n\"  require name != \"x\" }\nprotocol p { request M  response M }\n"),
     code("E0421", "no form on the wire, or no end",
         "Every field says how it lies in the bytes and where it ends: a fixed width, `[length]`, `until`, `of set`.",
         "unit U { a: bool }\n"),
