@@ -2,7 +2,7 @@
 //!
 //! In come the answers of one backend as one core sees them; out goes how many requests may lie on one connection now, and how
 //! long one answer may hold up those behind it. Sharing saves a write for each request, and takes from the backend what it could
-//! do at once. So a backend must first have answered [`WARM`] requests in a row, quickly and well; requests share only beside
+//! do at once. So a backend must first have answered [`WARM`] requests in a row, quickly and well, some within [`QUICK_NS`]; requests share only beside
 //! [`SPREAD`] connections at work; the first [`PROOF`] answers from behind others come from pairs; and every [`TOGETHER_NS`]
 //! for [`APART_NS`] nothing is shared, to compare: where answers take longer to requests that share, nothing does. A backend that
 //! ends each connection after so many answers has no requests behind that.
@@ -31,6 +31,9 @@ const SLOW_NS: u64 = 20 * MS;
 const TOGETHER_NS: u64 = 2 * S;
 const APART_NS: u64 = 50 * MS;
 const SAMPLE: u32 = 512;
+/// A backend whose quickest answer of them takes this long has something to do for each: beside that, a write saved is nothing, and to
+/// wait behind another costs twice as much.
+const QUICK_NS: u64 = 2 * MS;
 /// A backend that takes longer than this for them is not so busy that sharing would save anything worth a delay.
 const BUSY_NS: u64 = S / 2;
 /// How much slower the mean answer may be where requests share: by an eighth, and what one look at the sockets may take.
@@ -84,10 +87,12 @@ pub struct Trust {
 struct Mean {
     sum: u64,
     count: u32,
+    least: u64,
 }
 
 impl Mean {
     fn add(&mut self, waited: u64) {
+        self.least = if self.count == 0 { waited } else { self.least.min(waited) };
         self.sum += waited.min(2 * MEAN_NS);
         self.count += 1;
     }
@@ -165,7 +170,10 @@ impl Trust {
         } else if now < self.calm_until || now >= self.until.saturating_add(BUSY_NS) {
             self.part(now);
         } else if self.apart.count >= SAMPLE {
-            (self.sharing, self.until, self.weighed) = (true, now.saturating_add(TOGETHER_NS), now);
+            match self.apart.least < QUICK_NS {
+                true => (self.sharing, self.until, self.weighed) = (true, now.saturating_add(TOGETHER_NS), now),
+                false => self.part(now),
+            }
         }
     }
 
@@ -358,12 +366,22 @@ mod tests {
     #[test]
     fn sharing_that_makes_answers_slower_ends() {
         let mut w = Work::new();
-        w.answers(8000, 3 * MS, 12 * MS);
+        w.answers(8000, MS, 12 * MS);
         assert_eq!(w.most(), 1);
         assert!(w.trust.calm_until > w.now + 5 * S);
         // A little slower is not slower.
         let mut w = Work::new();
-        w.answers(5000, 3 * MS, 3 * MS + MS / 2);
+        w.answers(5000, MS, MS + MS / 3);
+        assert_eq!(w.most(), MOST);
+    }
+
+    #[test]
+    fn a_backend_without_quick_answers_is_left_alone() {
+        let mut w = Work::new();
+        w.answers(20_000, 3 * MS, 3 * MS);
+        assert_eq!(w.most(), 1);
+        // It has become quick: some hundred answers later it is asked so.
+        w.answers(2 * SAMPLE, MS, MS);
         assert_eq!(w.most(), MOST);
     }
 
@@ -377,7 +395,8 @@ mod tests {
         }
     }
 
-    /// A backend that works on one request of a connection at a time. One in fifty lies behind another and takes twice as long.
+    /// A backend that works on one request of a connection at a time, and has some quick ones. One in fifty lies behind another and takes
+    /// twice as long.
     #[test]
     fn the_few_behind_others_count() {
         let mut w = Work::new();
@@ -387,7 +406,7 @@ mod tests {
             let shared = w.trust.sharing();
             let behind = w.most() > 1 && i % 50 == 0;
             spoilt += u32::from(behind);
-            w.answer(shared, behind, if behind { 20 * MS } else { 10 * MS });
+            w.answer(shared, behind, if behind { 20 * MS } else if i % 100 == 1 { MS } else { 10 * MS });
         }
         assert!((3 * TELLS..=15 * TELLS).contains(&spoilt), "{spoilt} in five minutes");
     }
