@@ -289,7 +289,7 @@ fn garbage_ends_the_sharing_for_a_minute() {
     assert_clean(&mut c.s);
 }
 
-/// Each of its connections gives an answer in three milliseconds, and all at once.
+/// Each of its connections gives an answer in a millisecond and a half, and all at once.
 #[test]
 fn a_backend_that_does_more_at_once_on_more_connections_keeps_them() {
     let mut c = Crowd::new(&[]);
@@ -299,7 +299,7 @@ fn a_backend_that_does_more_at_once_on_more_connections_keeps_them() {
         let most = groups.iter().map(|g| g.1.len()).max().unwrap();
         shared += u64::from(most > 1);
         for turn in 0..most {
-            c.s.advance(Duration::from_millis(3));
+            c.s.advance(Duration::from_micros(1500));
             let now: Vec<Group> = groups.iter().filter_map(|(x, asked)| Some((x.clone(), vec![asked.get(turn)?.clone()]))).collect();
             c.answer(&now);
         }
