@@ -135,15 +135,13 @@ impl Gen<'_> {
                 let name = names::field(m, i.unit, f);
                 match &field.kind {
                     FieldKind::Bytes { .. } => format!("wl_at({}, {}.{name})", i.base, i.at),
-                    FieldKind::Let { value } if layout::has_bytes(m, field.ty) => match self.let_form(i.unit, f) {
-                        LetForm::Stored => match m.ty(field.ty) {
-                            Ty::Bytes(_) => format!("wl_at({}, {}.{name}.v)", i.base, i.at),
-                            _ => format!("(wl_opt_wl_bytes){{{0}.{name}.has, wl_at({1}, {0}.{name}.v)}}", i.at, i.base),
-                        },
-                        LetForm::Again => {
-                            let inner = Scope { this: Some(i), ..Scope::default() };
-                            format!("({})", self.expr(&inner, value))
-                        }
+                    FieldKind::Let { value } if grammar::computed::again(m, field) => {
+                        let inner = Scope { this: Some(i), ..Scope::default() };
+                        format!("({})", self.expr(&inner, value))
+                    }
+                    FieldKind::Let { .. } if layout::has_bytes(m, field.ty) => match m.ty(field.ty) {
+                        Ty::Bytes(_) => format!("wl_at({}, {}.{name}.v)", i.base, i.at),
+                        _ => format!("(wl_opt_wl_bytes){{{0}.{name}.has, wl_at({1}, {0}.{name}.v)}}", i.at, i.base),
                     },
                     FieldKind::List { element, .. } => self.list_value(&i, f, *element, ty),
                     FieldKind::Switch { .. } => format!("{}.{name}_case", i.at),
@@ -152,21 +150,6 @@ impl Gen<'_> {
                 }
             }
         }
-    }
-
-    /// A computed field with bytes: kept as an offset if it is sure to be a slice of the message, computed again otherwise.
-    pub fn let_form(&self, u: UnitId, f: FieldId) -> LetForm {
-        let field = &self.m.unit(u).fields[f.index()];
-        let slice = match &field.kind {
-            FieldKind::Let { value } => matches!(*value.kind, ExprKind::Find { .. } | ExprKind::Read(_) | ExprKind::Raw(_)),
-            _ => false,
-        };
-        let shape = match self.m.ty(field.ty) {
-            Ty::Bytes(_) => true,
-            Ty::Option(t) => matches!(self.m.ty(*t), Ty::Bytes(_)),
-            _ => false,
-        };
-        if slice && shape { LetForm::Stored } else { LetForm::Again }
     }
 
     /// A list field as a list value.
@@ -603,8 +586,6 @@ pub(crate) fn crypto_op(b: Builtin) -> &'static str {
         _ => "WL_X_SHA256",
     }
 }
-
-pub(crate) enum LetForm { Stored, Again }
 
 /// Whether an expression may set a fault: it calls a function or takes scratch.
 pub(crate) fn may_fault(e: &Expr) -> bool {

@@ -21,7 +21,7 @@ impl Gen<'_> {
             FieldKind::UInt { .. } | FieldKind::Number { .. } | FieldKind::Varint { .. } | FieldKind::Flag { .. } | FieldKind::Bytes { .. } => {
                 field.value_used || self.values.contains(&(u.0, f.0))
             }
-            FieldKind::Let { .. } => field.value_used && (!layout::has_bytes(self.m, field.ty) || matches!(self.let_form(u, f), crate::expr::LetForm::Stored)),
+            FieldKind::Let { .. } => field.value_used && !grammar::computed::again(self.m, field),
             _ => false,
         }
     }

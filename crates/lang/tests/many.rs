@@ -69,3 +69,18 @@ fn hints_have_an_end() {
     let text = said(&c);
     assert_eq!((text.matches("unknown name `knownn`").count(), text.matches("did you mean `known`?").count()), (8_000, 500));
 }
+
+/// What is computed again at each use would double with each: code of gigabytes for forty lines.
+#[test]
+fn computed_fields_of_computed_fields() {
+    let chain = |first: &str, next: fn(usize) -> String| format!("unit H {{ n: u8  a: bytes<9> [n]\n let l0 = {first}\n{}\n}}\n", (1..40).map(next).collect::<Vec<_>>().join("\n"));
+    let numbers = chain("u64(n)", |i| format!("let l{i} = l{} + l{}", i - 1, i - 1));
+    let bytes = chain("slice(a, 0, 2)", |i| format!("let l{i} = if n > {i} {{ l{} }} else {{ slice(l{}, 0, 2) }}", i - 1, i - 1));
+    let header = numbers.replace("a: bytes<9> [n]", "") + "packet P { h: H }\n";
+    let messages = "protocol p { request H }\n";
+    assert_eq!(said(&checked(numbers + messages)), "");
+    for text in [bytes + messages, header] {
+        let c = checked(text);
+        assert!(said(&c).contains("E0415"), "{}", said(&c));
+    }
+}

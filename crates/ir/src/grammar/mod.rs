@@ -1,10 +1,11 @@
 //! Analysis of grammars: sizes, first bytes, head and tail of every unit, and what the checker must refuse.
 //!
 //! In: a module as it was lowered (the units' `tail`, `streams`, `min`, `max`, `head_max`, `first` are ignored). Out: these
-//! are set, and a list of [`Finding`]s, in order of the units. Stages: nesting order (a cycle ends the analysis) →
+//! are set, and a list of [`Finding`]s, in order of the units. Stages: nesting order (a cycle ends the analysis) → [`computed`] (so does what is too large) →
 //! [`measure`] → [`tail`] and [`late`] → [`check`].
 
 mod check;
+pub mod computed;
 pub mod late;
 pub mod measure;
 pub mod tail;
@@ -14,7 +15,7 @@ pub use tail::{begins_tail, body_needs_tail, edit_path, rule, Rule};
 use crate::*;
 use measure::Facts;
 
-/// A diagnostic in the making: codes E0401 to E0414.
+/// A diagnostic in the making: codes E0401 to E0415.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub code: &'static str,
@@ -46,6 +47,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0412", "a message too large to be held"),
     ("E0413", "a delimiter or literal without bytes"),
     ("E0414", "bytes are read that have flowed by"),
+    ("E0415", "a computed field of too much"),
 ];
 
 /// Largest head of a message.
@@ -59,9 +61,10 @@ pub fn analyze(m: &mut Module) -> Vec<Finding> {
         Ok(order) => order,
         Err(findings) => return findings,
     };
+    let mut findings = computed::too_large(m, &order);
+    if !findings.is_empty() { return findings }
     let mut facts = Facts::new(m);
     for &u in &order { facts.add(m, u) }
-    let mut findings = Vec::new();
     for u in 0..m.units.len() {
         let id = UnitId(u as u32);
         let rule = natural_rule_of(m, id, &mut findings);
