@@ -122,6 +122,8 @@ pub struct Compiler<'a> {
     pub nesting: u32,
     /// Calls that were replaced by the function's body.
     pub inlined: u32,
+    /// Elements so far.
+    pub elements: u32,
     /// Depth and number of parts of each record, as of [`Compiler::measure`].
     pub record_sizes: Vec<(u32, u32)>,
     pub app: crate::apps::AppScope,
@@ -149,7 +151,7 @@ impl<'a> Compiler<'a> {
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
             world, map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
-            records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), place_ids: HashMap::new(), unknowns: 0, nesting: 0, inlined: 0, record_sizes: Vec::new(), app: Default::default(),
+            records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), place_ids: HashMap::new(), unknowns: 0, nesting: 0, inlined: 0, elements: 0, record_sizes: Vec::new(), app: Default::default(),
             app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
         }
     }

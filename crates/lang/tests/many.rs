@@ -84,3 +84,18 @@ fn computed_fields_of_computed_fields() {
         assert!(said(&c).contains("E0415"), "{}", said(&c));
     }
 }
+
+/// Elements that are put in several places double at every step, too.
+#[test]
+fn elements_behind_elements() {
+    let app = |items: &str, lines: &str| format!("unit H {{ n: u8 }}\npacket P {{ h: H }}\n{items}\napp a {{\n port wire = memory(\"w\") as P, far = memory(\"o\") as P\n{lines}\n}}\n");
+    let twice = "element T {\n in x: P\n out y: P\n on x(p) { if p.len > 5 { p -> y; return }\n p -> y }\n}\n";
+    let chain = |n: usize| app(twice, &format!("{}\n wire{} -> far", (0..n).map(|i| format!("t{i} = T()")).collect::<Vec<_>>().join("\n"), joined(n, |i| format!("-> t{i}"))));
+    assert_eq!(said(&checked(chain(8))), "");
+    let nested = (1..30).map(|i| format!("element E{i} {{\n in x: P\n out y: P\n a = E{}()\n b = E{}()\n x -> a -> b -> y\n}}\n", i - 1, i - 1)).collect::<String>();
+    let nested = app(&(twice.replace("element T", "element E0") + &nested), "e = E29()\n wire -> e -> far");
+    for (text, what) in [(chain(15), "stand in too many places"), (nested, "more than 4096 elements")] {
+        let text = said(&checked(text));
+        assert!(text.contains("E0504") && text.contains(what) && text.matches("error[").count() == 1, "{text}");
+    }
+}

@@ -23,6 +23,9 @@ pub struct Instance {
     pub module: ModId,
 }
 
+/// Elements of a program, those inside of others included.
+const MAX_ELEMENTS: u32 = 4096;
+
 /// Where an element's `out`s lead.
 #[derive(Clone)]
 pub struct Outlet {
@@ -50,6 +53,12 @@ impl Compiler<'_> {
         let owner = self.names.items[id].module;
         let item = self.names.items[id].item.clone();
         let ItemKind::Element(element) = &item.kind else { return Err(Reported) };
+        self.elements += 1;
+        if self.elements > MAX_ELEMENTS {
+            if self.elements > MAX_ELEMENTS + 1 { return Err(Reported); }
+            return Err(self.report(Diagnostic::error("E0504", path.span, format!("there are more than {MAX_ELEMENTS} elements in this program")).label("one too many")
+                .hint("elements that hold several of one kind, which hold several in turn, double at every step")));
+        }
         let given = self.element_args(owner, module, element, args)?;
         let outer = std::mem::take(&mut self.app);
         let visible = std::mem::replace(&mut self.app_constants, true);
@@ -292,6 +301,7 @@ impl Lower<'_, '_> {
             let d = Diagnostic::error("E0609", span, format!("this wiring leads back to `{name}`, which it comes from"));
             return Err(self.cx.report(d.note("messages would go round for ever").hint("end it elsewhere; packets that come again go through a `queue` and a timer")));
         }
+        self.element_copies(name, span)?;
         self.under_way.push(i.clone());
         let made = self.flow_into(name, port, i, rest, v, span);
         self.under_way.pop();

@@ -26,7 +26,7 @@ pub enum Callee {
     Method(Expr, Ident),
 }
 
-/// Functions put into one another, and all calls so replaced in a program.
+/// Functions put into one another, and all calls so replaced in a program, and sends to elements.
 const MAX_INLINED: usize = 16;
 const MAX_COPIES: u32 = 5000;
 
@@ -243,6 +243,16 @@ impl Lower<'_, '_> {
         let d = Diagnostic::error("E0504", span, "functions are nested too deeply here").label("one call too many")
             .note("a function that takes or gives messages, or touches state, is put in the place of its calls");
         Err(self.cx.report(d.hint("call it once and keep the result with `let`, or pass fields of the message")))
+    }
+
+    /// So may elements, whose handlers are put in the place of each send to them.
+    pub fn element_copies(&mut self, name: &str, span: Span) -> R<()> {
+        self.cx.inlined = self.cx.inlined.saturating_add(1);
+        if self.cx.inlined < MAX_COPIES { return Ok(()); }
+        if self.cx.inlined > MAX_COPIES { return Err(Reported); }
+        let d = Diagnostic::error("E0504", span, format!("`{name}` and the elements around it stand in too many places")).label("one place too many")
+            .note("an element is put in the place of each send to it, with all that is wired behind it: where elements send at several places each, that doubles at every step");
+        Err(self.cx.report(d.hint("send once, at the end of the handler, or let a `queue` stand between")))
     }
 
     /// `return` in an inlined body leaves a loop of one round.
