@@ -19,7 +19,8 @@ fn switches_of_many_cases() {
     for cases in [joined(20_000, |i| format!("{i} => f{i}: u8,")), joined(20_000, |i| format!("when kind == {i} => f{i}: u8,"))] {
         let on = if cases.starts_with("when") { "" } else { "kind " };
         let c = checked(format!("unit M {{ kind: u32  body: switch {on}{{ {cases} else => nothing }} }}\n"));
-        assert_eq!(said(&c), "");
+        // More than a parser has room for, which is said at once.
+        assert!(said(&c).contains("`main.M` has 20002 fields") && said(&c).ends_with("\n1 error\n"), "{}", said(&c));
     }
 }
 
@@ -59,7 +60,7 @@ fn thousands_of_variants_and_members() {
     assert!(text.contains("`v7` is defined twice") && text.contains("`v7` has the value of `v9`: 9") && text.contains("2 errors"), "{text}");
     let c = checked(format!("unit M {{ {} f7: u8 }}\n", joined(30_000, |i| format!("f{i}: u8 "))));
     let text = said(&c);
-    assert!(text.contains("`f7` is defined twice") && text.contains("1 error"), "{text}");
+    assert!(text.contains("`f7` is defined twice") && text.contains("has 30001 fields") && text.contains("2 errors"), "{text}");
 }
 
 /// Of thousands of unknown names the first are told with what was meant.

@@ -25,6 +25,22 @@ fn name(m: &Module, unit: UnitId, field: &Field) -> String {
     match &field.name { Some(n) => format!("`{unit}.{n}`"), None => format!("a field of `{unit}`") }
 }
 
+/// The most fields of a unit, those of the units nested in it counted each time: its parser has room for each, and a place to go on at.
+const MOST_FIELDS: u64 = 4096;
+
+/// Units with too many fields, each unit after those nested in it: of those that hold one another, the first.
+pub(super) fn too_many_fields(m: &Module, order: &[UnitId], out: &mut Vec<Finding>) {
+    let mut sizes = vec![0u64; m.units.len()];
+    for &u in order {
+        let unit = m.unit(u);
+        let inner = |f: &Field| match f.kind { FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => sizes[unit.index()], _ => 0 };
+        let size = unit.fields.iter().fold(0u64, |sum, f| sum.saturating_add(1 + inner(f)));
+        if size <= MOST_FIELDS { sizes[u.index()] = size; continue }
+        out.push(Finding::new("E0416", unit.span, format!("`{}` has {size} fields, with those of the units in it; the limit is {MOST_FIELDS}", unit.name))
+            .hint("a list is one field, however many items it has; bytes that nobody reads are one, too"));
+    }
+}
+
 fn parameters(unit: &Unit, out: &mut Vec<Finding>) {
     let bits: u32 = unit.params.iter().map(|p| p.bits as u32).sum();
     if bits > 64 || unit.params.iter().any(|p| p.shift as u32 + p.bits as u32 > 64) {

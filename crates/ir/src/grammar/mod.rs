@@ -15,7 +15,7 @@ pub use tail::{begins_tail, body_needs_tail, edit_path, rule, Rule};
 use crate::*;
 use measure::Facts;
 
-/// A diagnostic in the making: codes E0401 to E0415.
+/// A diagnostic in the making: codes E0401 to E0416.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub code: &'static str,
@@ -48,6 +48,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0413", "a delimiter or literal without bytes"),
     ("E0414", "bytes are read that have flowed by"),
     ("E0415", "a computed field of too much"),
+    ("E0416", "a unit of too many fields"),
 ];
 
 /// Largest head of a message.
@@ -62,6 +63,7 @@ pub fn analyze(m: &mut Module) -> Vec<Finding> {
         Err(findings) => return findings,
     };
     let mut findings = computed::too_large(m, &order);
+    check::too_many_fields(m, &order, &mut findings);
     if !findings.is_empty() { return findings }
     let mut facts = Facts::new(m);
     for &u in &order { facts.add(m, u) }

@@ -1,4 +1,4 @@
-//! The checker's codes (crate `lang`): E02xx to E07xx and W09xx. E0401 to E0415 are found by the grammar analysis of crate `ir`.
+//! The checker's codes (crate `lang`): E02xx to E07xx and W09xx. E0401 to E0416 are found by the grammar analysis of crate `ir`.
 //! Every example has its error; `crates/lang/tests/codes.rs` compiles them all. An empty example: only whole programs have it.
 
 use super::Code;
@@ -218,6 +218,9 @@ pub static CODES: &[Code] = &[
     code("E0415", "a `let` of too much",
         "A `let` with bytes, or of a packet's header, is not kept: it is computed again wherever it is read, with all those that it reads. With them it has at most 4096 operators.",
         "unit U {\n    a: text<10> until \"\\n\"\n    n: u8\n    let b = if n > 1 { slice(a, 0, 4) } else { a }\n    let c = if n > 2 { slice(b, 0, 4) } else { b }\n    let d = if n > 3 { slice(c, 0, 4) } else { c }\n    let e = if n > 4 { slice(d, 0, 4) } else { d }\n    let f = if n > 5 { slice(e, 0, 4) } else { e }\n    let g = if n > 6 { slice(f, 0, 4) } else { f }\n    let h = if n > 7 { slice(g, 0, 4) } else { g }\n    let i = if n > 8 { slice(h, 0, 4) } else { h }\n    let j = if n > 9 { slice(i, 0, 4) } else { i }\n    let k = if n > 10 { slice(j, 0, 4) } else { j }\n    let l = if n > 11 { slice(k, 0, 4) } else { k }\n    let m = if n > 12 { slice(l, 0, 4) } else { l }\n}\n"),
+    code("E0416", "a unit of too many fields",
+        "A unit has at most 4096 fields, those of the units nested in it counted each time. A list counts once.",
+        "unit A { p: u8  q: u8  r: u8  s: u8 }\nunit B { p: A  q: A  r: A  s: A }\nunit C { p: B  q: B  r: B  s: B }\nunit D { p: C  q: C  r: C  s: C }\nunit E { p: D  q: D  r: D  s: D }\nunit F { p: E  q: E  r: E  s: E }\n"),
     code("E0622", "an edit of a packet that does not work",
         "Fields of a fixed size are set in place; headers are put in with `insert` and taken out with `remove`; checksums are those of headers that have one.",
         "unit H { n: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P\n    on w(p) where p.h { update_checksum(p.h) }\n}\n"),
