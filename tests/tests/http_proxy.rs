@@ -160,10 +160,11 @@ fn interim_answers_pass_and_the_final_one_follows() {
 fn an_upgrade_becomes_a_tunnel() {
     let p = pair();
     let mut client = Client::connect(p.proxy.port);
-    client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n");
     let mut server = p.backend.accept();
     let request = head(&mut server);
     assert!(request.contains("upgrade: websocket\r\n") && request.contains("connection: upgrade\r\n"), "{request}");
+    assert_eq!(request.matches("upgrade:").count(), 2, "both fields of the list: {request}");
     server.send("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x01\x02");
     let answer = head(&mut client);
     assert!(answer.contains("upgrade: websocket\r\n") && answer.contains("connection: upgrade\r\n"), "{answer}");
@@ -174,6 +175,22 @@ fn an_upgrade_becomes_a_tunnel() {
     assert!(server.rest().is_empty());
     server.send("last");
     client.expect("last");
+}
+
+/// RFC 9110 section 15.5.22: what is required is in the answer.
+#[test]
+fn an_upgrade_that_is_required_is_told() {
+    let p = pair();
+    let mut client = Client::connect(p.proxy.port);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut server = p.backend.accept();
+    head(&mut server);
+    server.send("HTTP/1.1 426 Upgrade Required\r\nConnection: Upgrade, X\r\nUpgrade: HTTP/3.0\r\nX: y\r\nContent-Length: 2\r\n\r\nno");
+    let answer = head(&mut client);
+    assert!(answer.contains("upgrade: http/3.0\r\n") && answer.contains("connection: upgrade\r\n") && !answer.contains("x: y"), "{answer}");
+    client.expect("no");
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    head(&mut server);
 }
 
 #[test]
