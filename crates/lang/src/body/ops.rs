@@ -370,7 +370,7 @@ fn is_name(e: &Expr) -> bool { matches!(&*e.kind, ast::ExprKind::Name(_)) }
 fn both_literal(a: &X, b: &X) -> bool { matches!((x::as_int(a), x::as_int(b)), (Some(a), Some(b)) if a >= b) }
 
 /// Whether an expression is over the items of a list: no guard can stand before the list for it.
-fn over_items(e: &X) -> bool {
+pub fn over_items(e: &X) -> bool {
     let mut hit = false;
     ir::walk::expr(e, &mut |e| match &*e.kind {
         ExprKind::Acc => hit = true,

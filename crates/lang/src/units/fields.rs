@@ -1,5 +1,6 @@
 //! The fields of a unit, one after the other: constraints, `let`, `recover`, literals, groups of bit fields.
 
+use crate::body::ops::over_items;
 use crate::body::{Kind, Lower};
 use crate::compiler::{Compiler, Reported, R};
 use crate::names::ModId;
@@ -217,15 +218,21 @@ impl<'c, 'a> Builder<'c, 'a> {
         let stmts = std::mem::take(&mut l.out);
         for s in stmts {
             match s.kind {
+                // It would be checked before there is an item.
+                ir::StmtKind::Require { ref cond, .. } if over_items(cond) => return Err(self.too_involved(e.span)),
                 ir::StmtKind::Require { cond, kind, .. } => {
                     let kind = if kind == FaultKind::INDEX || kind == FaultKind::NONE_VALUE || kind == FaultKind::DIVISION { FaultKind::MALFORMED } else { kind };
                     self.require(cond, kind, e.span);
                 }
-                _ => return Err(self.cx.report(Diagnostic::error("E0430", e.span, "this is too involved for a unit")
-                    .label("needs statements").hint("put it into a function, or split it with `let` fields"))),
+                _ => return Err(self.too_involved(e.span)),
             }
         }
         Ok(val)
+    }
+
+    fn too_involved(&mut self, span: Span) -> Reported {
+        self.cx.report(Diagnostic::error("E0430", span, "this is too involved for a unit")
+            .label("needs statements").hint("put it into a function, or split it with `let` fields"))
     }
 
     pub fn cond(&mut self, e: &Expr) -> R<ir::Expr> {
