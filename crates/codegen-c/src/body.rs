@@ -414,7 +414,12 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             });
         }
         if texts.is_empty() { return }
-        line!(self, "x->core->host->log(x->core, 1, wl_concat(x, {}, (wl_bytes[]){{{}}}));", texts.len(), texts.join(", "));
+        // One text is logged where it is.
+        let line = match &texts[..] {
+            [one] => one.clone(),
+            _ => format!("wl_concat(x, {}, (wl_bytes[]){{{}}})", texts.len(), texts.join(", ")),
+        };
+        line!(self, "x->core->host->log(x->core, 1, {line});");
         self.check(true);
     }
 

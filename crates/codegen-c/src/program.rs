@@ -68,7 +68,11 @@ impl<'m> Gen<'m> {
                     own = own.saturating_add(layout::bytes_in(self.m, self.m.tables[table.index()].value))
                 }
                 StmtKind::Render { .. } => own = own.saturating_add(64 << 10),
-                StmtKind::Log(_) => own = own.saturating_mul(2).saturating_add(512),
+                // The parts' texts are put together in scratch, those too that lie in a message.
+                StmtKind::Log(parts) => {
+                    let texts = parts.iter().fold(512u64, |sum, e| sum.saturating_add(layout::bytes_in(self.m, e.ty)));
+                    own = own.saturating_mul(2).saturating_add(texts);
+                }
                 _ => {}
             }
             // Conditions of edits are evaluated once per item where items are removed.
