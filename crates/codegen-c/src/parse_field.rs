@@ -21,9 +21,18 @@ impl Parser<'_, '_> {
                 self.bytes_run(field, &b);
             }
             Extent::ToEnd | Extent::Close => {
-                if begins { self.end_head(matches!(kind, Extent::Close)) }
+                if begins { self.end_head(true) } else if b.max > grammar::tail::HELD_BYTES { self.is_endless() }
                 self.bytes_to_end(field, &b);
             }
+        }
+    }
+
+    /// Long bytes up to the connection's end, in the tail though they do not begin it.
+    fn is_endless(&mut self) {
+        match self.phase {
+            Phase::Head => {}
+            Phase::Either => line!(self, "if (v->p.flags & WL_IN_TAIL) v->p.flags |= WL_M_UNTIL_EOF;"),
+            Phase::Tail => line!(self, "v->p.flags |= WL_M_UNTIL_EOF;"),
         }
     }
 
@@ -31,7 +40,7 @@ impl Parser<'_, '_> {
         let s = self.scope(inst);
         if let ExprKind::Int(n) = *e.kind {
             let n = n.min(u64::MAX as u128) as u64;
-            if !begins && self.ensured >= n && n <= b.max && b.class.is_none() && b.trim.is_none() {
+            if !begins && self.ensured >= n && (b.min..=b.max).contains(&n) && b.class.is_none() && b.trim.is_none() {
                 self.value(field, b, &n.to_string());
                 let ensured = self.ensured;
                 line!(self, "pos += {n};");
@@ -55,6 +64,16 @@ impl Parser<'_, '_> {
                 line!(self, "}}");
                 self.phase = Phase::Either;
             }
+            Phase::Either if is_run(b) && !self.keeps(b) => {
+                line!(self, "if (v->p.flags & WL_IN_TAIL) {{");
+                self.phase = Phase::Tail;
+                self.tail_run(field, b, &run);
+                line!(self, "}} else {{");
+                self.phase = Phase::Head;
+                self.whole_run(field, b, &run, None);
+                line!(self, "}}");
+                self.phase = Phase::Either;
+            }
             _ => self.whole_run(field, b, &run, None),
         }
     }
@@ -66,11 +85,9 @@ impl Parser<'_, '_> {
         if let Some(e) = check { self.length_check(field, b, e) }
         line!(self, "if (end - pos < n_) {}", self.wait(label, field));
         self.value(field, b, "(uint32_t)n_");
-        if let Some(c) = &b.class {
-            if b.trim.is_none() {
-                let set = self.g.set(&c.complement());
-                line!(self, "if (wl_scan_set(p, pos, pos + (uint32_t)n_, &{set}) != pos + (uint32_t)n_) {}", self.bad(field));
-            }
+        if let Some(allowed) = b.allowed() {
+            let set = self.g.set(&allowed.complement());
+            line!(self, "if (wl_scan_set(p, pos, pos + (uint32_t)n_, &{set}) != pos + (uint32_t)n_) {}", self.bad(field));
         }
         line!(self, "pos += (uint32_t)n_; }}");
     }
@@ -92,7 +109,9 @@ impl Parser<'_, '_> {
 
     /// A run of known length in the tail: passed on as it comes. Where no byte needs a look the runtime does it alone.
     fn tail_run(&mut self, field: &Field, b: &Bytes, run: &str) {
-        if !self.releases(b) { return self.whole_run(field, b, run, None) }
+        // Without a look at its bytes nothing can be wrong in it.
+        let looks = b.class.is_some() && b.max <= grammar::tail::HELD_BYTES;
+        if looks || b.trim.is_some() || self.keeps(b) { return self.whole_run(field, b, run, None) }
         line!(self, "{}", self.value_text(b, "pos", &format!("(uint32_t){run}")));
         match &b.class {
             None => self.skip_run(field, run),
@@ -100,7 +119,7 @@ impl Parser<'_, '_> {
                 let set = self.g.set(&c.complement());
                 let label = self.label();
                 line!(self, "{{ uint32_t n_ = end - pos < {run} ? end - pos : (uint32_t){run};");
-                line!(self, "if (wl_scan_set(p, pos, pos + n_, &{set}) != pos + n_) {}", self.bad(field));
+                line!(self, "uint32_t i = wl_scan_set(p, pos, pos + n_, &{set});\nif (i != pos + n_) {}", self.bad_at(field, b, "i"));
                 line!(self, "pos += n_;\n{run} -= n_;\nif ({run}) {} }}", self.wait(label, field));
             }
         }
@@ -143,8 +162,23 @@ impl Parser<'_, '_> {
     /// Whether a field of the tail is kept until it is complete: the grammar may read it ([`grammar::late`]).
     fn keeps(&self, b: &Bytes) -> bool { b.store.is_some() && b.max <= grammar::tail::KEPT_BYTES }
 
-    /// Whether checked bytes of a field can be given away before its end is found.
-    fn releases(&self, b: &Bytes) -> bool { self.phase == Phase::Tail && b.trim.is_none() && !self.keeps(b) }
+    /// Whether checked bytes of a field can be given away before its end is found: of long ones. Of others a fault stands at their
+    /// first byte, from where a delimiter to recover by is looked for.
+    fn releases(&self, b: &Bytes) -> bool { self.phase == Phase::Tail && is_run(b) && !self.keeps(b) }
+
+    /// A fault of a byte in a field: in the tail it stands there if the bytes before it may be gone.
+    fn bad_at(&self, field: &Field, b: &Bytes, at: &str) -> String { self.fault_at(self.bad(field), b, at) }
+
+    fn too_long_at(&self, field: &Field, b: &Bytes, at: &str) -> String { self.fault_at(self.too_long(field), b, at) }
+
+    fn fault_at(&self, fault: String, b: &Bytes, at: &str) -> String {
+        match self.phase {
+            _ if !is_run(b) || self.keeps(b) => fault,
+            Phase::Head => fault,
+            Phase::Either => format!("{{ if (v->p.flags & WL_IN_TAIL) pos = {at}; {fault} }}"),
+            Phase::Tail => format!("{{ pos = {at}; {fault} }}"),
+        }
+    }
 
     /// Declares where the field began: `pos`, or what was given away before counts too.
     fn begin_long(&mut self, b: &Bytes) -> Option<String> {
@@ -180,7 +214,7 @@ impl Parser<'_, '_> {
         let label = self.label();
         let gone = run.as_deref().unwrap_or("0");
         line!(self, "{{ uint32_t room_ = {}u - {gone}, lim_ = end - pos > room_ ? pos + room_ + 1 : end, i = pos + v->p.scan, dl = 0;", b.max.min(u32::MAX as u64 - 1));
-        line!(self, "for (;;) {{\ni = {scan};\nif (i == lim_) {{\nif (end - pos > room_) {}", self.too_long(field));
+        line!(self, "for (;;) {{\ni = {scan};\nif (i == lim_) {{\nif (end - pos > room_) {}", self.too_long_at(field, b, "pos + room_"));
         self.suspend_long(field, run.as_deref(), label);
         line!(self, "}}\nint m_;");
         for d in &u.delimiters {
@@ -188,15 +222,15 @@ impl Parser<'_, '_> {
             self.suspend_long(field, run.as_deref(), label);
             line!(self, "}}");
         }
-        line!(self, "if (i - pos == room_) {}", self.too_long(field));
+        line!(self, "if (i - pos == room_) {}", self.too_long_at(field, b, "i"));
         if b.class.is_some() {
             let starts: ByteSet = u.delimiters.iter().filter_map(|d| d.first()).fold(ByteSet::EMPTY, |mut s, c| { s.add(*c); s });
             let legal = starts.iter().filter(|c| allowed.has(*c)).fold(ByteSet::EMPTY, |mut s, c| { s.add(c); s });
             if legal == ByteSet::EMPTY {
-                line!(self, "{}", self.bad(field));
+                line!(self, "{}", self.bad_at(field, b, "i"));
             } else {
                 let tests: Vec<_> = legal.iter().map(|c| format!("p[i] != {c}")).collect();
-                line!(self, "if ({}) {}\ni++;", tests.join(" && "), self.bad(field));
+                line!(self, "if ({}) {}\ni++;", tests.join(" && "), self.bad_at(field, b, "i"));
             }
         } else {
             line!(self, "i++;");
@@ -233,7 +267,7 @@ impl Parser<'_, '_> {
         let label = self.label();
         let gone = run.as_deref().unwrap_or("0");
         line!(self, "{{ uint32_t room_ = {}u - {gone}, lim_ = end - pos > room_ ? pos + room_ + 1 : end, i = pos + v->p.scan;", b.max.min(u32::MAX as u64 - 1));
-        line!(self, "i = {scan};\nif (i - pos > room_) {}\nif (i == end && !eof) {{", self.too_long(field));
+        line!(self, "i = {scan};\nif (i - pos > room_) {}\nif (i == end && !eof) {{", self.too_long_at(field, b, "pos + room_"));
         self.suspend_long(field, run.as_deref(), label);
         line!(self, "}}\nv->p.scan = 0;");
         self.end_long(field, b, run.as_deref(), "(i - pos)");
@@ -244,11 +278,13 @@ impl Parser<'_, '_> {
         let run = self.begin_long(b);
         let gone = run.as_deref().unwrap_or("0");
         let label = self.label();
-        line!(self, "{{ uint32_t i = end;\nif (end - pos > {}u - {gone}) {}", b.max.min(u32::MAX as u64 - 1), self.too_long(field));
-        if let (Some(c), None) = (&b.class, &b.trim) {
-            let set = self.g.set(&c.complement());
-            line!(self, "if (wl_scan_set(p, pos + v->p.scan, end, &{set}) != end) {}", self.bad(field));
+        line!(self, "{{ uint32_t i = end, room_ = {}u - {gone};", b.max.min(u32::MAX as u64 - 1));
+        if let Some(allowed) = b.allowed() {
+            // The first in the order of the bytes decides: one that is not allowed, or one too many.
+            let set = self.g.set(&allowed.complement());
+            line!(self, "uint32_t lim_ = end - pos > room_ ? pos + room_ : end;\nuint32_t bad_ = wl_scan_set(p, pos + v->p.scan, lim_, &{set});\nif (bad_ != lim_) {}", self.bad_at(field, b, "bad_"));
         }
+        line!(self, "if (end - pos > room_) {}", self.too_long_at(field, b, "pos + room_"));
         line!(self, "if (!eof) {{");
         self.suspend_long(field, run.as_deref(), label);
         line!(self, "}}\nv->p.scan = 0;");
@@ -496,4 +532,12 @@ struct Bytes<'a> {
     trim: Option<ByteSet>,
     store: Option<&'a str>,
     extent: Option<&'a str>,
+}
+
+/// Long enough to be passed on as it comes.
+fn is_run(b: &Bytes) -> bool { b.max > grammar::tail::HELD_BYTES && b.trim.is_none() }
+
+impl Bytes<'_> {
+    /// What the bytes may be, those at both ends included that are trimmed away.
+    fn allowed(&self) -> Option<ByteSet> { self.class.map(|c| self.trim.map_or(c, |t| c.union(&t))) }
 }

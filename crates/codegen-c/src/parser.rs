@@ -132,8 +132,8 @@ impl<'g, 'm> Parser<'g, 'm> {
                     last = Some(field);
                     if field.within.is_some() { break }
                 }
-                FieldKind::Bytes { max, class: None, extent: Extent::Length(e), .. } if !self.begins_tail(inst.unit, f) => match *e.kind {
-                    ExprKind::Int(n) if n <= 256 && n as u64 <= *max => { size += n as u64; fields += 1; last = Some(field) }
+                FieldKind::Bytes { min, max, class: None, extent: Extent::Length(e), .. } if !self.begins_tail(inst.unit, f) => match *e.kind {
+                    ExprKind::Int(n) if n <= 256 && (*min..=*max).contains(&(n as u64)) => { size += n as u64; fields += 1; last = Some(field) }
                     _ => break,
                 },
                 FieldKind::Nothing => {}

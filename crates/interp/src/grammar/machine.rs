@@ -2,11 +2,12 @@
 
 use super::parse::{stopped, Halt, Parser, Recovery};
 use super::scan::{self, Found, Match};
-use super::tail::{Captures, Op, Program, Run};
+use super::tail::{Captures, Op, Program, Run, Slot};
 use super::tree::Node;
 use super::view::Extra;
 use crate::eval::{Env, Seen};
 use crate::value::Value;
+use wireloom_ir::grammar::tail as split;
 use wireloom_ir::*;
 
 /// What a view remembers of a tail program.
@@ -16,6 +17,8 @@ pub struct State {
     pub left: u64,
     pub extra: Extra,
     pub slots: Vec<Value>,
+    /// Bytes have been reached that end where the connection ends.
+    pub until_eof: bool,
 }
 
 /// How far a run of the machine came.
@@ -121,8 +124,7 @@ impl Machine<'_> {
             Op::Run(r) => self.run_bytes(r, s, pos)?,
             Op::Mark(slot) => s.slots[*slot] = Value::Int(s.extra.total as u128),
             Op::Align { to, start, .. } => {
-                let start = start.and_then(|x| s.slots[x].as_int()).unwrap_or(0) as u64;
-                let over = s.extra.total.wrapping_sub(start) % (*to).max(1) as u64;
+                let over = s.extra.total.wrapping_sub(start_of(*start, &s.slots)) % (*to).max(1) as u64;
                 let pad = if over == 0 { 0 } else { *to as usize - over as usize };
                 if self.rest(*pos).len() < pad {
                     return Err(Step::More);
@@ -138,19 +140,26 @@ impl Machine<'_> {
 
     fn segment(&self, s: &mut State, inst: usize, field: FieldId, segment: usize, pos: &mut usize) -> Run1 {
         let inst = &self.program.insts[inst];
+        s.until_eof |= is_endless(&inst.def.fields[field.index()]);
         let args = match inst.params.is_empty() {
             true => self.args.to_vec(),
             false => inst.params.iter().map(|p| s.slots[*p].clone()).collect(),
         };
         let slots = std::mem::take(&mut s.slots);
         let mut parser = Parser { slots: &slots, ..Parser::new(self.module, self.buf, self.eof) };
-        let mut node = Node::new(inst.id, &inst.def, *pos, args);
+        // The unit's start may be gone; padding counts from it.
+        let gone = s.extra.total.wrapping_sub(start_of(inst.start, &slots)) as usize;
+        let mut node = Node::new(inst.id, &inst.def, pos.wrapping_sub(gone), args);
         let end = parser.field(&inst.def, &mut node, field, *pos);
         let recovery = parser.recovery;
         s.slots = slots;
         if let Some(r) = recovery {
             let origin = s.extra.total.wrapping_sub(*pos as u64);
             set_recovery(&mut s.extra, &r, self.recovers, origin);
+        }
+        // A fault inside of it stands where its innermost field begins.
+        if let Err(Halt::Fault { at, .. }) = &end {
+            *pos = *at;
         }
         *pos = end?;
         capture(self.module, &self.program.captures[segment], &node, self.buf, &mut s.slots);
@@ -167,7 +176,12 @@ impl Machine<'_> {
             Extent::ToEnd | Extent::Close => self.run_to_end(r, s, pos),
         };
         match &result {
-            Ok(()) => s.extra.in_run = 0,
+            Ok(()) => {
+                s.extra.in_run = 0;
+                if let (Some(slot), false) = (r.length, matches!(r.extent, Extent::Length(_))) {
+                    s.slots[slot] = Value::Int(s.extra.run as u128);
+                }
+            }
             Err(_) => s.extra.in_run = 1,
         }
         s.extra.left = s.left;
@@ -183,6 +197,9 @@ impl Machine<'_> {
             if n < r.min as u128 {
                 return Err(Step::Fault { kind: r.bad, place: r.place });
             }
+            if let Some(slot) = r.length {
+                s.slots[slot] = Value::Int(n);
+            }
             // Bytes that need no look may be passed on by the runtime itself: it sees `left`.
             (s.left, s.extra.run) = if r.class.is_none() { (n as u64, 0) } else { (0, n as u64) };
         } else {
@@ -191,16 +208,20 @@ impl Machine<'_> {
         let rest = self.rest(*pos);
         let todo = s.left + s.extra.run;
         let n = (rest.len() as u64).min(todo) as usize;
-        self.check(r, &rest[..n])?;
+        self.check(r, &rest[..n], pos)?;
         if r.class.is_none() { s.left -= n as u64 } else { s.extra.run -= n as u64 }
         *pos += n;
         if (n as u64) < todo { Err(Step::More) } else { Ok(()) }
     }
 
-    fn check(&self, r: &Run, b: &[u8]) -> Run1 {
-        match &r.class {
-            Some(c) if b.iter().any(|x| !c.has(*x)) => Err(Step::Fault { kind: r.bad, place: r.place }),
-            _ => Ok(()),
+    /// What is wrong with bytes of a run stands where the byte is: those before it may be gone.
+    fn check(&self, r: &Run, b: &[u8], pos: &mut usize) -> Run1 {
+        match b.iter().position(|x| r.class.is_some_and(|c| !c.has(*x))) {
+            Some(at) => {
+                *pos += at;
+                Err(Step::Fault { kind: r.bad, place: r.place })
+            }
+            None => Ok(()),
         }
     }
 
@@ -210,18 +231,30 @@ impl Machine<'_> {
         }
     }
 
+    /// How many bytes may still come.
+    fn room(&self, r: &Run, s: &State) -> usize {
+        usize::try_from(r.max.saturating_sub(s.extra.run)).unwrap_or(usize::MAX)
+    }
+
     fn run_until(&self, r: &Run, u: &Until, s: &mut State, pos: &mut usize) -> Run1 {
         self.begin_count(s);
         let rest = self.rest(*pos);
-        let room = usize::try_from(r.max - s.extra.run.min(r.max)).unwrap_or(usize::MAX);
+        let room = self.room(r, s);
         match scan::delimiter(rest, &u.delimiters, room, r.class.as_ref()) {
             Found::At(n, _) if s.extra.run + (n as u64) < r.min => Err(Step::Fault { kind: r.bad, place: r.place }),
             Found::At(n, delimiter) => {
+                s.extra.run += n as u64;
                 *pos += n + if u.peek { 0 } else { delimiter };
                 Ok(())
             }
-            Found::TooLong => Err(Step::Fault { kind: r.too_long, place: r.place }),
-            Found::Illegal => Err(Step::Fault { kind: r.bad, place: r.place }),
+            Found::TooLong => {
+                *pos += room;
+                Err(Step::Fault { kind: r.too_long, place: r.place })
+            }
+            Found::Illegal(at) => {
+                *pos += at;
+                Err(Step::Fault { kind: r.bad, place: r.place })
+            }
             Found::More(n) => {
                 s.extra.run += n as u64;
                 *pos += n;
@@ -233,10 +266,11 @@ impl Machine<'_> {
     fn run_class(&self, r: &Run, s: &mut State, pos: &mut usize) -> Run1 {
         self.begin_count(s);
         let rest = self.rest(*pos);
+        let room = self.room(r, s);
         let n = rest.iter().take_while(|b| r.class.is_none_or(|c| c.has(**b))).count();
-        s.extra.run += n as u64;
-        *pos += n;
-        if s.extra.run > r.max {
+        s.extra.run += n.min(room) as u64;
+        *pos += n.min(room);
+        if n > room {
             return Err(Step::Fault { kind: r.too_long, place: r.place });
         }
         if n == rest.len() && !self.eof {
@@ -247,11 +281,14 @@ impl Machine<'_> {
 
     fn run_to_end(&self, r: &Run, s: &mut State, pos: &mut usize) -> Run1 {
         self.begin_count(s);
+        s.until_eof = true;
         let rest = self.rest(*pos);
-        self.check(r, rest)?;
-        s.extra.run += rest.len() as u64;
-        *pos += rest.len();
-        if s.extra.run > r.max {
+        // One that is not allowed behind the last that may come is one too many.
+        let n = rest.len().min(self.room(r, s));
+        self.check(r, &rest[..n], pos)?;
+        s.extra.run += n as u64;
+        *pos += n;
+        if n < rest.len() {
             return Err(Step::Fault { kind: r.too_long, place: r.place });
         }
         if !self.eof { Err(Step::More) } else { Ok(()) }
@@ -272,7 +309,21 @@ pub fn set_recovery(extra: &mut Extra, r: &Recovery, recovers: &[Until], origin:
 
 /// Whether the machine stands at bytes that end where the connection ends.
 pub fn until_eof(p: &Program, pc: usize) -> bool {
-    matches!(p.ops.get(pc), Some(Op::Run(Run { extent: Extent::Close | Extent::ToEnd, .. })))
+    match p.ops.get(pc) {
+        Some(Op::Run(run)) => matches!(run.extent, Extent::Close | Extent::ToEnd),
+        Some(Op::Segment { inst, field, .. }) => is_endless(&p.insts[*inst].def.fields[field.index()]),
+        _ => false,
+    }
+}
+
+/// Whether a field is a long one up to the connection's end: trimmed, as others are runs.
+fn is_endless(field: &Field) -> bool {
+    matches!(&field.kind, FieldKind::Bytes { extent: Extent::Close | Extent::ToEnd, max, .. } if *max > split::HELD_BYTES)
+}
+
+/// Where a unit began in the message.
+fn start_of(start: Option<Slot>, slots: &[Value]) -> u64 {
+    start.and_then(|x| slots[x].as_int()).unwrap_or(0) as u64
 }
 
 fn place_of(op: &Op, p: &Program) -> PlaceId {

@@ -175,7 +175,7 @@ impl Grammar {
     fn begin_tail(&self, unit: UnitId, v: &mut View, node: &Node, buf: &[u8], head: usize) -> Answer {
         let def = self.module.unit(unit);
         let Some(program) = self.program(unit) else { return self.internal(v, "a tail without a program") };
-        let mut s = State { pc: 0, left: 0, extra: v.extra, slots: vec![Value::Unit; program.slots.len()] };
+        let mut s = State { pc: 0, left: 0, extra: v.extra, slots: vec![Value::Unit; program.slots.len()], until_eof: false };
         machine::capture(&self.module, &program.captures[tail::HEAD], node, buf, &mut s.slots);
         let mut pos = def.body[..def.tail as usize].last().and_then(|f| node.field(*f)).map_or(0, |f| f.next);
         s.extra.total = pos as u64;
@@ -263,7 +263,7 @@ impl Grammar {
         let Some(program) = self.program(unit) else { return (self.internal(v, "a tail without a program"), 0) };
         let args = self.args(unit, v.parser.ctx);
         let slots = std::mem::take(&mut v.slots);
-        let mut s = State { pc: v.extra.pc as usize, left: v.parser.left, extra: v.extra, slots };
+        let mut s = State { pc: v.extra.pc as usize, left: v.parser.left, extra: v.extra, slots, until_eof: false };
         let m = self.machine(program, buf, eof, &args, false);
         let mut pos = 0;
         let step = m.run(&mut s, &mut pos);
@@ -271,7 +271,7 @@ impl Grammar {
         if matches!(step, Step::End) {
             s.extra.after = Ahead::of(&buf[pos..], eof);
         }
-        v.parser.flags |= if machine::until_eof(program, s.pc) { WL_M_UNTIL_EOF } else { 0 };
+        v.parser.flags |= if s.until_eof { WL_M_UNTIL_EOF } else { 0 };
         self.save(v, s);
         match step {
             Step::End => {

@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
         match scan::delimiter(self.rest(pos), &until.delimiters, usize::try_from(max).unwrap_or(usize::MAX), class) {
             Found::At(at, n) => Ok((at, if until.peek { 0 } else { n })),
             Found::TooLong => too_long(field, pos),
-            Found::Illegal => bad(field, pos),
+            Found::Illegal(_) => bad(field, pos),
             Found::More(_) => Err(Halt::More(field.place)),
         }
     }
@@ -203,7 +203,7 @@ impl<'a> Parser<'a> {
                 FieldNode { start: pos, end, next, content: Content::Span(pos, end) }
             }
             FieldKind::StreamUnit { unit, args, until } => self.stream_units(node, *unit, args, until.as_ref(), pos)?,
-            FieldKind::Switch { cases } => self.switch(def, node, field, cases, pos)?,
+            FieldKind::Switch { cases } => self.switch(def, node, f, cases, pos)?,
             FieldKind::Let { value } => plain(pos, self.eval(node, value, pos)?),
             FieldKind::Require { cond } => match self.truth(node, cond, pos)? {
                 true => nothing(pos),
@@ -218,7 +218,7 @@ impl<'a> Parser<'a> {
                 nothing(pos)
             }
             FieldKind::Align { to } => {
-                let over = (pos - node.start) % (*to).max(1) as usize;
+                let over = pos.wrapping_sub(node.start) % (*to).max(1) as usize;
                 let pad = if over == 0 { 0 } else { *to as usize - over };
                 self.take(field, pos, pad)?;
                 nothing(pos + pad)
@@ -262,6 +262,11 @@ impl<'a> Parser<'a> {
                 pos + n
             }
             Extent::ToEnd | Extent::Close => {
+                // The first in the order of the bytes decides, however many of them have come: one that is not allowed, or one too many.
+                let counted = have.min(usize::try_from(max).unwrap_or(usize::MAX));
+                if class.is_some_and(|c| self.rest(pos)[..counted].iter().any(|b| !c.has(*b))) {
+                    return bad(field, pos);
+                }
                 if have as u64 > max {
                     return too_long(field, pos);
                 }
@@ -390,7 +395,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn switch(&mut self, def: &Unit, node: &mut Node, field: &Field, cases: &[Case], start: usize) -> Parsed<FieldNode> {
+    fn switch(&mut self, def: &Unit, node: &mut Node, f: FieldId, cases: &[Case], start: usize) -> Parsed<FieldNode> {
+        let field = &def.fields[f.index()];
         for (i, case) in cases.iter().enumerate() {
             let body = match &case.guard {
                 Guard::Literal { values, peek } => match self.literal(field, start, values)? {
@@ -401,8 +407,11 @@ impl<'a> Parser<'a> {
                 Guard::When(_) | Guard::Else => start,
                 Guard::Fault(kind) => return fault(*kind, field, start),
             };
+            let taken = FieldNode { start, end: body, next: body, content: Content::Case(i as u32) };
+            // What stands in the case may ask for it.
+            node.fields[f.index()] = Some(taken.clone());
             let next = self.fields(def, node, &case.fields, body)?;
-            return Ok(FieldNode { start, end: next, next, content: Content::Case(i as u32) });
+            return Ok(FieldNode { end: next, next, ..taken });
         }
         bad(field, start)
     }

@@ -33,8 +33,8 @@ pub enum Found {
     TooLong,
     /// The bytes do not decide; so many of them cannot belong to a delimiter.
     More(usize),
-    /// A byte outside the class comes first.
-    Illegal,
+    /// A byte outside the class comes first, here.
+    Illegal(usize),
 }
 
 /// The first delimiter at one of the offsets 0 to `max`, with only bytes of the class before it. The bytes decide in
@@ -48,7 +48,7 @@ pub fn delimiter(b: &[u8], delimiters: &[Vec<u8>], max: usize, class: Option<&By
             _ => {}
         }
         if at < b.len() && class.is_some_and(|c| !c.has(b[at])) {
-            return Found::Illegal;
+            return Found::Illegal(at);
         }
     }
     Found::More(b.len())
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(find(b"ab\r", 2), Found::More(2));
         assert_eq!(find(b"ab", 2), Found::More(2));
         let lower = ByteSet::range(b'a', b'z');
-        assert_eq!(delimiter(b"aB", &crlf, 9, Some(&lower)), Found::Illegal);
+        assert_eq!(delimiter(b"aB", &crlf, 9, Some(&lower)), Found::Illegal(1));
         assert_eq!(delimiter(b"ab\r", &crlf, 9, Some(&lower)), Found::More(2));
         assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], false), Match::More);
         assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], true), Match::Yes(2));

@@ -45,10 +45,11 @@ pub struct Run {
     pub min: u64,
     pub max: u64,
     pub class: Option<ByteSet>,
-    pub trim: Option<ByteSet>,
     pub place: PlaceId,
     pub too_long: FaultKind,
     pub bad: FaultKind,
+    /// Where its length goes when it is complete, if that is asked for.
+    pub length: Option<Slot>,
 }
 
 /// A unit as it occurs at one place of the message.
@@ -60,7 +61,7 @@ pub struct Inst {
     /// Slots of its parameters; empty for the message itself (they are in `ctx`).
     pub params: Vec<Slot>,
     /// Slot of its first position; None: the message itself.
-    start: Option<Slot>,
+    pub start: Option<Slot>,
     at: HashMap<FieldId, Loc>,
 }
 
@@ -72,6 +73,8 @@ enum Loc {
     /// The slot holds the number of items (u32).
     Count(Slot),
     Inst(usize),
+    /// Bytes that are gone: the slot holds how many there were (u64).
+    Length(Slot),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -197,7 +200,7 @@ impl Compiler<'_> {
         let unit = self.m.unit(id);
         match &unit.fields[f.index()].kind {
             FieldKind::List { .. } | FieldKind::StreamBytes { .. } | FieldKind::StreamUnit { .. } => true,
-            FieldKind::Bytes { max, .. } => *max > split::HELD_BYTES,
+            FieldKind::Bytes { max, .. } => *max > split::HELD_BYTES && !is_kept(&unit.fields[f.index()]),
             FieldKind::Unit { unit, .. } => self.m.unit(*unit).body.iter().any(|f| self.flows(*unit, *f, depth + 1)),
             FieldKind::Switch { cases } => cases.iter().flat_map(|c| &c.fields).any(|f| self.flows(id, *f, depth + 1)),
             _ => false,
@@ -215,12 +218,12 @@ impl Compiler<'_> {
             self.begin(inst, &field)?;
             self.behind = true;
         }
-        if !self.flows(id, f, 0) {
+        if !self.flows(id, f, 0) || is_trimmed(&field) {
             return self.segment(inst, f, &field);
         }
         match &field.kind {
-            FieldKind::Bytes { min, max, class, extent, trim, .. } => self.run(inst, &field, extent, *min, *max, *class, *trim),
-            FieldKind::StreamBytes { extent } => self.run(inst, &field, extent, 0, u64::MAX, None, None),
+            FieldKind::Bytes { min, max, class, extent, .. } => self.run(inst, f, &field, extent, *min, *max, *class),
+            FieldKind::StreamBytes { extent } => self.run(inst, f, &field, extent, 0, u64::MAX, None),
             FieldKind::Unit { unit, args } => {
                 let inner = self.nested(inst, *unit, args)?;
                 self.out.insts[inst].at.insert(f, Loc::Inst(inner));
@@ -287,12 +290,16 @@ impl Compiler<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn run(&mut self, inst: usize, field: &Field, extent: &Extent, min: u64, max: u64, class: Option<ByteSet>, trim: Option<ByteSet>) -> Result<(), String> {
+    fn run(&mut self, inst: usize, f: FieldId, field: &Field, extent: &Extent, min: u64, max: u64, class: Option<ByteSet>) -> Result<(), String> {
         let mut extent = extent.clone();
         if let Extent::Length(e) = &mut extent {
             self.rewrite(e, Scope::of(inst))?;
         }
-        self.emit(Op::Run(Run { extent, min, max, class, trim, place: field.place, too_long: field.too_long, bad: field.bad }));
+        let length = field.value_used.then(|| self.slot(self.u64));
+        if let Some(slot) = length {
+            self.out.insts[inst].at.insert(f, Loc::Length(slot));
+        }
+        self.emit(Op::Run(Run { extent, min, max, class, place: field.place, too_long: field.too_long, bad: field.bad, length }));
         Ok(())
     }
 
@@ -371,7 +378,11 @@ impl Compiler<'_> {
             let mut step = step.clone();
             let item = match self.out.insts[inst].at.get(&element) {
                 Some(Loc::Inst(i)) => Some(*i),
-                _ => None,
+                // An item that is parsed at once is read as the field that it is.
+                _ => {
+                    of_element(&mut step, element);
+                    None
+                }
             };
             self.rewrite(&mut step, Scope { item, acc, ..Scope::of(inst) })?;
             self.emit(Op::Set(slot, step));
@@ -509,6 +520,13 @@ impl Compiler<'_> {
                 (_, Loc::Count(s), _) => self.local(s, self.u32),
                 _ => return Err("count of a tail field that is no list".into()),
             },
+            ExprKind::Builtin(Builtin::LenBytes, args) => match args.first().map(|a| &*a.kind) {
+                Some(ExprKind::Read(p)) => match self.locate(p, at)? {
+                    (_, Loc::Length(s), _) => self.local(s, self.u64),
+                    _ => return Ok(None),
+                },
+                _ => return Ok(None),
+            },
             ExprKind::Read(_) | ExprKind::Raw(_) | ExprKind::Find { .. } | ExprKind::CountOf { .. } | ExprKind::AnyToken { .. } => {
                 return Err("the value of a tail field that is passed on is needed".into())
             }
@@ -569,6 +587,32 @@ impl Compiler<'_> {
         }
         walk::children_mut(e, &mut |child| self.reroot(child, at));
     }
+}
+
+/// Bytes behind the head's end that are parsed at once, since the grammar may read them directly behind their field, however many
+/// they are up to that.
+fn is_kept(field: &Field) -> bool {
+    is_trimmed(field) || field.value_used && matches!(field.kind, FieldKind::Bytes { max, .. } if max <= split::KEPT_BYTES)
+}
+
+/// What is trimmed away is known when all is there.
+fn is_trimmed(field: &Field) -> bool {
+    matches!(field.kind, FieldKind::Bytes { trim: Some(_), .. })
+}
+
+/// Paths from the item as paths from the unit that has the list.
+fn of_element(e: &mut Expr, element: FieldId) {
+    walk::expr_mut(e, &mut |e| {
+        let path = match &mut *e.kind {
+            ExprKind::Read(p) | ExprKind::Count(p) | ExprKind::Raw(p) | ExprKind::Case(p, _) => p,
+            ExprKind::Find { list, .. } | ExprKind::CountOf { list, .. } | ExprKind::AnyToken { list, .. } => list,
+            _ => return,
+        };
+        if path.root == Root::Item {
+            path.root = Root::This;
+            path.steps.insert(0, Step::Field(element));
+        }
+    });
 }
 
 fn reroot_path(p: &mut Path, skip: usize) {
