@@ -11,6 +11,7 @@ pub mod control;
 pub mod dialogue;
 pub mod folder;
 pub mod fuzz;
+pub mod grammars;
 pub mod limits;
 pub mod memcached;
 pub mod net;

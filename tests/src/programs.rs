@@ -50,10 +50,15 @@ pub fn interpreted(module: &Arc<Module>) -> Program {
     unsafe { Program::from_table(program.table()).expect("the interpreter's table").with_packets(packets.0, packets.1) }
 }
 
+/// Set: the C is compiled with the sanitizers. Their runtime must be there before all else, so by hand:
+/// `LD_PRELOAD=$(clang -print-file-name=libclang_rt.asan-x86_64.so) ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
+const SANITIZE: &str = "WIRELOOM_SANITIZE";
+
 /// None without a C compiler; what the C compiler has to say is an error.
 pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
-    let options = CompileOptions { cache_dir: std::env::temp_dir().join("wireloom-test-cache"), opt: 1, ..CompileOptions::default() };
+    let sanitize = std::env::var_os(SANITIZE).is_some();
+    let options = CompileOptions { cache_dir: std::env::temp_dir().join("wireloom-test-cache"), opt: 1, sanitize, ..CompileOptions::default() };
     match compile(&emit(module, &Options::default()), &options) {
         Ok(so) => Ok(Some(Program::open(&so).expect("our own shared object"))),
         Err(CompileError::NoCompiler { .. }) => {
