@@ -214,6 +214,10 @@ impl Compiler<'_> {
     fn field(&mut self, inst: usize, f: FieldId) -> Result<(), String> {
         let id = self.out.insts[inst].id;
         let field = self.m.unit(id).fields[f.index()].clone();
+        // What nobody reads is not computed, and what it is computed of need not be there.
+        if matches!(field.kind, FieldKind::Let { .. }) && !field.value_used {
+            return Ok(());
+        }
         if split::begins(self.m, self.rule, id, f) {
             self.begin(inst, &field)?;
             self.behind = true;
