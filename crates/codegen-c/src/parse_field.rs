@@ -21,20 +21,14 @@ impl Parser<'_, '_> {
                 self.bytes_run(field, &b);
             }
             Extent::ToEnd | Extent::Close => {
-                if begins { self.end_head(true) } else if b.max > grammar::tail::HELD_BYTES { self.is_endless() }
+                if begins { self.end_head(true) } else { self.ends_with_connection() }
                 self.bytes_to_end(field, &b);
             }
         }
     }
 
-    /// Long bytes up to the connection's end, in the tail though they do not begin it.
-    fn is_endless(&mut self) {
-        match self.phase {
-            Phase::Head => {}
-            Phase::Either => line!(self, "if (v->p.flags & WL_IN_TAIL) v->p.flags |= WL_M_UNTIL_EOF;"),
-            Phase::Tail => line!(self, "v->p.flags |= WL_M_UNTIL_EOF;"),
-        }
-    }
+    /// Only the end of the connection tells where the message ends.
+    fn ends_with_connection(&mut self) { line!(self, "v->p.flags |= WL_M_UNTIL_EOF;") }
 
     fn bytes_length(&mut self, inst: &Inst, field: &Field, begins: bool, e: &Expr, b: &Bytes) {
         let s = self.scope(inst);
@@ -371,6 +365,7 @@ impl Parser<'_, '_> {
         let item = if all { format!("{member}.at[{member}.n]") } else { format!("{member}.at[0]") };
         let s = self.scope(inst);
         if let Some(x) = extent { line!(self, "{x}.o = pos;") }
+        if matches!(kind, ListExtent::ToEnd) { self.ends_with_connection() }
         line!(self, "{member}.n = 0;");
         let acc = match kind {
             ListExtent::Fold { init, .. } => {

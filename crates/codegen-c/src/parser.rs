@@ -172,7 +172,9 @@ impl<'g, 'm> Parser<'g, 'm> {
     /// One field. `member`: its lvalue in the unit's struct; `store`: where its value goes; `extent`: where its extent goes.
     pub fn field(&mut self, inst: &Inst, f: FieldId, member: &str, store: Option<&str>, extent: Option<&str>) {
         let field = self.field_of(inst.unit, f);
-        if self.begins_tail(inst.unit, f) && !matches!(field.kind, FieldKind::Bytes { .. } | FieldKind::StreamBytes { .. }) { self.end_head(false) }
+        if self.begins_tail(inst.unit, f) && !matches!(field.kind, FieldKind::Bytes { .. } | FieldKind::StreamBytes { .. }) {
+            self.end_head(matches!(field.kind, FieldKind::List { extent: ListExtent::ToEnd, .. }));
+        }
         let begins = self.begins_tail(inst.unit, f);
         match &field.kind {
             FieldKind::UInt { bytes, shift, bits, big, signed, advance } => {

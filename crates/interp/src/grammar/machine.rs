@@ -7,7 +7,6 @@ use super::tree::Node;
 use super::view::Extra;
 use crate::eval::{Env, Seen};
 use crate::value::Value;
-use wireloom_ir::grammar::tail as split;
 use wireloom_ir::*;
 
 /// What a view remembers of a tail program.
@@ -73,7 +72,8 @@ impl Machine<'_> {
             let Some(op) = self.program.ops.get(s.pc) else { return Step::Internal("tail program out of bounds".into()) };
             match op {
                 Op::End => return Step::End,
-                Op::Begin if self.in_head => {
+                Op::Begin { endless } if self.in_head => {
+                    s.until_eof |= endless;
                     s.pc += 1;
                     return Step::Begin;
                 }
@@ -116,11 +116,14 @@ impl Machine<'_> {
                 Match::No => next = *other,
                 Match::More => return Err(Step::More),
             },
-            Op::AtEnd { other, .. } => match (self.rest(*pos).is_empty(), self.eof) {
-                (true, true) => {}
-                (true, false) => return Err(Step::More),
-                _ => next = *other,
-            },
+            Op::AtEnd { other, .. } => {
+                s.until_eof = true;
+                match (self.rest(*pos).is_empty(), self.eof) {
+                    (true, true) => {}
+                    (true, false) => return Err(Step::More),
+                    _ => next = *other,
+                }
+            }
             Op::Run(r) => self.run_bytes(r, s, pos)?,
             Op::Mark(slot) => s.slots[*slot] = Value::Int(s.extra.total as u128),
             Op::Align { to, start, .. } => {
@@ -132,7 +135,7 @@ impl Machine<'_> {
                 *pos += pad;
             }
             Op::Fault { kind, place } => return Err(Step::Fault { kind: *kind, place: *place }),
-            Op::Begin | Op::End => {}
+            Op::Begin { .. } | Op::End => {}
         }
         s.pc = next;
         Ok(())
@@ -140,7 +143,6 @@ impl Machine<'_> {
 
     fn segment(&self, s: &mut State, inst: usize, field: FieldId, segment: usize, pos: &mut usize) -> Run1 {
         let inst = &self.program.insts[inst];
-        s.until_eof |= is_endless(&inst.def.fields[field.index()]);
         let args = match inst.params.is_empty() {
             true => self.args.to_vec(),
             false => inst.params.iter().map(|p| s.slots[*p].clone()).collect(),
@@ -152,6 +154,7 @@ impl Machine<'_> {
         let mut node = Node::new(inst.id, &inst.def, pos.wrapping_sub(gone), args);
         let end = parser.field(&inst.def, &mut node, field, *pos);
         let recovery = parser.recovery;
+        s.until_eof |= parser.until_eof;
         s.slots = slots;
         if let Some(r) = recovery {
             let origin = s.extra.total.wrapping_sub(*pos as u64);
@@ -305,20 +308,6 @@ pub fn set_recovery(extra: &mut Extra, r: &Recovery, recovers: &[Until], origin:
             extra.recover = (extra.recover_at < u32::MAX as u64) as u32;
         }
     }
-}
-
-/// Whether the machine stands at bytes that end where the connection ends.
-pub fn until_eof(p: &Program, pc: usize) -> bool {
-    match p.ops.get(pc) {
-        Some(Op::Run(run)) => matches!(run.extent, Extent::Close | Extent::ToEnd),
-        Some(Op::Segment { inst, field, .. }) => is_endless(&p.insts[*inst].def.fields[field.index()]),
-        _ => false,
-    }
-}
-
-/// Whether a field is a long one up to the connection's end: trimmed, as others are runs.
-fn is_endless(field: &Field) -> bool {
-    matches!(&field.kind, FieldKind::Bytes { extent: Extent::Close | Extent::ToEnd, max, .. } if *max > split::HELD_BYTES)
 }
 
 /// Where a unit began in the message.

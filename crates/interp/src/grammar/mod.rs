@@ -114,7 +114,7 @@ impl Grammar {
             machine::set_recovery(&mut v.extra, r, &self.recovers, 0);
         }
         match self.facts(unit, &node, buf, v.parser.ctx) {
-            Ok(flags) => v.parser.flags = flags,
+            Ok(flags) => v.parser.flags = if p.until_eof { flags | WL_M_UNTIL_EOF } else { flags },
             Err(why) => return self.internal(v, &why),
         }
         if p.ended.is_none() {
@@ -184,7 +184,7 @@ impl Grammar {
         if !matches!(step, Step::Begin) || pos != head {
             return self.internal(v, &format!("{}: the tail program lost the head: {step:?}", def.name));
         }
-        v.parser.flags |= if machine::until_eof(program, s.pc) { WL_M_UNTIL_EOF } else { 0 };
+        v.parser.flags |= if s.until_eof { WL_M_UNTIL_EOF } else { 0 };
         v.parser.pc = PC_TAIL;
         self.save(v, s);
         Answer::Head

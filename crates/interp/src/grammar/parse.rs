@@ -40,6 +40,8 @@ pub struct Parser<'a> {
     /// The last `recover` that was passed, and where.
     pub recovery: Option<Recovery>,
     pub recovery_at: usize,
+    /// Whether only the end of the connection tells where the message ends.
+    pub until_eof: bool,
     /// Stop at the first field that begins the tail by this rule.
     pub stop: Option<split::Rule>,
     /// Where it stopped.
@@ -68,7 +70,7 @@ pub fn stopped(stop: Stop, at: usize) -> Halt {
 
 impl<'a> Parser<'a> {
     pub fn new(module: &'a Module, buf: &'a [u8], eof: bool) -> Parser<'a> {
-        Parser { module, buf, eof, slots: &[], recovery: None, recovery_at: 0, stop: None, ended: None }
+        Parser { module, buf, eof, slots: &[], recovery: None, recovery_at: 0, until_eof: false, stop: None, ended: None }
     }
 
     /// Parses the unit's own fields up to number `upto` of its body.
@@ -236,7 +238,7 @@ impl<'a> Parser<'a> {
     }
 
     /// End of the field's bytes, and of the delimiter behind them.
-    fn extent(&self, field: &Field, node: &Node, pos: usize, extent: &Extent, class: Option<&ByteSet>, max: u64) -> Parsed<(usize, usize)> {
+    fn extent(&mut self, field: &Field, node: &Node, pos: usize, extent: &Extent, class: Option<&ByteSet>, max: u64) -> Parsed<(usize, usize)> {
         let have = self.rest(pos).len();
         let end = match extent {
             Extent::Length(e) => {
@@ -262,6 +264,7 @@ impl<'a> Parser<'a> {
                 pos + n
             }
             Extent::ToEnd | Extent::Close => {
+                self.until_eof = true;
                 // The first in the order of the bytes decides, however many of them have come: one that is not allowed, or one too many.
                 let counted = have.min(usize::try_from(max).unwrap_or(usize::MAX));
                 if class.is_some_and(|c| self.rest(pos)[..counted].iter().any(|b| !c.has(*b))) {
@@ -337,6 +340,7 @@ impl<'a> Parser<'a> {
     fn list(&mut self, def: &Unit, node: &mut Node, f: FieldId, element: FieldId, max: u32, extent: &ListExtent, start: usize) -> Parsed<FieldNode> {
         let field = &def.fields[f.index()];
         let (mut items, mut pos) = (Vec::new(), start);
+        self.until_eof |= matches!(extent, ListExtent::ToEnd);
         let count = match extent {
             ListExtent::Count(e) => match self.eval_int(node, e, pos)? {
                 n if n > max as u64 => return too_long(field, start),

@@ -20,8 +20,8 @@ pub type Captures = Vec<(Slot, Expr)>;
 pub enum Op {
     /// Parse this field of an instance.
     Segment { inst: usize, field: FieldId, segment: usize },
-    /// The head ends here.
-    Begin,
+    /// The head ends here. `endless`: the field that is next ends with the connection.
+    Begin { endless: bool },
     Set(Slot, Expr),
     Jump(usize),
     /// Goes to the target where the condition does not hold.
@@ -257,7 +257,7 @@ impl Compiler<'_> {
             }
             None => None,
         };
-        self.emit(Op::Begin);
+        self.emit(Op::Begin { endless: is_endless(field) });
         if let Some(skip) = skip {
             self.land(skip);
         }
@@ -597,6 +597,14 @@ impl Compiler<'_> {
 /// they are up to that.
 fn is_kept(field: &Field) -> bool {
     is_trimmed(field) || field.value_used && matches!(field.kind, FieldKind::Bytes { max, .. } if max <= split::KEPT_BYTES)
+}
+
+fn is_endless(field: &Field) -> bool {
+    match &field.kind {
+        FieldKind::Bytes { extent, .. } | FieldKind::StreamBytes { extent } => matches!(extent, Extent::Close | Extent::ToEnd),
+        FieldKind::List { extent, .. } => matches!(extent, ListExtent::ToEnd),
+        _ => false,
+    }
 }
 
 /// What is trimmed away is known when all is there.

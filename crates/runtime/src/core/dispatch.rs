@@ -70,6 +70,7 @@ impl Core {
         let own = !t.c.req.base.is_null() && (head.p == t.c.req.base || tail == WL_TAIL_REQ);
         let no_reply = own && t.req_flags & WL_M_NO_REPLY != 0;
         let repeat = own && t.req_flags & WL_M_REPEAT != 0;
+        let ends = own && t.req_flags & WL_M_UNTIL_EOF != 0;
         // SAFETY: the program's bytes are valid during the call.
         let head = Raw::of(unsafe { head.as_slice() });
         if no_reply || proto.response.is_none() {
@@ -81,7 +82,7 @@ impl Core {
         let now = self.now;
         let c = &mut self.calls[call];
         (c.task, c.part, c.app, c.port, c.inst) = (id, part, target.a as u16, target.p as u16, target.i as u32);
-        (c.conn, c.next, c.stream, c.retried, c.repeat, c.together) = (Id::NIL, Id::NIL, Id::NIL, false, repeat, false);
+        (c.conn, c.next, c.stream, c.retried, c.repeat, c.ends, c.together) = (Id::NIL, Id::NIL, Id::NIL, false, repeat, ends, false);
         (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
         self.tasks[id].calls[part as usize] = call;
         self.apps[target.a].ports[target.p].load[target.i] += 1;
@@ -91,6 +92,8 @@ impl Core {
         let sent = match proto.exclusive {
             true => self.call_exclusive(target, call, head, here, more),
             false if more => Err(WL_F_OVERLOAD),
+            // Nothing could come behind it.
+            false if ends => Err(WL_F_CONSTRAINT),
             false => self.call_shared(target, proto, call, head, here),
         };
         if sent.is_err() {
@@ -220,11 +223,11 @@ impl Core {
     }
 
     fn call_exclusive(&mut self, at: Target, call: Id, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
-        if !more {
+        if !more && !self.calls[call].ends {
             if let Some(conn) = self.pipelined_conn(at, call) {
                 return self.call_piped(conn, call, head, here);
             }
-        } else {
+        } else if more {
             let task = self.calls[call].task;
             self.calls[call].stream = self.tasks[task].conn;
             self.tasks[task].req_streamed = true;
@@ -280,6 +283,9 @@ impl Core {
             return Err(e);
         }
         let stream = self.calls[call].stream;
+        if self.calls[call].ends && stream.is_nil() {
+            self.end_requests(conn);
+        }
         if let Some(c) = self.conns.get_mut(stream) {
             if c.mode == Mode::Tail {
                 c.sink = Sink::Conn(conn);
@@ -289,6 +295,12 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// What was sent to a backend ends with its direction of the connection; its answer may still come.
+    pub(super) fn end_requests(&mut self, conn: Id) {
+        self.conns[conn].set(flag::SHUT_WANTED | flag::NO_REUSE);
+        self.mark_dirty(conn);
     }
 
     /// An exclusive connection is free, or one could be opened: the next waiting request takes it.

@@ -124,6 +124,8 @@ impl Core {
 
     /// The last byte of a streaming tail has been passed on.
     fn tail_done(&mut self, id: Id) {
+        // SAFETY: a connection's view is live until `end_message`.
+        let ends = self.conns[id].view.as_ref().is_some_and(|v| unsafe { (*v.as_ptr().cast::<wl_parser>()).flags } & WL_M_UNTIL_EOF != 0);
         self.end_message(id);
         let c = &mut self.conns[id];
         c.mode = Mode::Head;
@@ -133,12 +135,19 @@ impl Core {
                 if let Some(t) = self.tasks.get_mut(owner) {
                     t.req_more = false;
                 }
-                if let Sink::Slot(slot) = sink {
-                    self.slot_done(slot);
+                match sink {
+                    Sink::Slot(slot) => self.slot_done(slot),
+                    Sink::Conn(backend) if ends && self.conns.alive(backend) => self.end_requests(backend),
+                    _ => {}
                 }
             }
             Side::Backend => {
                 let slot = if let Sink::Slot(s) = sink { s } else { Id::NIL };
+                if let (true, Some(s)) = (ends, self.slots.get_mut(slot)) {
+                    s.close = true;
+                    let client = s.conn;
+                    self.conns[client].set(flag::LAST);
+                }
                 self.answer_complete(id, slot);
                 self.slot_done(slot);
             }

@@ -341,6 +341,8 @@ pub struct Call {
     pub kept: OwnedBuf,
     /// The protocol allows to send the request again.
     pub repeat: bool,
+    /// Only the end of the connection tells where the request ends.
+    pub ends: bool,
     /// Its tail streams from this client connection.
     pub stream: Id,
     pub retried: bool,
