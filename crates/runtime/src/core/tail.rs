@@ -146,7 +146,9 @@ impl Core {
                 if let (true, Some(s)) = (ends, self.slots.get_mut(slot)) {
                     s.close = true;
                     let client = s.conn;
-                    self.conns[client].set(flag::LAST);
+                    if let Some(c) = self.conns.get_mut(client) {
+                        c.set(flag::LAST);
+                    }
                 }
                 self.answer_complete(id, slot);
                 self.slot_done(slot);
