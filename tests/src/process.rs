@@ -2,7 +2,7 @@
 
 use crate::{plain, root, stand_in};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -160,11 +160,17 @@ impl Wireloom {
         if plain() {
             return stand_in::start(app, extra, adjust);
         }
+        Self::run_file(&format!("apps/{app}.loom"), extra, adjust)
+    }
+
+    /// `wireloom run <file> --set port=… <extra>` on a free port. The file's name counts from the root.
+    pub fn run_file(file: &str, extra: &[&str], adjust: impl FnOnce(&mut Command)) -> Process {
+        let name = Path::new(file).file_stem().map_or(file.into(), |s| s.to_string_lossy());
         let port = free_port();
         let mut command = Command::new(Self::binary());
-        command.current_dir(root()).arg("run").arg(format!("apps/{app}.loom")).arg("--set").arg(format!("port={port}")).args(extra);
+        command.current_dir(root()).args(["run", file, "--set", &format!("port={port}")]).args(extra);
         adjust(&mut command);
-        Process::start_ours(app, &mut command, port)
+        Process::start_ours(&name, &mut command, port)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 use std::io::{Read, Write};
 use std::process::Command;
-use wireloom_tests::{free_port, root, Client, Process, Wireloom};
+use wireloom_tests::{free_port, root, Client, Wireloom};
 
 #[test]
 fn the_literate_cases_hold() {
@@ -39,11 +39,9 @@ fn signals(extra: &[&str]) {
     if wireloom_tests::plain() {
         return;
     }
-    let (page, port) = (free_port(), free_port());
-    let mut command = Command::new(Wireloom::binary());
-    command.current_dir(root()).args(["run", "crates/lang/tests/cases/signals.loom"]).args(extra);
-    command.args(["--set", &format!("port={port}"), "--admin", &format!("127.0.0.1:{page}")]);
-    let app = Process::start_ours("signals", &mut command, port);
+    let page = free_port();
+    let with_page = |c: &mut Command| { c.args(["--admin", &format!("127.0.0.1:{page}")]); };
+    let app = Wireloom::run_file("crates/lang/tests/cases/signals.loom", extra, with_page);
     let mut c = Client::connect(app.port);
     c.send("a\n").expect("ok\n");
     c.send("b \"q\"\n").expect("ok\n");
@@ -92,10 +90,7 @@ app began {
 "#;
     let file = folder.join("began.loom");
     std::fs::write(&file, program).expect("the folder is writable");
-    let port = free_port();
-    let mut command = Command::new(Wireloom::binary());
-    command.arg("run").arg(&file).args(["--interpret", "--set", &format!("port={port}")]);
-    let app = Process::start_ours("began", &mut command, port);
+    let app = Wireloom::run_file(&file.to_string_lossy(), &["--interpret"], |_| {});
     let line = Client::connect(app.port).send("?\n").take_until(b"\n");
     let line = String::from_utf8_lossy(&line).into_owned();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();

@@ -1,9 +1,7 @@
 //! Messages of which only the end of the connection tells where they end (`to end`, `until close`): the end is passed on as they are, in both
 //! directions.
 
-use std::process::Command;
 use wireloom_tests::folder::Folder;
-use wireloom_tests::process::free_port;
 use wireloom_tests::{servers, Backend, Client, Process, Wireloom};
 
 /// A proxy for a protocol of such messages.
@@ -22,20 +20,14 @@ app passes {{
     );
     let file = folder.name_of(&format!("{name}.loom"));
     std::fs::write(&file, app).expect("the folder is writable");
-    let port = free_port();
-    let mut command = Command::new(Wireloom::binary());
-    command.args(["run", &file, "--set", &format!("port={port}"), "--set", &servers(&[backend.port])]);
-    Process::start_ours(name, &mut command, port)
+    Wireloom::run_file(&file, &["--set", &servers(&[backend.port])], |_| {})
 }
-
-const SHORT: &str = "unit Response { tag: u8  rest: bytes<20> to end }";
-const REQUEST: &str = "unit Request { n: u8 }";
 
 #[test]
 fn an_answer_until_the_end_ends_the_clients_connection() {
     let folder = Folder::new("until_end");
     let ways = [
-        ("short", SHORT),
+        ("short", "unit Response { tag: u8  rest: bytes<20> to end }"),
         ("long", "unit Response { tag: u8  rest: bytes<64KiB> to end }"),
         ("list", "unit Response { tag: u8  rest: list<u8, 20> to end }"),
         ("behind", "unit Response { tag: u8  data: stream bytes [2]  rest: bytes<20> to end }"),
@@ -43,7 +35,7 @@ fn an_answer_until_the_end_ends_the_clients_connection() {
     ];
     for (name, response) in ways {
         let backend = Backend::new();
-        let proxy = proxy(&folder, name, "exclusive", &format!("{REQUEST}\n{response}"), &backend);
+        let proxy = proxy(&folder, name, "exclusive", &format!("unit Request {{ n: u8 }}\n{response}"), &backend);
         let mut client = Client::connect(proxy.port);
         client.send(b"1");
         let mut server = backend.accept();

@@ -58,7 +58,7 @@ impl Parser<'_, '_> {
                 line!(self, "}}");
                 self.phase = Phase::Either;
             }
-            Phase::Either if is_run(b) && !self.keeps(b) => {
+            Phase::Either if self.flows(b) => {
                 line!(self, "if (v->p.flags & WL_IN_TAIL) {{");
                 self.phase = Phase::Tail;
                 self.tail_run(field, b, &run);
@@ -156,9 +156,9 @@ impl Parser<'_, '_> {
     /// Whether a field of the tail is kept until it is complete: the grammar may read it ([`grammar::late`]).
     fn keeps(&self, b: &Bytes) -> bool { b.store.is_some() && b.max <= grammar::tail::KEPT_BYTES }
 
-    /// Whether checked bytes of a field can be given away before its end is found: of long ones. Of others a fault stands at their
-    /// first byte, from where a delimiter to recover by is looked for.
-    fn releases(&self, b: &Bytes) -> bool { self.phase == Phase::Tail && is_run(b) && !self.keeps(b) }
+    /// Whether checked bytes of a field, where it lies in the tail, are given away before its end is found: of long ones. Of others a
+    /// fault stands at their first byte, from where a delimiter to recover by is looked for.
+    fn flows(&self, b: &Bytes) -> bool { b.max > grammar::tail::HELD_BYTES && b.trim.is_none() && !self.keeps(b) }
 
     /// A fault of a byte in a field: in the tail it stands there if the bytes before it may be gone.
     fn bad_at(&self, field: &Field, b: &Bytes, at: &str) -> String { self.fault_at(self.bad(field), b, at) }
@@ -167,8 +167,8 @@ impl Parser<'_, '_> {
 
     fn fault_at(&self, fault: String, b: &Bytes, at: &str) -> String {
         match self.phase {
-            _ if !is_run(b) || self.keeps(b) => fault,
             Phase::Head => fault,
+            _ if !self.flows(b) => fault,
             Phase::Either => format!("{{ if (v->p.flags & WL_IN_TAIL) pos = {at}; {fault} }}"),
             Phase::Tail => format!("{{ pos = {at}; {fault} }}"),
         }
@@ -176,7 +176,7 @@ impl Parser<'_, '_> {
 
     /// Declares where the field began: `pos`, or what was given away before counts too.
     fn begin_long(&mut self, b: &Bytes) -> Option<String> {
-        if !self.releases(b) { return None }
+        if self.phase != Phase::Tail || !self.flows(b) { return None }
         let run = self.slot("uint32_t");
         line!(self, "{run} = 0;\n{}", self.value_text(b, "pos", "0"));
         Some(run)
@@ -528,9 +528,6 @@ struct Bytes<'a> {
     store: Option<&'a str>,
     extent: Option<&'a str>,
 }
-
-/// Long enough to be passed on as it comes.
-fn is_run(b: &Bytes) -> bool { b.max > grammar::tail::HELD_BYTES && b.trim.is_none() }
 
 impl Bytes<'_> {
     /// What the bytes may be, those at both ends included that are trimmed away.

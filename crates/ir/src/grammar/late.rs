@@ -78,6 +78,10 @@ struct Place<'a> {
     item: Option<(At, &'a [FieldId])>,
 }
 
+impl Place<'_> {
+    fn scope(&self) -> Scope<'static> { Scope { this: Some(self.unit), item: self.item.map(|i| i.0), locals: &[] } }
+}
+
 struct Seek<'a> {
     m: &'a Module,
     rule: Rule,
@@ -196,8 +200,7 @@ fn is_length(m: &Module, e: &Expr, place: Place) -> bool {
     let ExprKind::Builtin(Builtin::LenBytes, args) = &*e.kind else { return false };
     let [Expr { kind, .. }] = &args[..] else { return false };
     let ExprKind::Read(path) = &**kind else { return false };
-    let scope = Scope { this: Some(place.unit), item: place.item.map(|i| i.0), locals: &[] };
-    matches!(m.follow(path, scope, &mut |_, _| ()), Some(At::Field(u, f)) if matches!(m.unit(u).fields[f.index()].kind, FieldKind::Bytes { .. }))
+    matches!(m.follow(path, place.scope(), &mut |_, _| ()), Some(At::Field(u, f)) if matches!(m.unit(u).fields[f.index()].kind, FieldKind::Bytes { .. }))
 }
 
 /// Numbers, counts and cases are in the view.
@@ -212,8 +215,8 @@ fn reads_bytes(m: &Module, e: &Expr) -> bool {
 fn late_read(m: &Module, e: &Expr, ways: &[Way], place: Place, depth: u32) -> Option<(UnitId, FieldId)> {
     let path = walk::path_of(e)?;
     let mut way = match path.root { Root::Item => place.item?.1, _ => place.way }.to_vec();
-    let (mut last, scope) = (None, Scope { this: Some(place.unit), item: place.item.map(|i| i.0), locals: &[] });
-    m.follow(path, scope, &mut |u, f| {
+    let mut last = None;
+    m.follow(path, place.scope(), &mut |u, f| {
         last = Some((u, f));
         if !matches!(m.unit(u).fields[f.index()].kind, FieldKind::Switch { .. }) { way.push(f) }
     });

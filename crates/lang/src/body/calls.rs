@@ -234,25 +234,27 @@ impl Lower<'_, '_> {
         self.expr(e, Some(&info.ret))
     }
 
-    /// Functions in the place of their calls may double at every step: there is a limit, told once.
-    fn copies(&mut self, span: Span) -> R<()> {
+    /// What is put in the place of its uses may double at every step: there is a limit, told once.
+    fn one_more_copy(&mut self, too_deep: bool, told: impl FnOnce() -> Diagnostic) -> R<()> {
         self.cx.inlined = self.cx.inlined.saturating_add(1);
-        if self.inlined.len() < MAX_INLINED && self.cx.inlined < MAX_COPIES { return Ok(()); }
+        if !too_deep && self.cx.inlined < MAX_COPIES { return Ok(()); }
         if self.cx.inlined > MAX_COPIES { return Err(Reported); }
         self.cx.inlined = MAX_COPIES;
-        let d = Diagnostic::error("E0504", span, "functions are nested too deeply here").label("one call too many")
-            .note("a function that takes or gives messages, or touches state, is put in the place of its calls");
-        Err(self.cx.report(d.hint("call it once and keep the result with `let`, or pass fields of the message")))
+        Err(self.cx.report(told()))
     }
 
-    /// So may elements, whose handlers are put in the place of each send to them.
+    /// Functions in the place of their calls.
+    fn copies(&mut self, span: Span) -> R<()> {
+        self.one_more_copy(self.inlined.len() >= MAX_INLINED, || Diagnostic::error("E0504", span, "functions are nested too deeply here").label("one call too many")
+            .note("a function that takes or gives messages, or touches state, is put in the place of its calls")
+            .hint("call it once and keep the result with `let`, or pass fields of the message"))
+    }
+
+    /// Elements in the place of each send to them.
     pub fn element_copies(&mut self, name: &str, span: Span) -> R<()> {
-        self.cx.inlined = self.cx.inlined.saturating_add(1);
-        if self.cx.inlined < MAX_COPIES { return Ok(()); }
-        if self.cx.inlined > MAX_COPIES { return Err(Reported); }
-        let d = Diagnostic::error("E0504", span, format!("`{name}` and the elements around it stand in too many places")).label("one place too many")
-            .note("an element is put in the place of each send to it, with all that is wired behind it: where elements send at several places each, that doubles at every step");
-        Err(self.cx.report(d.hint("send once, at the end of the handler, or let a `queue` stand between")))
+        self.one_more_copy(false, || Diagnostic::error("E0504", span, format!("`{name}` and the elements around it stand in too many places")).label("one place too many")
+            .note("an element is put in the place of each send to it, with all that is wired behind it: where elements send at several places each, that doubles at every step")
+            .hint("send once, at the end of the handler, or let a `queue` stand between"))
     }
 
     /// `return` in an inlined body leaves a loop of one round.

@@ -223,14 +223,14 @@ impl Core {
     }
 
     fn call_exclusive(&mut self, at: Target, call: Id, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
-        if !more && !self.calls[call].ends {
-            if let Some(conn) = self.pipelined_conn(at, call) {
-                return self.call_piped(conn, call, head, here);
-            }
-        } else if more {
+        if more {
             let task = self.calls[call].task;
             self.calls[call].stream = self.tasks[task].conn;
             self.tasks[task].req_streamed = true;
+        } else if !self.calls[call].ends {
+            if let Some(conn) = self.pipelined_conn(at, call) {
+                return self.call_piped(conn, call, head, here);
+            }
         }
         if let Some(conn) = self.take_idle(at) {
             if !more && self.calls[call].repeat {

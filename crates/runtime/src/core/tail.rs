@@ -28,7 +28,9 @@ impl Core {
         }
         match verdict {
             Verdict::Whole => {
-                self.tail_done(id);
+                // SAFETY: the view lives in the connection until `end_message`.
+                let ends = unsafe { (*view).flags } & WL_M_UNTIL_EOF != 0;
+                self.tail_done(id, ends);
                 Some(used)
             }
             // The end of a message that was dropped from its head on. SAFETY: as below.
@@ -122,10 +124,8 @@ impl Core {
         }
     }
 
-    /// The last byte of a streaming tail has been passed on.
-    fn tail_done(&mut self, id: Id) {
-        // SAFETY: a connection's view is live until `end_message`.
-        let ends = self.conns[id].view.as_ref().is_some_and(|v| unsafe { (*v.as_ptr().cast::<wl_parser>()).flags } & WL_M_UNTIL_EOF != 0);
+    /// The last byte of a streaming tail has been passed on. `ends`: only the end of its connection told so.
+    fn tail_done(&mut self, id: Id, ends: bool) {
         self.end_message(id);
         let c = &mut self.conns[id];
         c.mode = Mode::Head;
