@@ -133,6 +133,7 @@ const PAIR: &str = "
 unit Line { text: text<20> until \"\\n\" }
 
 protocol lines {
+    stateless
     request  Line
     response Line
 }
@@ -405,7 +406,7 @@ fn functions_in_c_need_the_compiler() {
     std::fs::write(folder.join("add.c"), "#include <stdint.h>\nuint32_t add_seven(uint32_t x) { return x + 7; }\n").expect("written");
     let file = folder.join("ext.loom");
     let source = "extern fn add_seven(x: u32) -> u32 from \"add.c\"\nunit L { a: u8 }\n\
-        protocol p { request L  response L  order in_order  sharing pipelined }\n\
+        protocol p { stateless  request L  response L  order in_order  sharing pipelined }\n\
         app a { port c = listen tcp(7997) as p\n on c(req) { reply L { a: u8(add_seven(u32(req.a))) } } }\n\
         test \"code\" { expect add_seven(3) == 10 }\ntest \"an app\" of a { c <- \"\\x01\"\n c -> \"\\x08\" }\n";
     std::fs::write(&file, source).expect("written");
@@ -424,7 +425,7 @@ fn functions_in_c_need_the_compiler() {
 fn all_apps_of_a_file_are_tested() {
     let folder = scratch("apps");
     let file = folder.join("two.loom");
-    let units = "unit L { a: u8 }\nprotocol p { request L  response L  order in_order  sharing pipelined }\n";
+    let units = "unit L { a: u8 }\nprotocol p { stateless  request L  response L  order in_order  sharing pipelined }\n";
     let app = |name: &str, n: u8| format!("app {name} {{ port c = listen tcp(1) as p\n on c(req) {{ reply L {{ a: {n} }} }} }}\n");
     let test = |name: &str, n: u8| format!("test \"answers\" of {name} {{ c <- \"\\0\"\n c -> \"\\x0{n}\" }}\n");
     let code = "test \"code\" { expect 1 == 1 }\n";

@@ -79,7 +79,7 @@ fn the_start_knows_the_time() {
     std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
     let program = r#"
 unit Line { text: text<40> until "\n" }
-protocol lines { request Line  response Line  on fault(f) { reply Line { text: "fault" } } }
+protocol lines { stateless  request Line  response Line  on fault(f) { reply Line { text: "fault" } } }
 app began {
     param port: u16
     port client = listen tcp(port) as lines

@@ -8,7 +8,7 @@ use wireloom_tests::{servers, Backend, Client, Process, Wireloom};
 fn proxy(folder: &Folder, name: &str, sharing: &str, units: &str, backend: &Backend) -> Process {
     let app = format!(
         "{units}
-protocol p {{ request Request  response Response  sharing {sharing} }}
+protocol p {{ stateless  request Request  response Response  sharing {sharing} }}
 app passes {{
     param port:    u16 = 7000
     param servers: list<endpoint, 4>

@@ -84,6 +84,8 @@ pub struct ProtocolInfo {
     pub request: ir::UnitId,
     pub response: Option<ir::UnitId>,
     pub no_reply: bool,
+    /// Requests of any client may go over one connection: none depends on an earlier one.
+    pub stateless: bool,
 }
 
 /// What a record says of a field besides its type.

@@ -30,12 +30,13 @@ impl Compiler<'_> {
         let owner = self.names.modules[module].name.clone();
         let name = if owner == p.name.name { owner } else { format!("{owner}.{}", p.name.name) };
         let no_reply = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Flag { flag: FlagKind::NoReply, .. }));
+        let stateless = p.clauses.iter().any(|c| matches!(c.kind, ClauseKind::Stateless));
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
         self.m.protocols.push(ir::Protocol {
             name, request, response, response_args: vec![], sharing: ir::desc::Sharing::Exclusive, order_by: None,
             close_request: None, no_reply: None, repeat: None, close_response: None, interim: None, tunnel: None, on_fault: None, on_interim: None,
         });
-        self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply });
+        self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless });
         self.request_takes_nothing(request, p.name.span);
         // What a client is told on a fault depends on what the response asks of the request.
         let (last, first): (Vec<_>, Vec<_>) = p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
@@ -64,11 +65,12 @@ impl Compiler<'_> {
         let (request, response) = (self.protocols[id.index()].request, self.protocols[id.index()].response);
         let i = id.index();
         match &c.kind {
-            ClauseKind::Request(_) | ClauseKind::Forward { .. } => Ok(()),
+            ClauseKind::Request(_) | ClauseKind::Forward { .. } | ClauseKind::Stateless => Ok(()),
             ClauseKind::Response(_, args) => self.args_clause(module, id, args, c.span),
             ClauseKind::Order { by: None } => Ok(()),
             ClauseKind::Order { by: Some(f) } => self.order_by(id, f),
             ClauseKind::Sharing { pipelined } => {
+                self.shares_without_state(id, c.span, *pipelined);
                 self.m.protocols[i].sharing = if *pipelined { ir::desc::Sharing::Pipelined } else { ir::desc::Sharing::Exclusive };
                 Ok(())
             }
@@ -94,6 +96,25 @@ impl Compiler<'_> {
             }
             ClauseKind::OnFault { name, body } => self.on_fault(module, id, name, body),
         }
+    }
+
+    /// Connections that clients share carry requests of all of them: the protocol must promise that none depends on another.
+    fn shares_without_state(&mut self, id: ir::ProtocolId, span: Span, pipelined: bool) {
+        if self.protocols[id.index()].stateless { return; }
+        // Once is enough: ports are not told again.
+        self.protocols[id.index()].stateless = true;
+        let name = self.m.protocols[id.index()].name.clone();
+        let together = if pipelined { "requests of all clients on one connection" } else { "requests of one client after those of another on a connection" };
+        self.report(stateless_help(Diagnostic::error("E0625", span, format!("`{name}` shares connections between clients, and does not say `stateless`"))
+            .label(format!("this sends {together}"))));
+    }
+
+    /// A connect port's connections are shared between clients.
+    pub fn connects_without_state(&mut self, id: ir::ProtocolId, span: Span) {
+        if self.protocols[id.index()].stateless { return; }
+        let name = self.m.protocols[id.index()].name.clone();
+        self.report(stateless_help(Diagnostic::error("E0626", span, format!("a connect port cannot speak `{name}`: it does not say `stateless`"))
+            .label("all clients would share these connections")));
     }
 
     fn flag(&mut self, module: ModId, unit: ir::UnitId, name: &str, e: &Expr) -> R<ir::Expr> {
@@ -210,4 +231,11 @@ impl Compiler<'_> {
         self.records.push(want);
         ir::RecordId(self.m.records.len() as u32 - 1)
     }
+}
+
+/// The same in both places: what would be mixed up, and the two ways on.
+fn stateless_help(d: Diagnostic) -> Diagnostic {
+    d.note("a server that remembers something of a connection (a login, an open transaction, the database in use) would answer one client with the state of another")
+        .note("connections of a client's own do not exist yet: a protocol with such a state cannot be connected to")
+        .hint("write `stateless` in the protocol if every request means the same on every connection")
 }

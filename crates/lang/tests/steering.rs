@@ -193,7 +193,7 @@ fn what_a_handler_does_with_frames() {
 #[test]
 fn apps_of_two_halves() {
     use wireloom_ir::desc::Half;
-    const TOP: &str = "unit M { n: u8  m: u8 }\nprotocol p { request M  response M }\n";
+    const TOP: &str = "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\n";
     const PORTS: &str = "port w = memory(\"w\")\nport c = listen tcp(80) as p\nport b = connect tcp(127.0.0.1:81) as p\n";
     let compiled = |members: &str| wireloom_lang::compile(&world(format!("{TOP}app a {{\n{PORTS}{members}\n}}\n")), Path::new("/app/main.loom"), None);
     let refused = |members: &str| {

@@ -336,6 +336,8 @@ pub enum ClauseKind {
     Order { by: Option<Ident> },
     /// `sharing pipelined` / `sharing exclusive`
     Sharing { pipelined: bool },
+    /// `stateless`: a server keeps nothing about a connection that a request on it depends on
+    Stateless,
     /// `close request when e`, `close response when e`, `interim when e`, `tunnel when e`, `no_reply when e`,
     /// `repeat when e`, `pipeline when e`: expressions over `request` or `response`
     Flag { flag: FlagKind, when: Expr },

@@ -48,7 +48,7 @@ const KIN: &[&[&str]] = &[
     &["any", "all", "count", "first"],
     &["let", "var"],
     &["reply", "call", "fault", "return", "log", "drop"],
-    &["in_order", "pipelined", "exclusive", "caseless", "peek", "close"],
+    &["in_order", "pipelined", "exclusive", "stateless", "caseless", "peek", "close"],
     &["state", "session", "counter", "param"],
     &["request", "response", "client", "req"],
     &["true", "false", "none", "now", "some"],

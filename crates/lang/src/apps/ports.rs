@@ -114,6 +114,7 @@ impl Compiler<'_> {
             }
         }
         if all.is_empty() { return Err(self.report(Diagnostic::error("E0612", p.name.span, "a port needs a protocol").hint("write `as http`"))); }
+        if let ([id], false) = (all.as_slice(), listen) { self.connects_without_state(*id, p.protocols[0].span); }
         if !listen && all.len() > 1 { return Err(self.error("E0612", p.name.span, "a connecting port speaks one protocol")); }
         Ok(all)
     }

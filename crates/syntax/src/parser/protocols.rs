@@ -6,7 +6,7 @@ use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol};
 use crate::diagnostic::Diagnostic;
 
 const CLAUSES: &[&str] =
-    &["request", "response", "order", "sharing", "close", "interim", "tunnel", "no_reply", "repeat", "pipeline", "forward", "on"];
+    &["request", "response", "order", "sharing", "stateless", "close", "interim", "tunnel", "no_reply", "repeat", "pipeline", "forward", "on"];
 
 impl Parser<'_> {
     pub(super) fn protocol(&mut self) -> P<Protocol> {
@@ -38,6 +38,7 @@ impl Parser<'_> {
                 let pipelined = self.one_of(&["exclusive", "pipelined"])? == 1;
                 Ok(ClauseKind::Sharing { pipelined })
             }
+            "stateless" => Ok(ClauseKind::Stateless),
             "close" => {
                 let flag = [FlagKind::CloseRequest, FlagKind::CloseResponse][self.one_of(&["request", "response"])?];
                 self.flag(flag)
