@@ -194,8 +194,8 @@ fn measured(spent: &[Spent], summary: Summary, inserts: Vec<u64>) -> Measured {
 
 /// Nanoseconds per frame by element, the dearest first.
 fn elements(module: &Arc<Module>, job: &Job) -> Result<Vec<(String, f64)>, Failure> {
-    let (path, names) = engine::marked(module, &CompileOptions::default())?;
-    let program = Program::open(&path)?;
+    let (library, names) = engine::marked(module, &CompileOptions::default())?;
+    let program = Program::load(&library.bytes)?;
     let Some(mark) = program.mark() else { return Err(Failure::Said("the program has no marks".into())) };
     let (stop, mut looks) = (AtomicBool::new(false), vec![0u64; names.len()]);
     let measured = std::thread::scope(|scope| {

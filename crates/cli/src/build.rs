@@ -11,10 +11,9 @@ pub fn build(args: Build) -> Outcome {
         return Err(crate::Failure::Said(format!("{} has no app to build", args.file.display())));
     }
     let library = engine::library(&module, &CompileOptions { portable: args.portable, ..CompileOptions::default() })?;
-    let library = std::fs::read(library)?;
     let desc = serde_json::to_vec(&module.desc())?;
     let target = args.output.unwrap_or_else(|| PathBuf::from(&module.app));
-    payload::write(&target, &library, &desc).map_err(|e| format!("cannot write {}: {e}", target.display()))?;
+    payload::write(&target, &library.bytes, &desc).map_err(|e| format!("cannot write {}: {e}", target.display()))?;
     let size = std::fs::metadata(&target)?.len();
     eprintln!("wireloom: built {} ({:.1} MiB); run it with --help", target.display(), size as f64 / (1 << 20) as f64);
     Ok(())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::Arc;
 use std::time::Duration;
-use wireloom_codegen_c::{CSource, CompileError, CompileOptions};
+use wireloom_codegen_c::{CSource, CompileError, CompileOptions, Compiled};
 use wireloom_ir::{FuncBody, Module};
 use wireloom_runtime::Program;
 
@@ -29,7 +29,9 @@ pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
     // With the sanitizers optimised code takes several times as long to make.
     let opt = if compile.sanitize { 1 } else { CompileOptions::default().opt };
     match library(module, &CompileOptions { sanitize: compile.sanitize, opt, ..CompileOptions::default() }) {
-        Ok(path) => Ok(Made { program: Program::open(&path)?, how: How::Compiled }),
+        // The sanitizers read names and lines from the file.
+        Ok(Compiled { path: Some(path), .. }) if compile.sanitize => Ok(Made { program: Program::open(&path)?, how: How::Compiled }),
+        Ok(library) => Ok(Made { program: Program::load(&library.bytes)?, how: How::Compiled }),
         Err(CompileError::NoCompiler { .. }) => {
             if let Some(f) = extern_function(module) {
                 return Err(Failure::Said(format!("no C compiler found (clang or gcc), and `{f}` is a function in C (`extern fn`)")));
@@ -61,22 +63,29 @@ pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
 }
 
 /// A module's shared object with marks where elements begin and end, and the elements' names.
-pub fn marked(module: &Module, options: &CompileOptions) -> Result<(PathBuf, Vec<String>), CompileError> {
+pub fn marked(module: &Module, options: &CompileOptions) -> Result<(Compiled, Vec<String>), CompileError> {
     let source = wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options { marks: true, ..Default::default() });
-    let path = compiled(module, &source, options)?;
-    Ok((path, source.marks))
+    let library = compiled(module, &source, options)?;
+    Ok((library, source.marks))
 }
 
 /// The shared object of a module, from the cache if it is there.
-pub fn library(module: &Module, options: &CompileOptions) -> Result<PathBuf, CompileError> {
+pub fn library(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
     compiled(module, &wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options::default()), options)
 }
 
-fn compiled(module: &Module, source: &CSource, options: &CompileOptions) -> Result<PathBuf, CompileError> {
+fn compiled(module: &Module, source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
     // The C files of `extern` functions lie beside the program's.
     let folder = module.files.first().and_then(|f| Path::new(f).parent()).map(PathBuf::from);
     let options = CompileOptions { extern_dir: folder.unwrap_or_else(|| options.extern_dir.clone()), ..options.clone() };
-    with_progress("compiling", || wireloom_codegen_c::compile(source, &options))
+    let made = with_progress("compiling", || wireloom_codegen_c::compile(source, &options))?;
+    if let Some(notice) = &made.notice { told_once(notice) }
+    Ok(made)
+}
+
+fn told_once(notice: &str) {
+    static TOLD: std::sync::Once = std::sync::Once::new();
+    TOLD.call_once(|| eprintln!("wireloom: {notice}"));
 }
 
 /// Says what is being waited for once it takes longer than a second.

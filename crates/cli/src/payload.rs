@@ -5,9 +5,8 @@
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const MAGIC: &[u8; 16] = b"wireloom-build-1";
 const TRAILER: u64 = 32;
@@ -51,22 +50,6 @@ pub fn write(target: &Path, library: &[u8], desc: &[u8]) -> io::Result<()> {
     out.set_permissions(fs::Permissions::from_mode(0o755))?;
     out.sync_all()?;
     fs::rename(&partial, target)
-}
-
-/// A path from which the library can be loaded: a file in memory, which lives as long as the process.
-pub fn library_path(library: &[u8]) -> io::Result<PathBuf> {
-    // SAFETY: a plain system call; the name is a C string.
-    let fd = unsafe { libc::memfd_create(c"wireloom-program".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was made just now and is owned by nobody else.
-    let owned = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut file = fs::File::from(owned);
-    file.write_all(library)?;
-    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    std::mem::forget(file);
-    Ok(path)
 }
 
 /// Start of the payload and the lengths of its parts.

@@ -2,7 +2,7 @@
 
 use crate::args::{Built, Engine, Run, Serve};
 use crate::engine::{self, How};
-use crate::payload::{self, Payload};
+use crate::payload::Payload;
 use crate::{load, Failure, Outcome};
 use clap::{CommandFactory, FromArgMatches};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -44,7 +44,7 @@ pub fn built(payload: Payload) -> Outcome {
     let desc: Desc = serde_json::from_slice(&payload.desc)?;
     let command = Built::command().name(desc.app.clone()).about(format!("{}, built by wireloom", desc.app)).after_help(parameters(&desc));
     let args = Built::from_arg_matches(&command.get_matches()).map_err(|e| Failure::Said(e.to_string()))?;
-    let program = Program::open(&payload::library_path(&payload.library)?)?;
+    let program = Program::load(&payload.library)?;
     serve_all(vec![(program, desc)], &args.serve, begin, false)
 }
 

@@ -1,14 +1,18 @@
-//! From C text to a shared object: finds a compiler, compiles once per content.
+//! From C text to a shared object: finds a compiler, compiles once per content ([`crate::cache`]).
 //!
-//! The name of the result is a hash of all that it depends on: source, headers, extern files, compiler version, flags.
+//! The name of the result is a hash of all that it depends on: source, headers, extern files with what they include, compiler
+//! version, flags.
 
+use crate::cache::{unique, Folder, Sha};
 use crate::{CSource, HEADERS};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
@@ -20,6 +24,7 @@ pub struct CompileOptions {
     pub portable: bool,
     /// The compiler to use; None: what `$WIRELOOM_CC` says, else the newest clang, else gcc.
     pub cc: Option<String>,
+    /// Where results are kept; a folder that is not safe is not used (see [`compile`]). Empty: nowhere.
     pub cache_dir: PathBuf,
     /// Headers from here instead of the built-in ones (for work on them).
     pub include_dir: Option<PathBuf>,
@@ -33,10 +38,27 @@ impl Default for CompileOptions {
     }
 }
 
-/// `$XDG_CACHE_HOME/wireloom`, `~/.cache/wireloom`, or in the temporary directory.
+/// `$XDG_CACHE_HOME/wireloom` or `~/.cache/wireloom`; empty without either. In a home of another user, as `sudo` leaves it, nothing is made.
 fn default_cache_dir() -> PathBuf {
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| std::env::var_os("HOME").map(|h| Path::new(&h).join(".cache")));
-    base.unwrap_or_else(std::env::temp_dir).join("wireloom")
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").filter(|h| is_ours(h)).map(|h| h.join(".cache")));
+    base.map_or_else(PathBuf::new, |b| b.join("wireloom"))
+}
+
+fn is_ours(path: &Path) -> bool {
+    // SAFETY: a plain system call.
+    fs::metadata(path).is_ok_and(|m| m.is_dir() && m.uid() == unsafe { libc::geteuid() })
+}
+
+/// A shared object.
+#[derive(Debug)]
+pub struct Compiled {
+    /// To be loaded from memory: the file may change.
+    pub bytes: Vec<u8>,
+    /// Where it is kept; the C text lies beside it. None: nowhere.
+    pub path: Option<PathBuf>,
+    /// Why it could not be kept.
+    pub notice: Option<String>,
 }
 
 /// Versions of clang that are looked for, beside what `clang` is.
@@ -56,9 +78,6 @@ impl fmt::Display for CompileError {
             CompileError::NoCompiler { tried } => {
                 write!(f, "no C compiler found (tried {}); install clang, or run with the interpreter", tried.join(", "))
             }
-            CompileError::Io { path, error } if error.kind() == io::ErrorKind::PermissionDenied => {
-                write!(f, "cannot write {}: {error}; set XDG_CACHE_HOME to a folder for compiled programs, or run with --interpret", path.display())
-            }
             CompileError::Io { path, error } => write!(f, "{}: {error}", path.display()),
             CompileError::Failed { command, messages } => write!(f, "the C compiler failed:\n{command}\n{messages}"),
         }
@@ -72,11 +91,17 @@ pub fn find_compiler(wanted: Option<&str>) -> Result<(String, String), CompileEr
     let named = wanted.map(str::to_string).or_else(|| std::env::var("WIRELOOM_CC").ok().filter(|c| !c.is_empty()));
     let dirs = std::env::var_os("PATH").unwrap_or_default();
     let found = match &named {
-        Some(c) => find(c, &dirs).map(|path| (c.clone(), path)),
+        Some(c) => find(c, &dirs).map(|path| (named_from_anywhere(c), path)),
         None => newest_clang(&dirs).or_else(|| Some(("gcc".to_string(), find("gcc", &dirs)?))),
     };
     // Asking a compiler for its version costs 20 ms; its file's size and time say as much.
     found.map(|(cc, path)| (cc, stamp(&path))).ok_or_else(|| CompileError::NoCompiler { tried: named.map_or_else(|| vec!["clang".into(), "gcc".into()], |c| vec![c]) })
+}
+
+/// A path that begins here is one from the root: the compiler is started in another folder.
+fn named_from_anywhere(name: &str) -> String {
+    if !name.contains('/') { return name.to_string() }
+    std::path::absolute(name).map_or_else(|_| name.to_string(), |p| p.to_string_lossy().into_owned())
 }
 
 /// Newer ones know newer processors: what they make of packet programs takes up to a fifth less time.
@@ -105,33 +130,120 @@ fn stamp(path: &Path) -> String {
     format!("{} {} {}", real.display(), meta.map_or(0, |m| m.len()), time.map_or(0, |t| t.as_nanos()))
 }
 
-/// Compiles a source to a shared object and gives its path. The second time it costs no more than a look.
-pub fn compile(source: &CSource, options: &CompileOptions) -> Result<PathBuf, CompileError> {
+/// Compiles a source to a shared object. The second time it costs no more than a look, if there is a folder to keep it in that is
+/// this user's alone; else all is made in one of our own, which is removed at once.
+pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
     let (cc, version) = find_compiler(options.cc.as_deref())?;
-    let flags = flags(options, cc.contains("clang"));
-    let externs: Vec<PathBuf> = source.externs.iter().map(|e| options.extern_dir.join(e)).collect();
-    let mut hash = Fnv::new();
-    for part in [cc.as_str(), version.as_str(), source.text.as_str()].into_iter().chain(flags.iter().map(String::as_str)) { hash.add(part.as_bytes()) }
-    if !options.portable { hash.add(cpu().as_bytes()) }
-    let headers = headers(options)?;
-    for (name, text) in &headers { hash.add(name.as_bytes()); hash.add(text.as_bytes()) }
-    for e in &externs { hash.add(&read(e)?) }
-    let id = hash.hex();
-    let so = options.cache_dir.join(format!("{}-{id}.so", source.name));
-    if so.is_file() { return Ok(so) }
-    fs::create_dir_all(&options.cache_dir).map_err(|error| CompileError::Io { path: options.cache_dir.clone(), error })?;
-    let include = options.cache_dir.join(format!("include-{}", header_id(&headers)));
-    write_headers(&include, &headers)?;
-    let c = options.cache_dir.join(format!("{}-{id}.c", source.name));
-    write(&c, source.text.as_bytes())?;
-    // Compiled beside the result, then renamed: a second process never loads half a file.
-    let part = options.cache_dir.join(format!("{}-{id}.{}.tmp", source.name, unique()));
-    let mut command = Command::new(&cc);
-    command.args(&flags).arg("-I").arg(&include).arg("-o").arg(&part).arg(&c).args(&externs);
-    run(&mut command)?;
-    fs::rename(&part, &so).map_err(|error| CompileError::Io { path: so.clone(), error })?;
-    Ok(so)
+    let (folder, notice) = folder(options)?;
+    let job = Job::new(&cc, source, options, &folder)?;
+    let name = format!("{}-{}.so", source.name, job.id(&version)?);
+    let io = |error| CompileError::Io { path: folder.path().join(&name), error };
+    let path = notice.is_none().then(|| folder.path().join(&name));
+    if let Some(bytes) = folder.get(&name).map_err(io)? { return Ok(Compiled { bytes, path, notice }) }
+    let bytes = job.compile(&name)?;
+    folder.put(&name, &bytes).map_err(io)?;
+    Ok(Compiled { bytes, path, notice })
 }
+
+/// The folder to work in, and why it is not the one where results are kept.
+fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>), CompileError> {
+    let wanted = &options.cache_dir;
+    let notice = if wanted.as_os_str().is_empty() {
+        "there is neither XDG_CACHE_HOME nor a HOME of this user's".to_string()
+    } else {
+        match Folder::open(wanted) {
+            Ok(folder) => return Ok((folder, None)),
+            Err(e) => format!("cannot use {}: {e}", wanted.display()),
+        }
+    };
+    let folder = Folder::passing().map_err(|error| CompileError::Io { path: std::env::temp_dir(), error })?;
+    Ok((folder, Some(format!("compiled programs are not kept: {notice}"))))
+}
+
+/// What is compiled, and how.
+struct Job<'a> {
+    cc: &'a str,
+    source: &'a CSource,
+    flags: Vec<String>,
+    portable: bool,
+    folder: &'a Folder,
+    /// The folder of headers, in `folder`.
+    include: String,
+    headers: Vec<(String, String)>,
+    externs: Vec<PathBuf>,
+}
+
+impl<'a> Job<'a> {
+    fn new(cc: &'a str, source: &'a CSource, options: &CompileOptions, folder: &'a Folder) -> Result<Job<'a>, CompileError> {
+        let headers = headers(options)?;
+        let mut sha = Sha::new();
+        for (name, text) in &headers { sha.add(name.as_bytes()); sha.add(text.as_bytes()) }
+        let include = format!("include-{}", sha.hex());
+        // The compiler runs in the folder.
+        let dir = std::path::absolute(&options.extern_dir).map_err(|error| CompileError::Io { path: options.extern_dir.clone(), error })?;
+        let externs = source.externs.iter().map(|e| dir.join(e)).collect();
+        Ok(Job { cc, source, flags: flags(options, cc.contains("clang")), portable: options.portable, folder, include, headers, externs })
+    }
+
+    /// A hash of all that goes in.
+    fn id(&self, version: &str) -> Result<String, CompileError> {
+        let mut sha = Sha::new();
+        for part in [self.cc, version, self.include.as_str(), self.source.text.as_str()].into_iter().chain(self.flags.iter().map(String::as_str)) { sha.add(part.as_bytes()) }
+        if !self.portable { sha.add(cpu().as_bytes()) }
+        for name in ["CPATH", "C_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS"] { sha.add(std::env::var_os(name).unwrap_or_default().as_encoded_bytes()) }
+        for header in LIBC { sha.add(stamp(Path::new(header)).as_bytes()) }
+        for e in &self.externs {
+            sha.add(&read(e)?);
+            sha.add(&self.preprocessed(e)?);
+        }
+        Ok(sha.hex())
+    }
+
+    /// An extern file with all that it includes.
+    fn preprocessed(&self, file: &Path) -> Result<Vec<u8>, CompileError> {
+        self.write_headers()?;
+        let flags = self.flags.iter().filter(|f| *f != "-shared");
+        Ok(run(self.command().args(flags).args(["-E", "-I", &self.include]).arg(file))?.stdout)
+    }
+
+    fn compile(&self, name: &str) -> Result<Vec<u8>, CompileError> {
+        self.write_headers()?;
+        let c = Path::new(name).with_extension("c").to_string_lossy().into_owned();
+        self.folder.write(&c, self.source.text.as_bytes()).map_err(|e| self.io(&c, e))?;
+        let part = format!("{name}.{}.tmp", unique());
+        let mut command = self.command();
+        command.args(&self.flags).args(["-I", &self.include, "-o", &part, &c]).args(&self.externs);
+        let done = run(&mut command);
+        let bytes = self.folder.read(&part);
+        self.folder.remove(&part);
+        done?;
+        bytes.and_then(|b| b.ok_or_else(|| io::ErrorKind::NotFound.into())).map_err(|e| self.io(&part, e))
+    }
+
+    fn write_headers(&self) -> Result<(), CompileError> {
+        let dir = self.folder.inner(&self.include).map_err(|e| self.io(&self.include, e))?;
+        self.headers.iter().try_for_each(|(name, text)| dir.ensure(name, text.as_bytes())).map_err(|e| self.io(&self.include, e))
+    }
+
+    /// The compiler, to run in the folder, which its descriptor names; what it writes is this user's alone.
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.cc);
+        let folder = self.folder.raw();
+        // SAFETY: two system calls that are safe after `fork`; the descriptor is open as long as `self`.
+        unsafe {
+            command.pre_exec(move || {
+                libc::umask(0o077);
+                if libc::fchdir(folder) == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+            });
+        }
+        command
+    }
+
+    fn io(&self, name: &str, error: io::Error) -> CompileError { CompileError::Io { path: self.folder.path().join(name), error } }
+}
+
+/// Headers of the system that change with each version of its C library.
+const LIBC: [&str; 2] = ["/usr/include/features.h", "/usr/include/string.h"];
 
 fn flags(o: &CompileOptions, clang: bool) -> Vec<String> {
     let mut f: Vec<String> =
@@ -166,57 +278,15 @@ fn headers(o: &CompileOptions) -> Result<Vec<(String, String)>, CompileError> {
     Ok(all)
 }
 
-fn header_id(headers: &[(String, String)]) -> String {
-    let mut h = Fnv::new();
-    for (n, t) in headers { h.add(n.as_bytes()); h.add(t.as_bytes()) }
-    h.hex()
-}
-
-fn write_headers(dir: &Path, headers: &[(String, String)]) -> Result<(), CompileError> {
-    fs::create_dir_all(dir).map_err(|error| CompileError::Io { path: dir.to_path_buf(), error })?;
-    for (name, text) in headers {
-        let path = dir.join(name);
-        if fs::metadata(&path).map(|m| m.len()).ok() != Some(text.len() as u64) { write(&path, text.as_bytes())? }
-    }
-    Ok(())
-}
-
 fn read(path: &Path) -> Result<Vec<u8>, CompileError> { fs::read(path).map_err(|error| CompileError::Io { path: path.to_path_buf(), error }) }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), CompileError> {
-    let io = |error| CompileError::Io { path: path.to_path_buf(), error };
-    let part = path.with_extension(format!("{}.part", unique()));
-    fs::write(&part, bytes).map_err(io)?;
-    fs::rename(&part, path).map_err(io)
-}
-
-/// For names of files that are being written.
-fn unique() -> String {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-fn run(command: &mut Command) -> Result<(), CompileError> {
+fn run(command: &mut Command) -> Result<Output, CompileError> {
     let text = |c: &Command| {
         std::iter::once(c.get_program()).chain(c.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
     };
     let output = command.output().map_err(|error| CompileError::Io { path: PathBuf::from(command.get_program()), error })?;
-    if output.status.success() { return Ok(()) }
+    if output.status.success() { return Ok(output) }
     Err(CompileError::Failed { command: text(command), messages: String::from_utf8_lossy(&output.stderr).into_owned() })
-}
-
-/// FNV-1a, 128 bits, over length-prefixed parts.
-struct Fnv(u128);
-
-impl Fnv {
-    fn new() -> Self { Fnv(0x6c62272e07bb014262b821756295c58d) }
-    fn add(&mut self, bytes: &[u8]) {
-        for b in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
-            self.0 = (self.0 ^ *b as u128).wrapping_mul(0x0000000001000000000000000000013b);
-        }
-    }
-    fn hex(&self) -> String { format!("{:032x}", self.0) }
 }
 
 #[cfg(test)]

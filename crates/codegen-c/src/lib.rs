@@ -8,6 +8,7 @@
 mod ahead;
 mod array;
 mod body;
+mod cache;
 mod compile;
 mod expr;
 mod flow;
@@ -29,7 +30,7 @@ mod types;
 mod usual;
 mod view;
 
-pub use compile::{compile, find_compiler, CompileError, CompileOptions};
+pub use compile::{compile, find_compiler, CompileError, CompileOptions, Compiled};
 use wireloom_ir as ir;
 
 /// The headers that generated code includes: name and text.

@@ -6,8 +6,10 @@
 use crate::abi::*;
 use crate::error::Error;
 use std::ffi::{c_void, CStr, CString};
+use std::io::Write;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::raw::c_int;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 
 /// What a parser said; see `WL_MORE` and its siblings.
@@ -134,6 +136,15 @@ unsafe impl Send for Program {}
 // SAFETY: as above.
 unsafe impl Sync for Program {}
 
+/// A path of a file in memory that no library was loaded from before: the loader takes two of one name for one, and numbers of
+/// descriptors come again. Which of the ways to write `/` comes next tells them apart.
+fn memory_path(fd: i32) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let mark: String = (0..u32::BITS).map(|bit| if n >> bit & 1 == 0 { "/" } else { "./" }).collect();
+    PathBuf::from(format!("/proc/self/fd/{mark}{fd}"))
+}
+
 impl Program {
     /// Wraps a function table.
     /// # Safety
@@ -163,7 +174,21 @@ impl Program {
         Ok(Program { table, units, merges: Vec::new(), packets: None, mark: None })
     }
 
-    /// Loads a compiled program.
+    /// Loads a compiled program from memory: a file could change, or end, while it runs.
+    pub fn load(library: &[u8]) -> Result<Program, Error> {
+        let fail = |e| Error::Io("cannot load the program".into(), e);
+        // SAFETY: a plain system call; the name is a C string.
+        let fd = unsafe { libc::memfd_create(c"wireloom-program".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(fail(std::io::Error::last_os_error()));
+        }
+        // SAFETY: the descriptor was made just now and is owned by nobody else.
+        let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        file.write_all(library).map_err(fail)?;
+        Program::open(&memory_path(fd))
+    }
+
+    /// Loads a compiled program from a file that nobody changes as long as the process lives.
     pub fn open(path: &Path) -> Result<Program, Error> {
         let text = path.to_string_lossy().into_owned();
         let name = CString::new(text.as_bytes()).map_err(|_| Error::Program(format!("bad file name {text:?}")))?;

@@ -34,15 +34,8 @@ pub fn compiled(m: &Module) -> Option<*const wl_program> {
         }
         Err(e) => panic!("{e}"),
     };
-    let name = std::ffi::CString::new(so.to_str().unwrap()).unwrap();
-    // SAFETY: our own shared object; it stays loaded to the end of the process.
-    unsafe {
-        let lib = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-        assert!(!lib.is_null(), "cannot load {}", so.display());
-        let symbol = libc::dlsym(lib, c"wireloom_program".as_ptr());
-        assert!(!symbol.is_null());
-        Some(std::mem::transmute::<*mut libc::c_void, ProgramFn>(symbol)())
-    }
+    // Our own shared object; it stays loaded to the end of the process.
+    Some(wireloom_runtime::Program::load(&so.bytes).unwrap().table())
 }
 
 pub fn interpreted(m: &Module) -> InterpProgram {

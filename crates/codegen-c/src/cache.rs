@@ -1,0 +1,276 @@
+//! The folder of compiled programs. What lies in it is run, so it must be this user's alone: mode 0700, no link, owned by who asks.
+//!
+//! All is done below the folder's descriptor, so that nobody can exchange the folder between check and use. Files are 0600,
+//! written aside and renamed. A result carries a digest of its content and of what it was made from: a file that was cut or
+//! damaged, or that lies under another's name, is as good as none.
+
+use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// SHA-256 over length-prefixed parts.
+pub(crate) struct Sha(Context);
+
+impl Sha {
+    pub(crate) fn new() -> Sha { Sha(Context::new(&SHA256)) }
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.0.update(&(bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+    fn end(self) -> [u8; SHA256_OUTPUT_LEN] {
+        let mut out = [0; SHA256_OUTPUT_LEN];
+        out.copy_from_slice(self.0.finish().as_ref());
+        out
+    }
+    pub(crate) fn hex(self) -> String { self.end().iter().map(|b| format!("{b:02x}")).collect() }
+}
+
+/// A folder of this user's alone.
+pub(crate) struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+    /// Made for this once: removed when dropped.
+    passing: bool,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.passing { let _ = fs::remove_dir_all(&self.path); }
+    }
+}
+
+impl Folder {
+    /// The folder, made if it is not there. One of ours that others may read is closed to them; one that others own, may write to, or
+    /// have set a link for is an error.
+    pub(crate) fn open(path: &Path) -> io::Result<Folder> {
+        if let Some(above) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            if !above.is_dir() { fs::DirBuilder::new().recursive(true).mode(0o700).create(above)? }
+        }
+        let name = c_string(path)?;
+        // SAFETY: plain system calls; the name is a C string.
+        let fd = unsafe {
+            libc::mkdir(name.as_ptr(), 0o700);
+            libc::open(name.as_ptr(), FOLDER)
+        };
+        Folder::checked(fd, path.to_path_buf())
+    }
+
+    /// A new folder for this once, in the temporary one.
+    pub(crate) fn passing() -> io::Result<Folder> {
+        let mut name = c_string(&std::env::temp_dir().join("wireloom-XXXXXX"))?.into_bytes_with_nul();
+        // SAFETY: a C string that may be written to.
+        if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() { return Err(io::Error::last_os_error()) }
+        name.pop();
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(&name));
+        let mut folder = Folder::open(&path)?;
+        folder.passing = true;
+        Ok(folder)
+    }
+
+    /// A folder in this one.
+    pub(crate) fn inner(&self, name: &str) -> io::Result<Folder> {
+        let c = c_string(Path::new(name))?;
+        // SAFETY: plain system calls below a descriptor of ours; the name is a C string.
+        let fd = unsafe {
+            libc::mkdirat(self.fd.as_raw_fd(), c.as_ptr(), 0o700);
+            libc::openat(self.fd.as_raw_fd(), c.as_ptr(), FOLDER)
+        };
+        Folder::checked(fd, self.path.join(name))
+    }
+
+    fn checked(fd: RawFd, path: PathBuf) -> io::Result<Folder> {
+        if fd < 0 { return Err(io::Error::last_os_error()) }
+        // SAFETY: opened just now, owned by nobody else.
+        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        let meta = file.metadata()?;
+        if let Some(why) = not_ours(&meta) { return Err(io::Error::new(io::ErrorKind::PermissionDenied, why)) }
+        if meta.mode() & 0o7777 != 0o700 { file.set_permissions(fs::Permissions::from_mode(0o700))? }
+        Ok(Folder { fd: file.into(), path, passing: false })
+    }
+
+    pub(crate) fn path(&self) -> &Path { &self.path }
+
+    /// The folder's descriptor, for a child process to go to.
+    pub(crate) fn raw(&self) -> RawFd { self.fd.as_raw_fd() }
+
+    /// A file's content; None if there is none that is ours.
+    pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let mut file = match self.file(name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK) {
+            Ok(file) => file,
+            Err(_) => return Ok(None),
+        };
+        let meta = file.metadata()?;
+        if !meta.is_file() || not_ours(&meta).is_some() { return Ok(None) }
+        let mut bytes = Vec::with_capacity(meta.len() as usize);
+        file.read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// Writes a file aside and renames it, so that nobody sees half of it.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let part = format!("{name}.{}.part", unique());
+        let mut file = self.file(&part, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW)?;
+        file.write_all(bytes)?;
+        let (from, to) = (c_string(Path::new(&part))?, c_string(Path::new(name))?);
+        // SAFETY: a plain system call below a descriptor of ours; the names are C strings.
+        let done = unsafe { libc::renameat(self.raw(), from.as_ptr(), self.raw(), to.as_ptr()) };
+        if done == 0 { return Ok(()) }
+        let error = io::Error::last_os_error();
+        self.remove(&part);
+        Err(error)
+    }
+
+    /// Writes a file if its content is not this already.
+    pub(crate) fn ensure(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        if self.read(name)?.is_some_and(|there| there == bytes) { return Ok(()) }
+        self.write(name, bytes)
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        let Ok(name) = c_string(Path::new(name)) else { return };
+        // SAFETY: a plain system call below a descriptor of ours; the name is a C string.
+        unsafe { libc::unlinkat(self.raw(), name.as_ptr(), 0) };
+    }
+
+    /// A result that was put there by [`Folder::put`] under the same name, whole.
+    pub(crate) fn get(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let Some(mut bytes) = self.read(name)? else { return Ok(None) };
+        let Some(len) = bytes.len().checked_sub(SHA256_OUTPUT_LEN) else { return Ok(None) };
+        let whole = seal(name, &bytes[..len]) == bytes[len..];
+        bytes.truncate(len);
+        Ok(whole.then_some(bytes))
+    }
+
+    /// Keeps a result with its digest behind it.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.write(name, &[bytes, &seal(name, bytes)].concat())
+    }
+
+    fn file(&self, name: &str, flags: i32) -> io::Result<File> {
+        let name = c_string(Path::new(name))?;
+        // SAFETY: a plain system call below a descriptor of ours; the name is a C string.
+        let fd = unsafe { libc::openat(self.raw(), name.as_ptr(), flags | libc::O_CLOEXEC, 0o600) };
+        if fd < 0 { return Err(io::Error::last_os_error()) }
+        // SAFETY: opened just now, owned by nobody else.
+        Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+}
+
+const FOLDER: i32 = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+
+/// Of a result's name, which tells what it was made from, and its content.
+fn seal(name: &str, bytes: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
+    let mut sha = Sha::new();
+    sha.add(name.as_bytes());
+    sha.add(bytes);
+    sha.end()
+}
+
+/// Why others could have written what is there.
+fn not_ours(meta: &fs::Metadata) -> Option<&'static str> {
+    // SAFETY: a plain system call.
+    if meta.uid() != unsafe { libc::geteuid() } { return Some("it belongs to another user") }
+    (meta.mode() & 0o022 != 0).then_some("others may write to it")
+}
+
+fn c_string(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a zero byte in a file's name"))
+}
+
+/// For names of files that are being written.
+pub(crate) fn unique() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn scratch() -> Folder { Folder::passing().unwrap() }
+
+    fn mode(path: &Path, mode: u32) { fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap() }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        let top = scratch();
+        let dir = top.path().join("cache");
+        drop(Folder::open(&dir).unwrap());
+        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o7777, 0o700);
+        mode(&dir, 0o755);
+        drop(Folder::open(&dir).unwrap());
+        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o7777, 0o700, "closed to others");
+        for open in [0o777, 0o1777, 0o770, 0o702] {
+            mode(&dir, open);
+            assert_eq!(Folder::open(&dir).err().unwrap().kind(), io::ErrorKind::PermissionDenied, "{open:o}");
+        }
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let top = scratch();
+        let real = top.path().join("real");
+        let held = Folder::open(&real).unwrap();
+        symlink(&real, top.path().join("link")).unwrap();
+        assert!(Folder::open(&top.path().join("link")).is_err());
+        assert!(top.inner("link").is_err());
+        held.put("program", b"planted").unwrap();
+        symlink(real.join("program"), top.path().join("program")).unwrap();
+        assert_eq!(top.get("program").unwrap(), None);
+        // What is written takes the link's place, not its target's.
+        top.put("program", b"ours").unwrap();
+        assert_eq!(top.get("program").unwrap().unwrap(), b"ours");
+        assert_eq!(held.get("program").unwrap().unwrap(), b"planted");
+    }
+
+    #[test]
+    fn a_file_that_was_cut_or_renamed_or_that_others_may_write_is_none() {
+        let top = scratch();
+        top.put("a", b"some code").unwrap();
+        let path = top.path().join("a");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        let whole = fs::read(&path).unwrap();
+        for len in 0..whole.len() {
+            fs::write(&path, &whole[..len]).unwrap();
+            assert_eq!(top.get("a").unwrap(), None, "{len}");
+        }
+        fs::write(&path, &whole).unwrap();
+        assert_eq!(top.get("a").unwrap().unwrap(), b"some code");
+        mode(&path, 0o666);
+        assert_eq!(top.get("a").unwrap(), None);
+        mode(&path, 0o600);
+        fs::rename(&path, top.path().join("b")).unwrap();
+        assert_eq!(top.get("b").unwrap(), None);
+    }
+
+    /// Only root can plant files that belong to others.
+    #[test]
+    fn what_belongs_to_another_user_is_none() {
+        // SAFETY: a plain system call.
+        if unsafe { libc::geteuid() } != 0 { return }
+        let top = scratch();
+        top.put("a", b"some code").unwrap();
+        std::os::unix::fs::chown(top.path().join("a"), Some(65534), None).unwrap();
+        assert_eq!(top.get("a").unwrap(), None);
+        let dir = top.path().join("dir");
+        drop(Folder::open(&dir).unwrap());
+        std::os::unix::fs::chown(&dir, Some(65534), None).unwrap();
+        assert_eq!(Folder::open(&dir).err().unwrap().kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn a_passing_folder_goes() {
+        let top = scratch();
+        let path = top.path().to_path_buf();
+        top.put("a", b"b").unwrap();
+        drop(top);
+        assert!(!path.exists());
+    }
+}
