@@ -6,10 +6,11 @@ demo:
 	@cargo build --release --quiet --bins
 	@target/release/wireloom-demo
 
+# One profile for the tests and what they drive: nothing is compiled twice, and its assertions are checked by all tests.
 test:
 	@scripts/setup.sh test
-	cargo build --release --bins
-	cargo test --profile checks --workspace --no-fail-fast
+	cargo build --profile checks --workspace --bins
+	cargo test --profile checks --workspace --lib --bins --tests --no-fail-fast
 
 build:
 	@scripts/setup.sh demo

@@ -7,14 +7,26 @@ need() { # command package
     command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || missing+=("$2")
 }
 
-# The newest clang of the distribution: newer ones know newer processors. `wireloom` takes the newest that is there.
-newest_clang() {
-    apt-cache search --names-only '^clang-[0-9]+$' 2>/dev/null | awk '{ print $1 }' | sort -t- -k2 -n | tail -n 1
+# Newer ones know newer processors; `wireloom` takes the newest that is there. An older one than this is not enough if there is a newer one
+# to be had.
+clang_wanted=16
+
+# The version of the newest clang that is here; 0: none.
+clang_here() {
+    {
+        echo 0
+        compgen -c clang- | sed -nE 's/^clang-([0-9]+)$/\1/p'
+        if command -v clang >/dev/null 2>&1; then clang -dumpversion | cut -d. -f1; fi
+    } | sort -n | tail -n 1
+}
+
+# The version of the newest clang of the distribution; 0: none.
+clang_offered() {
+    { echo 0; apt-cache search --names-only '^clang-[0-9]+$' 2>/dev/null | sed -nE 's/^clang-([0-9]+) .*/\1/p'; } | sort -n | tail -n 1
 }
 
 missing=()
 need cc gcc
-have_clang=$(compgen -c clang- | grep -E '^clang-[0-9]+$' | sort -t- -k2 -n | tail -n 1)
 if [ "${1:-demo}" = test ]; then
     need nginx nginx-light
     need memcached memcached
@@ -41,14 +53,38 @@ if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: Rust is missing; install it from your distribution or with rustup, then run this again" >&2
     exit 1
 fi
+clang=$(clang_here)
+
+# The command of a version.
+clang_command() {
+    if command -v "clang-$clang" >/dev/null 2>&1; then echo "clang-$clang"; else echo clang; fi
+}
+
 # The tests compile with sanitizers, whose runtime is a package of its own that belongs to the compiler's version.
 sanitizers() {
-    [ "${1:-demo}" != test ] || echo 'int main(void) { return 0; }' | "${have_clang:-clang}" -fsanitize=address,undefined -x c - -o /dev/null 2>/dev/null
+    [ "${1:-demo}" != test ] || echo 'int main(void) { return 0; }' | "$(clang_command)" -fsanitize=address,undefined -x c - -o /dev/null 2>/dev/null
 }
-[ ${#missing[@]} -eq 0 ] && [ -n "$have_clang" ] && sanitizers "$@" && exit 0
 
 sudo=""
 [ "$(id -u)" -eq 0 ] || sudo=sudo
+updated=""
+update() {
+    [ -n "$updated" ] || $sudo apt-get update -qq
+    updated=yes
+}
+
+if [ "$clang" -lt "$clang_wanted" ]; then
+    [ "$(clang_offered)" -gt 0 ] || update
+    offered=$(clang_offered)
+    if [ "$offered" -gt "$clang" ]; then
+        missing+=("clang-$offered")
+        clang=$offered
+    elif [ "$clang" -eq 0 ]; then
+        missing+=(clang)
+    fi
+fi
+[ ${#missing[@]} -eq 0 ] && sanitizers "$@" && exit 0
+
 echo "setup: installing ${missing[*]:-the runtime of sanitizers}"
 export DEBIAN_FRONTEND=noninteractive
 # Keep packages from starting their servers: the tests start their own.
@@ -57,10 +93,7 @@ if [ ! -e /usr/sbin/policy-rc.d ] && [ "$(id -u)" -eq 0 ]; then
     chmod +x /usr/sbin/policy-rc.d
     trap 'rm -f /usr/sbin/policy-rc.d' EXIT
 fi
-$sudo apt-get update -qq
-if [ -z "$have_clang" ]; then
-    have_clang=$(newest_clang)
-    missing+=("${have_clang:-clang}")
-fi
+update
 [ ${#missing[@]} -eq 0 ] || $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-sanitizers "$@" || $sudo apt-get install -y -qq --no-install-recommends "libclang-rt-$("${have_clang:-clang}" -dumpversion | cut -d. -f1)-dev" >/dev/null
+clang=$(clang_here)
+sanitizers "$@" || $sudo apt-get install -y -qq --no-install-recommends "libclang-rt-$("$(clang_command)" -dumpversion | cut -d. -f1)-dev" >/dev/null

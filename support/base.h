@@ -13,6 +13,21 @@
 static inline __attribute__((always_inline)) uint64_t wl_whole(uint64_t v) { __asm__("" : "+r"(v)); return v; }
 /* One of two numbers, without a branch. */
 static inline __attribute__((always_inline)) uint32_t wl_choose(bool first, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & (uint32_t)(0 - wl_whole(first))); }
+/* A large file is compiled in parts side by side: WL_PART says which; 0: all at once. */
+#ifndef WL_PART
+#define WL_PART 0
+#endif
+#define WL_IN_PART(n) (WL_PART == 0 || WL_PART == (n))
+#if WL_PART == 0
+#define WL_PARTED static
+#define WL_PARTED_HEAD static
+#elif WL_PART == 1
+#define WL_PARTED __attribute__((visibility("hidden")))
+#define WL_PARTED_HEAD WL_PARTED
+#else
+#define WL_PARTED __attribute__((visibility("hidden")))
+#define WL_PARTED_HEAD extern WL_PARTED
+#endif
 #define WL_INLINE static inline __attribute__((always_inline))
 /* Runs now and then: small code, which is compiled in half the time. (What gcc calls cold is small by itself.) */
 #ifdef __clang__

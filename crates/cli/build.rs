@@ -1,6 +1,7 @@
-//! Puts the standard library's sources into the binary, so that an installed `wireloom` needs no source tree.
+//! Puts the standard library's sources into the binary, so that an installed `wireloom` needs no source tree; makes the identity of the runtime.
 
 use std::fmt::Write;
+use std::hash::Hasher;
 use std::path::Path;
 
 fn main() {
@@ -11,6 +12,25 @@ fn main() {
     table.push_str("];\n");
     let out = Path::new(&std::env::var("OUT_DIR").expect("cargo sets OUT_DIR")).join("std_files.rs");
     std::fs::write(out, table).expect("the build folder is writable");
+    // The runtime is deployed: it goes without names for debuggers.
+    println!("cargo::rustc-link-arg-bin=wireloom-runtime=-Wl,--strip-all");
+    let mut id = std::hash::DefaultHasher::new();
+    for part in ["src/serve", "../runtime/src", "../ir/src/desc.rs", "../../support"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
+        println!("cargo::rerun-if-changed={}", path.display());
+        hash(&path, &mut id);
+    }
+    println!("cargo::rustc-env=WIRELOOM_ID={:016x}", id.finish());
+}
+
+fn hash(path: &Path, into: &mut impl Hasher) {
+    if path.is_dir() {
+        let mut entries: Vec<_> = std::fs::read_dir(path).expect("it is a folder").flatten().map(|e| e.path()).collect();
+        entries.sort();
+        entries.iter().for_each(|e| hash(e, into));
+    } else {
+        into.write(&std::fs::read(path).expect("the sources are there"));
+    }
 }
 
 fn add(root: &Path, folder: &Path, table: &mut String) {

@@ -17,6 +17,8 @@ pub struct Actor {
     pub admin: Option<u16>,
     args: Vec<String>,
     child: Option<Child>,
+    /// How often it was started.
+    lives: usize,
     log: PathBuf,
 }
 
@@ -59,7 +61,7 @@ impl Actor {
             args.extend(["--admin".to_string(), format!("127.0.0.1:{admin}")]);
         }
         let log = folder.join(format!("{name}.log"));
-        Ok(Actor { name, port, admin, args, child: None, log })
+        Ok(Actor { name, port, admin, args, child: None, lives: 0, log })
     }
 
     pub fn start(&mut self) -> Result<(), String> {
@@ -77,21 +79,25 @@ impl Actor {
             .spawn()
             .map_err(|e| format!("cannot start {}: {e}", binary.display()))?;
         self.child = Some(child);
+        self.lives += 1;
         Ok(())
     }
 
-    /// Waits until it accepts connections.
+    /// Waits until it says that it is ready: it listens before that.
     pub fn wait(&mut self) -> Result<(), String> {
         let until = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        loop {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            // Of a second life the log has two.
+            if log.matches("wireloom: ready ").count() >= self.lives {
+                return Ok(());
+            }
             let ended = self.child.as_mut().and_then(|c| c.try_wait().ok().flatten());
             if ended.is_some() || Instant::now() > until {
-                let log = std::fs::read_to_string(&self.log).unwrap_or_default();
                 return Err(format!("{} does not come up:\n{log}", self.name));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(())
     }
 
     /// SIGKILL: what a crash looks like to the proxy.

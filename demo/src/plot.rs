@@ -115,7 +115,7 @@ fn run(cast: &mut Cast, stories: &mut [Story; 2], stage: &mut Stage) -> Result<b
                 port: side.proxy.port,
                 backends: side.backends.iter().map(|b| (b.name.clone(), b.port, b.alive())).collect(),
                 status: side.proxy.status(),
-                per_second: answers as f64 / TICK.as_secs_f64(),
+                per_second: (answers - errors) as f64 / TICK.as_secs_f64(),
                 errors_per_second: errors as f64 / TICK.as_secs_f64(),
                 wrong: story.meter.wrong.load(Ordering::Relaxed),
                 p50,

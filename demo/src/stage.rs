@@ -29,6 +29,7 @@ pub struct SideFrame {
     pub port: u16,
     pub backends: Vec<(String, u16, bool)>,
     pub status: Option<serde_json::Value>,
+    /// Answers that are no errors.
     pub per_second: f64,
     pub errors_per_second: f64,
     pub wrong: u64,
@@ -87,7 +88,7 @@ impl Stage {
         let act = act_text(frame.act);
         print!("{:>5.1} s  {act:<30}", frame.now.as_secs_f64());
         for s in &frame.sides {
-            print!("  {}: {:>6.0}/s p99 {:>5} µs {:>5.0} errors/s", s.proxy, s.per_second, s.p99, s.errors_per_second);
+            print!("  {}: {:>6.0} served/s p99 {:>5} µs {:>5.0} errors/s", s.proxy, s.per_second, s.p99, s.errors_per_second);
         }
         println!();
     }
@@ -143,7 +144,7 @@ fn side_picture(f: &mut ratatui::Frame, area: Rect, side: &SideFrame, history: &
     f.render_widget(Paragraph::new(if inner.width >= WIDE { figures(side) } else { short_figures(side) }), figures_at);
     let rows = Layout::vertical([Constraint::Length(u16::from(history_at.height > 2)), Constraint::Fill(1)]).split(history_at);
     let peak = history.iter().max().copied().unwrap_or(0);
-    f.render_widget(Paragraph::new(format!("answers/s over time, peak {peak}")).style(Style::new().fg(Color::DarkGray)), rows[0]);
+    f.render_widget(Paragraph::new(format!("served/s over time, peak {peak}")).style(Style::new().fg(Color::DarkGray)), rows[0]);
     // The whole play spans the width.
     let wide = (history_at.width as usize / SAMPLES).max(1);
     let stretched: Vec<u64> = history.iter().flat_map(|n| std::iter::repeat_n(*n, wide)).collect();
@@ -197,7 +198,7 @@ fn errors(side: &SideFrame) -> Style {
 
 fn figures(side: &SideFrame) -> Vec<Line<'static>> {
     vec![
-        Line::from(format!("{:>8.0} answers/s", side.per_second)),
+        Line::from(format!("{:>8.0} served/s", side.per_second)),
         Line::from(format!("{:>8} µs p50   {:>6} µs p99", side.p50, side.p99)),
         Line::from(format!("{:>8.1} µs CPU per answer   {:.1} MiB", side.cpu_us, side.memory_kib as f64 / 1024.0)),
         Line::styled(format!("{:>8.0} errors/s   {} wrong", side.errors_per_second, side.wrong), errors(side)),
@@ -207,7 +208,7 @@ fn figures(side: &SideFrame) -> Vec<Line<'static>> {
 /// The same in two lines, for narrow terminals.
 fn short_figures(side: &SideFrame) -> Vec<Line<'static>> {
     vec![
-        Line::from(format!("{:>8.0} answers/s   p50 {:>5} µs   p99 {:>5} µs   {:>5.1} µs CPU/answer", side.per_second, side.p50, side.p99, side.cpu_us)),
+        Line::from(format!("{:>8.0} served/s   p50 {:>5} µs   p99 {:>5} µs   {:>5.1} µs CPU/answer", side.per_second, side.p50, side.p99, side.cpu_us)),
         Line::styled(
             format!("{:>8.0} errors/s    {} wrong        {:.1} MiB", side.errors_per_second, side.wrong, side.memory_kib as f64 / 1024.0),
             errors(side),

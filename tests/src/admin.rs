@@ -5,8 +5,13 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 
 fn fetch(port: u16, path: &str) -> (String, Vec<u8>) {
+    ask(port, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+}
+
+/// Head and body of the answer to a request.
+pub fn ask(port: u16, request: &str) -> (String, Vec<u8>) {
     let mut client = Client::connect(port);
-    client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+    client.send(request);
     let head = String::from_utf8_lossy(&client.take_until(b"\r\n\r\n")).into_owned();
     (head, client.rest())
 }
@@ -45,7 +50,8 @@ pub fn faults(status: &Value, kind: &str) -> u64 {
 
 /// The answer of a signal: `app/name?arg=…`.
 pub fn signal(port: u16, path: &str) -> String {
-    String::from_utf8_lossy(&fetch(port, &format!("/signal/{path}")).1).into_owned()
+    let request = format!("POST /signal/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n");
+    String::from_utf8_lossy(&ask(port, &request).1).into_owned()
 }
 
 /// Waits until it holds: counters may be read a moment before the core has stored them.

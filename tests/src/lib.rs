@@ -2,7 +2,7 @@
 //! free ports, scripted backends, raw clients with deadlines, and dialogues that any server of a protocol must hold. All traffic
 //! stays on loopback, or in namespaces of a test's own (`net`).
 //!
-//! In: nothing but the built binary (`target/release/wireloom`, or `$WIRELOOM`). A tool that is not installed makes a test skip loudly,
+//! In: nothing but the built binary (`wireloom` of the tests' own profile, or `$WIRELOOM`). A tool that is not installed makes a test skip loudly,
 //! unless `CI` is set: then it fails. With `PLAIN=1` real servers stand in for ours, which checks the tests' own expectations.
 
 pub mod admin;

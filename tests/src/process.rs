@@ -145,9 +145,16 @@ pub struct Wireloom;
 
 impl Wireloom {
     pub fn binary() -> PathBuf {
-        let path = std::env::var_os("WIRELOOM").map_or_else(|| root().join("target/release/wireloom"), PathBuf::from);
-        assert!(path.exists(), "{} is not built; run `cargo build --release --bins`", path.display());
+        let path = std::env::var_os("WIRELOOM").map_or_else(Self::beside, PathBuf::from);
+        assert!(path.exists(), "{} is not built; run `cargo build --profile checks --bins`, or name another by WIRELOOM", path.display());
         path
+    }
+
+    /// The binary that was built with the test: tests lie in `target/PROFILE/deps`.
+    fn beside() -> PathBuf {
+        let test = std::env::current_exe().expect("a test has a file");
+        let profile = test.parent().and_then(Path::parent).expect("in target/PROFILE/deps");
+        profile.join("wireloom")
     }
 
     /// `wireloom run apps/<app>.loom --set port=… <extra>` on a free port.

@@ -1,5 +1,6 @@
 //! `--admin`: `/metrics` and `/status` count what happened.
 
+use std::time::{Duration, Instant};
 use wireloom_tests::memcached::{key_of, Service};
 use wireloom_tests::{admin, free_port, servers, Backend, Client, Process, Wireloom};
 
@@ -133,15 +134,74 @@ fn ejection_and_return_are_shown() {
     c.send(format!("get {key}\r\n")).expect("END\r\n");
 }
 
+/// A static page with an admin page.
+fn web(extra: &[&str]) -> (Process, u16) {
+    let page = free_port();
+    let address = format!("127.0.0.1:{page}");
+    let mut args = vec!["--admin", address.as_str()];
+    args.extend(extra);
+    (Wireloom::run("static_web", &args), page)
+}
+
 #[test]
 fn unknown_paths_and_bad_requests_do_no_harm() {
-    let page = free_port();
-    let web = Wireloom::run("static_web", &["--admin", &format!("127.0.0.1:{page}")]);
-    Client::connect(page).send("GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n").expect("HTTP/1.1 404 ");
-    Client::connect(page).send("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").expect("HTTP/1.1 405 ");
+    let (web, page) = web(&[]);
+    let refused = |request: &str, status: &str| {
+        let (head, _) = admin::ask(page, request);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {head}");
+    };
+    refused("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", "404");
+    refused("PUT /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", "405");
+    refused("GET /metrics\r\n\r\n", "400");
+    refused(&format!("GET /{} HTTP/1.1\r\n", "x".repeat(9000)), "431");
     Client::connect(page).send(vec![0xff; 20_000]).finish_sending();
     let silent = Client::connect(page);
     admin::status(page);
     drop(silent);
     Client::connect(web.port).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("HTTP/1.1 200 OK\r\n");
+}
+
+/// Pages of a browser on this machine may neither read nor change anything.
+#[test]
+fn requests_that_a_foreign_page_can_send_are_refused() {
+    let (_web, page) = web(&["--admin-host", "status.example"]);
+    let asked = |fields: &str| admin::ask(page, &format!("GET /status HTTP/1.1\r\n{fields}\r\n\r\n")).0;
+    for ours in ["Host: localhost", "Host: status.example:80", "Host: 127.0.0.1\r\nOrigin: http://127.0.0.1:9900"] {
+        assert!(asked(ours).starts_with("HTTP/1.1 200 "), "{ours}");
+    }
+    for foreign in ["Host: evil.example", "Host: localhost\r\nOrigin: http://evil.example", "Host: localhost\r\nOrigin: null"] {
+        assert!(asked(foreign).starts_with("HTTP/1.1 403 "), "{foreign}");
+    }
+    let signal = |start: &str| admin::ask(page, &format!("{start}\r\nHost: localhost\r\n\r\n")).0;
+    assert!(signal("GET /signal/static_web/x HTTP/1.1").starts_with("HTTP/1.1 405 "));
+    assert!(signal("POST /signal/static_web/x HTTP/1.1").starts_with("HTTP/1.1 415 "));
+    assert!(signal("POST /signal/static_web/x HTTP/1.1\r\nContent-Type: text/plain").starts_with("HTTP/1.1 415 "));
+    assert!(signal("POST /signal/static_web/x HTTP/1.1\r\nContent-Type: application/json").starts_with("HTTP/1.1 404 "));
+}
+
+/// Idle and slow clients hold up neither others nor the end.
+#[test]
+fn slow_clients_hold_up_nobody() {
+    let (mut web, page) = web(&[]);
+    let mut slow: Vec<Client> = (0..200).map(|_| Client::connect(page)).collect();
+    for c in &mut slow[180..] {
+        c.send("GET /sta");
+    }
+    let begin = Instant::now();
+    admin::status(page);
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    // One that sends a byte at a time has as long as one that sends nothing.
+    let mut dripping = std::net::TcpStream::connect(("127.0.0.1", page)).expect("the page listens");
+    let begin = Instant::now();
+    let mut dripped = 0;
+    while std::io::Write::write_all(&mut dripping, b"x").is_ok() && begin.elapsed() < Duration::from_secs(12) {
+        std::thread::sleep(Duration::from_millis(50));
+        dripped += 1;
+    }
+    assert!(begin.elapsed() < Duration::from_secs(9) && dripped > 20, "{dripped} bytes in {:?}", begin.elapsed());
+    let _also: Vec<Client> = (0..50).map(|_| Client::connect(page)).collect();
+    let begin = Instant::now();
+    web.signal(libc::SIGTERM);
+    assert_eq!(web.exit_code(Duration::from_secs(5)), Some(0));
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
 }

@@ -166,7 +166,7 @@ fn several_apps_are_told_apart() {
     app.app.signal(libc::SIGTERM);
     let gone = || std::fs::read_dir(app.folder.join("wireloom")).map_or(0, |d| d.count()) == 0;
     assert!((0..2000).any(|_| gone() || { std::thread::sleep(Duration::from_millis(5)); false }), "the socket is still there");
-    assert!(app.refused(&["table"]).contains("no app of this user is running"));
+    assert!(app.refused(&["table"]).contains("is running: there is no control socket in"));
 }
 
 /// Two packet apps of one process, on one port: both are reached, by name where both have a thing.
@@ -362,7 +362,7 @@ fn the_socket_is_where_it_is_asked_for() {
     drop(app);
     std::fs::remove_dir_all(&folder).ok();
     let off = firewall("off", &["--control", "off"]);
-    assert!(off.refused(&["table"]).contains("no app of this user is running"));
+    assert!(off.refused(&["table"]).contains("is running: there is no control socket in"));
 }
 
 /// No answer is a crash, and memory stays bounded.

@@ -20,9 +20,9 @@ fn the_literate_cases_hold() {
 }
 
 /// Status code and body.
-fn get(port: u16, path: &str) -> (u16, String) {
+fn call(port: u16, path: &str) -> (u16, String) {
     let mut s = std::net::TcpStream::connect(("127.0.0.1", port)).expect("the admin page");
-    write!(s, "GET /signal/signalled/{path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+    write!(s, "POST /signal/signalled/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n").expect("sent");
     let mut all = String::new();
     s.read_to_string(&mut all).expect("an answer");
     let code = all.split(' ').nth(1).and_then(|c| c.parse().ok()).unwrap_or(0);
@@ -30,7 +30,7 @@ fn get(port: u16, path: &str) -> (u16, String) {
 }
 
 fn answer(port: u16, path: &str) -> Value {
-    let (code, body) = get(port, path);
+    let (code, body) = call(port, path);
     assert_eq!(code, 200, "{path}: {body}");
     serde_json::from_str(&body).unwrap_or_else(|e| panic!("{path}: {e}: {body}"))
 }
@@ -54,11 +54,11 @@ fn signals(extra: &[&str]) {
     assert_eq!(set("at=%5bfd00::1%5d:80&on=no&name=k&n=8"), json!({"0": 7, "1": "[fd00::1]:80", "2": false}));
     answer(page, "reset");
     // Nothing has been seen: a division by zero.
-    assert_eq!(get(page, "ask?n=4").0, 500);
+    assert_eq!(call(page, "ask?n=4").0, 500);
     c.send("c\n").expect("ok\n");
     assert_eq!(answer(page, "ask?n=4")["sum"], 4);
     for (path, code) in [("none", 404), ("ask", 400), ("ask?n=x", 400), ("ask?n=1&m=2", 400), ("set?name=123456789012345678901&n=1&on=1&at=1.1.1.1:1", 400)] {
-        assert_eq!(get(page, path).0, code, "{path}");
+        assert_eq!(call(page, path).0, code, "{path}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line, as clap reads it; the help texts are written to teach.
 
+use crate::serve::args::Serve;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -264,57 +265,6 @@ pub struct Run {
     pub compile: Compile,
 }
 
-/// The command line of an executable made by `build`.
-#[derive(Parser)]
-#[command(max_term_width = 100)]
-pub struct Built {
-    #[command(flatten)]
-    pub serve: Serve,
-}
-
-/// Options of `run` and of built executables.
-#[derive(Args, Clone)]
-pub struct Serve {
-    /// A parameter (`port=80`), an option of a port (`client.idle_timeout=60s`), or either of one of several apps (`app.port=80`).
-    #[arg(long = "set", value_name = "NAME=VALUE")]
-    pub set: Vec<String>,
-    /// CPUs to run on, one thread each, pinned: `0`, `0-3`, `0,2`, `all`. Without it: one thread, not pinned.
-    #[arg(long, value_name = "LIST")]
-    pub cores: Option<String>,
-    /// How sockets are driven.
-    #[arg(long, value_enum, default_value_t = Engine::Auto)]
-    pub engine: Engine,
-    /// Serve /metrics (Prometheus) and /status (JSON) here: `127.0.0.1:9900`, or a port on 127.0.0.1.
-    #[arg(long, value_name = "ADDR")]
-    pub admin: Option<String>,
-    /// The socket for `wireloom table`, `counter` and `signal`: a path, or `off`. By default they find it by themselves.
-    #[arg(long, value_name = "PATH")]
-    pub control: Option<PathBuf>,
-    /// A busy core with many clients on shared backend connections waits up to this many microseconds for more input
-    /// before it looks, which saves work; at light load and with few clients it never waits. 0: never.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
-    pub batch_wait: u64,
-    /// What a frame port is bound to, instead of what the app says: `wire=pcap:in.pcap`, `ports=nic:eth0,nic:eth1`. Engines: pcap (reads
-    /// or writes pcap and pcapng, .gz and .zst too), nic, afpacket, afxdp, tun, tap, kernel, udp, memory, null.
-    #[arg(long, value_name = "PORT=ENGINE:NAME,…")]
-    pub bind: Vec<String>,
-    /// Where a port that is read from a capture writes its frames: `ports=pcap:o0.pcap,pcap:o1.pcap`.
-    #[arg(long, value_name = "PORT=ENGINE:NAME,…")]
-    pub out: Vec<String>,
-    /// Fills a table before the first frame, from a JSON list of objects or a CSV file.
-    #[arg(long, value_name = "TABLE=FILE")]
-    pub load: Vec<String>,
-    /// Writes a table when the run has ended, as JSON or, by the file's name, CSV.
-    #[arg(long, value_name = "TABLE=FILE")]
-    pub dump: Vec<String>,
-    /// Read captures at the speed at which they were made, rather than as fast as possible.
-    #[arg(long)]
-    pub pace: bool,
-    /// How long a drain may take, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    pub drain: u64,
-}
-
 #[derive(Args, Clone)]
 pub struct Compile {
     /// Run the reference interpreter instead of compiled code.
@@ -323,13 +273,6 @@ pub struct Compile {
     /// Compile with AddressSanitizer and UBSan (slow).
     #[arg(long, hide = true)]
     pub sanitize: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Engine {
-    Auto,
-    Epoll,
-    Uring,
 }
 
 #[derive(Args)]
@@ -420,7 +363,7 @@ pub struct Fuzz {
     /// Of an app: a parameter. Frames to and from addresses among them are tried, too.
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// How long.
+    /// How long, from the first message on.
     #[arg(long, default_value_t = 10)]
     pub seconds: u64,
     /// Seed of the generator; a failure prints the one that repeats it.

@@ -1,8 +1,12 @@
 //! `wireloom build`: one executable file.
 
 use crate::args::Build;
-use crate::{engine, load, payload, Outcome};
-use std::path::PathBuf;
+use crate::serve::payload;
+use crate::{engine, load, Outcome};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use wireloom_codegen_c::CompileOptions;
 
 pub fn build(args: Build) -> Outcome {
@@ -13,8 +17,31 @@ pub fn build(args: Build) -> Outcome {
     let library = engine::library(&module, &CompileOptions { portable: args.portable, ..CompileOptions::default() })?;
     let desc = serde_json::to_vec(&module.desc())?;
     let target = args.output.unwrap_or_else(|| PathBuf::from(&module.app));
-    payload::write(&target, &library.bytes, &desc).map_err(|e| format!("cannot write {}: {e}", target.display()))?;
-    let size = std::fs::metadata(&target)?.len();
+    let write = || write(&target, &[&base()?, &library.bytes, &desc, &payload::trailer(&library.bytes, &desc)]);
+    write().map_err(|e: io::Error| format!("cannot write {}: {e}", target.display()))?;
+    let size = fs::metadata(&target)?.len();
     eprintln!("wireloom: built {} ({:.1} MiB); run it with --help", target.display(), size as f64 / (1 << 20) as f64);
     Ok(())
+}
+
+/// The executable that the program is appended to: the runtime beside this one, or this one, with the compiler.
+fn base() -> io::Result<Vec<u8>> {
+    let runtime = std::env::current_exe()?.with_file_name("wireloom-runtime");
+    let id = payload::ID.as_bytes();
+    match fs::read(&runtime) {
+        Ok(bytes) if bytes.windows(id.len()).any(|w| w == id) => return Ok(bytes),
+        Ok(_) => eprintln!("wireloom: {} is of another version; the compiler goes into the file instead", runtime.display()),
+        Err(e) => eprintln!("wireloom: {}: {e}; the compiler goes into the file instead", runtime.display()),
+    }
+    fs::read("/proc/self/exe")
+}
+
+/// Into a new file beside the target, and renamed: the target may be running, or the disk may fill up in the middle. Who may use it is the
+/// umask's to say.
+fn write(target: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let partial = target.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));
+    let mut out = fs::OpenOptions::new().write(true).create_new(true).mode(0o777).open(&partial)?;
+    let written = parts.iter().try_for_each(|p| out.write_all(p)).and_then(|()| out.sync_all()).and_then(|()| fs::rename(&partial, target));
+    written.inspect_err(|_| drop(fs::remove_file(&partial)))
 }

@@ -4,6 +4,7 @@ use crate::args::Target;
 use crate::Failure;
 use serde_json::{json, Map, Value};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -58,8 +59,11 @@ impl Client {
                 Ok(Client { stream, app: target.app.clone() })
             }
             [] if running.is_empty() => {
-                let folders: Vec<String> = control::folders().iter().map(|d| d.display().to_string()).collect();
-                Err(Failure::Said(format!("no app of this user is running: there is no control socket in {}; start one with `wireloom run`", folders.join(", "))))
+                let folders: Vec<String> = control::known_folders().iter().map(|d| d.display().to_string()).collect();
+                // SAFETY: a plain system call.
+                let (whose, others) = if unsafe { libc::geteuid() } == 0 { ("", "") } else { (" of this user", " (root finds those of all users)") };
+                let looked = format!("there is no control socket in {}{others}", folders.join(", "));
+                Err(Failure::Said(format!("no app{whose} is running: {looked}; start one with `wireloom run`, or name its socket: --control PATH")))
             }
             [] => {
                 let what = match (&target.app, target.pid) {
@@ -124,11 +128,16 @@ fn running() -> Vec<Running> {
     for (path, pid) in control::sockets() {
         match hello(&path) {
             Some((pid, apps)) => all.push(Running { path, pid, apps }),
-            None if pid.is_some_and(|p| !Path::new(&format!("/proc/{p}")).exists()) => drop(std::fs::remove_file(&path)),
+            None if pid.is_some_and(|p| !Path::new(&format!("/proc/{p}")).exists()) && is_ours(&path) => drop(std::fs::remove_file(&path)),
             None => {}
         }
     }
     all
+}
+
+fn is_ours(path: &Path) -> bool {
+    // SAFETY: a plain system call.
+    std::fs::symlink_metadata(path).is_ok_and(|m| m.uid() == unsafe { libc::geteuid() })
 }
 
 fn hello(path: &Path) -> Option<(u32, Vec<String>)> {

@@ -2,11 +2,9 @@
 
 use crate::args::Compile;
 use crate::Failure;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::sync::Arc;
-use std::time::Duration;
 use wireloom_codegen_c::{CSource, CompileError, CompileOptions, Compiled};
 use wireloom_ir::{FuncBody, Module};
 use wireloom_runtime::Program;
@@ -23,12 +21,21 @@ pub struct Made {
 
 /// Makes the program by the means asked for.
 pub fn make(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
+    make_telling(module, compile, None)
+}
+
+/// As [`make`], for a program that is to serve: says at once that it is compiled.
+pub fn make_to_serve(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
+    make_telling(module, compile, Some(if module.desc().has_frames() { compiling } else { compiling_to_serve }))
+}
+
+fn make_telling(module: &Arc<Module>, compile: &Compile, starting: Option<fn(&str)>) -> Result<Made, Failure> {
     if compile.interpret {
         return interpret(module);
     }
     // With the sanitizers optimised code takes several times as long to make.
     let opt = if compile.sanitize { 1 } else { CompileOptions::default().opt };
-    match library(module, &CompileOptions { sanitize: compile.sanitize, opt, ..CompileOptions::default() }) {
+    match library(module, &CompileOptions { sanitize: compile.sanitize, opt, starting, ..CompileOptions::default() }) {
         // The sanitizers read names and lines from the file.
         Ok(Compiled { path: Some(path), .. }) if compile.sanitize => Ok(Made { program: Program::open(&path)?, how: How::Compiled }),
         Ok(library) => Ok(Made { program: Program::load(&library.bytes)?, how: How::Compiled }),
@@ -77,41 +84,23 @@ pub fn library(module: &Module, options: &CompileOptions) -> Result<Compiled, Co
 fn compiled(module: &Module, source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
     // The C files of `extern` functions lie beside the program's.
     let folder = module.files.first().and_then(|f| Path::new(f).parent()).map(PathBuf::from);
-    let options = CompileOptions { extern_dir: folder.unwrap_or_else(|| options.extern_dir.clone()), ..options.clone() };
-    let made = with_progress("compiling", || wireloom_codegen_c::compile(source, &options))?;
+    let starting = options.starting.or(std::io::stderr().is_terminal().then_some(compiling as fn(&str)));
+    let options = CompileOptions { extern_dir: folder.unwrap_or_else(|| options.extern_dir.clone()), starting, ..options.clone() };
+    let made = wireloom_codegen_c::compile(source, &options)?;
     if let Some(notice) = &made.notice { told_once(notice) }
     Ok(made)
+}
+
+fn compiling(app: &str) {
+    eprintln!("wireloom: compiling {app}");
+}
+
+/// As [`compiling`], of a service that listens already.
+fn compiling_to_serve(app: &str) {
+    eprintln!("wireloom: compiling {app}; who connects waits");
 }
 
 fn told_once(notice: &str) {
     static TOLD: std::sync::Once = std::sync::Once::new();
     TOLD.call_once(|| eprintln!("wireloom: {notice}"));
-}
-
-/// Says what is being waited for once it takes longer than a second.
-pub fn with_progress<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    if !std::io::stderr().is_terminal() {
-        return work();
-    }
-    let (done, waiting) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut shown = false;
-            let mut wait = Duration::from_secs(1);
-            while let Err(mpsc::RecvTimeoutError::Timeout) = waiting.recv_timeout(wait) {
-                if !shown {
-                    eprint!("wireloom: {what} ");
-                }
-                eprint!(".");
-                std::io::stderr().flush().ok();
-                (shown, wait) = (true, Duration::from_millis(300));
-            }
-            if shown {
-                eprintln!();
-            }
-        });
-        let result = work();
-        drop(done);
-        result
-    })
 }

@@ -44,12 +44,13 @@ pub fn inner(args: &Fuzz, note: Option<&Path>) -> Outcome {
     let mut maker = Mutator::new(seed, corpus, addresses, inputs);
     let mut run = Run { pair: &mut pair, note: note.map(File::create).transpose()?, seed };
     let until = Instant::now() + Duration::from_secs(args.seconds);
-    for (bytes, wire) in maker.systematic() {
+    let goes_on = || Instant::now() < until;
+    for (bytes, wire) in maker.systematic().into_iter().take_while(|_| goes_on()) {
         let frame = maker.place(bytes, wire);
         run.one(&frame).map_err(failed)?;
     }
-    while Instant::now() < until {
-        for _ in 0..ROUND {
+    while goes_on() {
+        for _ in (0..ROUND).take_while(|_| goes_on()) {
             run.one(&maker.random()).map_err(failed)?;
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Stages: [`args`] reads the command line → [`load`] compiles sources to IR (through [`world`], the compiler's only view of the
 //! disk) → [`engine`] turns IR into a program (compiled C, or the interpreter) → one module per command. An executable made by
-//! `wireloom build` carries its program behind its own bytes ([`payload`]) and runs it at once.
+//! `wireloom build` carries its program behind its own bytes ([`serve::payload`]) and runs it at once; it is made of `wireloom-runtime`,
+//! which has [`serve`] alone.
 
 mod args;
 mod bench;
@@ -15,9 +16,9 @@ mod fmt;
 mod fuzz;
 mod fuzz_frames;
 mod load;
-mod payload;
 mod run;
 mod sanitize;
+mod serve;
 mod table;
 mod test;
 mod watch;
@@ -27,35 +28,15 @@ use args::{Cli, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
-/// What ends a command early: the text has been made for the user. `Silent`: all was said already.
-pub enum Failure {
-    Silent,
-    Said(String),
-}
-
-impl<E: std::fmt::Display> From<E> for Failure {
-    fn from(e: E) -> Self {
-        Failure::Said(e.to_string())
-    }
-}
-
-pub type Outcome = Result<(), Failure>;
+pub use serve::{Failure, Outcome};
 
 fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
-    let outcome = match payload::of_this_executable() {
-        Ok(Some(payload)) => run::built(payload),
+    serve::ended(match serve::payload::of_this_executable() {
+        Ok(Some(payload)) => serve::built(payload),
         Ok(None) => command(Cli::parse()),
         Err(e) => Err(e.into()),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Silent) => ExitCode::from(1),
-        Err(Failure::Said(text)) => {
-            eprintln!("wireloom: {text}");
-            ExitCode::from(1)
-        }
-    }
+    })
 }
 
 fn command(cli: Cli) -> Outcome {

@@ -1,113 +1,40 @@
-//! `wireloom run`, and what an executable made by `wireloom build` does.
+//! `wireloom run`.
 
-use crate::args::{Built, Engine, Run, Serve};
+use crate::args::Run;
 use crate::engine::{self, How};
-use crate::payload::Payload;
+use crate::serve::{self, ignore_hangup};
+pub use crate::serve::{cpus, pairs, sets};
 use crate::{load, Failure, Outcome};
-use clap::{CommandFactory, FromArgMatches};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use wireloom_ir::desc::{Desc, Form, ParamType};
-use wireloom_ir::near;
+use std::time::Instant;
+use wireloom_ir::desc::Desc;
 use wireloom_ir::passes::{cluster, steer};
 use wireloom_ir::Module;
-use wireloom_runtime::control::Where;
-use wireloom_runtime::engine::EngineKind;
-use wireloom_runtime::server::Ready;
-use wireloom_runtime::{packet, params, rows, serve, AppSpec, Program, ServeOptions};
+use wireloom_runtime::packet;
 
 pub fn run(args: Run) -> Outcome {
     let begin = Instant::now();
+    ignore_hangup();
     let mut modules = Vec::new();
     for path in &args.files {
         modules.extend(load::apps(path)?);
     }
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
-    let bound = bound(&descs, &args.serve.set, frames(&args.serve)?)?;
+    let bound = bound(&descs, &args.serve.set, serve::frames(&args.serve)?)?;
     let clusters = cluster::apply(&mut modules, &bound);
     for_cores(&mut modules, &cpus(args.serve.cores.as_deref())?);
+    let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
+    let sets = sets(&descs.iter().collect::<Vec<_>>(), &args.serve.set)?;
+    wireloom_runtime::listen_early(&descs.into_iter().zip(sets).collect::<Vec<_>>())?;
     let mut programs = Vec::new();
     for (module, cluster) in modules.into_iter().map(Arc::new).zip(clusters) {
-        let made = engine::make(&module, &args.compile)?;
+        let made = engine::make_to_serve(&module, &args.compile)?;
         let interpreted = matches!(made.how, How::Interpreted);
         programs.push((made.program, Desc { cluster, ..module.desc() }, interpreted));
     }
     let interpreted = programs.iter().any(|p| p.2);
     let programs = programs.into_iter().map(|(program, desc, _)| (program, desc)).collect();
-    serve_all(programs, &args.serve, begin, interpreted)
-}
-
-/// Runs the program that this executable carries.
-pub fn built(payload: Payload) -> Outcome {
-    let begin = Instant::now();
-    let desc: Desc = serde_json::from_slice(&payload.desc)?;
-    let command = Built::command().name(desc.app.clone()).about(format!("{}, built by wireloom", desc.app)).after_help(parameters(&desc));
-    let args = Built::from_arg_matches(&command.get_matches()).map_err(|e| Failure::Said(e.to_string()))?;
-    let program = Program::load(&payload.library)?;
-    serve_all(vec![(program, desc)], &args.serve, begin, false)
-}
-
-/// The app's parameters, for help texts.
-pub fn parameters(desc: &Desc) -> String {
-    let mut text = String::from("Parameters (--set NAME=VALUE):\n");
-    for p in &desc.params {
-        let form = match p.ty {
-            _ if p.form != Form::Plain => rows::expected(p.ty, &p.form),
-            ParamType::Bool => "true|false".to_string(),
-            ParamType::UInt(bits) => format!("a number of {bits} bits"),
-            ParamType::Duration => "a duration, 10ms".to_string(),
-            ParamType::Bytes(max) => format!("text of at most {max} bytes"),
-            ParamType::Endpoint => "ADDRESS:PORT".to_string(),
-            ParamType::Endpoints(max) => format!("at most {max} ADDRESS:PORT, with commas between"),
-        };
-        let needed = if p.default.is_none() { ", required" } else { "" };
-        let doc = if p.doc.is_empty() { String::new() } else { format!("\n      {}", p.doc.trim()) };
-        text.push_str(&format!("  {}: {form}{needed}{doc}\n", p.name));
-    }
-    text
-}
-
-/// So many kinds of faults are told at the end of a run.
-const FAULTS_TOLD: usize = 4;
-
-fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, interpreted: bool) -> Outcome {
-    let sets = sets(&programs.iter().map(|p| &p.1).collect::<Vec<_>>(), &args.set)?;
-    let specs: Vec<AppSpec> = programs.into_iter().zip(sets).map(|((program, desc), sets)| AppSpec { program, desc, sets }).collect();
-    let options = ServeOptions {
-        cpus: cpus(args.cores.as_deref())?,
-        engine: match args.engine {
-            Engine::Auto => EngineKind::Auto,
-            Engine::Epoll => EngineKind::Epoll,
-            Engine::Uring => EngineKind::Uring,
-        },
-        admin: args.admin.as_deref().map(address).transpose()?,
-        control: match &args.control {
-            None => Where::Usual,
-            Some(path) if path.as_os_str() == "off" => Where::Off,
-            Some(path) => Where::At(path.clone()),
-        },
-        batch_wait: Duration::from_micros(args.batch_wait),
-        drain_limit: Duration::from_secs(args.drain),
-        frames: frames(args)?,
-        ready: Some(Box::new(move |ready: &Ready| announce(ready, begin, interpreted))),
-        ..ServeOptions::default()
-    };
-    let frames = specs.iter().any(|s| s.desc.has_frames());
-    let served = serve(specs, options)?;
-    if !served.clean {
-        eprintln!("wireloom: not all was finished when the drain ended, after {} s or by a second signal; the rest was cut off", args.drain);
-    }
-    if frames {
-        let ms = served.elapsed.as_millis();
-        let kinds: Vec<String> = served.kinds.iter().take(FAULTS_TOLD).map(|(kind, n)| format!("{n} {kind}")).collect();
-        let more = if served.kinds.len() > FAULTS_TOLD { ", …" } else { "" };
-        let faults = if kinds.is_empty() { format!("{} faults", served.faults) } else { format!("{} faults ({}{more})", served.faults, kinds.join(", ")) };
-        let queues = if served.frames_discarded > 0 { format!(", {} discarded by queues", served.frames_discarded) } else { String::new() };
-        let counts = format!("{} frames received, {} sent, {} without a way out{queues}", served.frames, served.frames_sent, served.frames_dropped);
-        eprintln!("wireloom: {counts}, {faults}, in {ms} ms");
-    }
-    Ok(())
+    serve::serve_all(programs, &args.serve, begin, interpreted)
 }
 
 /// Apps on one core have their tables to themselves; no CPU named is one core.
@@ -132,138 +59,3 @@ pub fn bound(descs: &[Desc], set: &[String], frames: packet::Options) -> Result<
     Ok(all)
 }
 
-/// The settings of each app.
-pub fn sets(descs: &[&Desc], set: &[String]) -> Result<Vec<Vec<(String, String)>>, Failure> {
-    let names: Vec<String> = descs.iter().map(|d| d.app.clone()).collect();
-    if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
-        return Err(Failure::Said(format!("two apps have the name `{}`; each must have its own in one process", twice.1)));
-    }
-    let mut sets = vec![Vec::new(); names.len()];
-    for text in set {
-        let (name, value) = params::pair(text)?;
-        let (app, name) = addressee(&names, descs, &name)?;
-        sets[app].push((name, value));
-    }
-    Ok(sets)
-}
-
-/// What is said of frame ports.
-fn frames(args: &Serve) -> Result<packet::Options, Failure> {
-    let files = |list: Vec<(String, String)>| list.into_iter().map(|(t, f)| (t, f.into())).collect();
-    Ok(packet::Options {
-        bind: pairs("bind", "PORT=ENGINE:NAME, as in wire=pcap:in.pcap", &args.bind)?,
-        out: pairs("out", "PORT=ENGINE:NAME, as in wire=pcap:out.pcap", &args.out)?,
-        load: files(pairs("load", "TABLE=FILE, as in rules=rules.json", &args.load)?),
-        dump: files(pairs("dump", "TABLE=FILE, as in flows=flows.json", &args.dump)?),
-        pace: args.pace,
-        ..packet::Options::default()
-    })
-}
-
-/// `NAME=VALUE` of a flag.
-pub fn pairs(flag: &str, form: &str, list: &[String]) -> Result<Vec<(String, String)>, Failure> {
-    let pair = |text: &String| match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_string(), value.to_string())),
-        _ => Err(Failure::Said(format!("`--{flag} {text}`: expected {form}"))),
-    };
-    list.iter().map(pair).collect()
-}
-
-/// Which app a setting is for: `app.name`, or the only app, or all that have the name.
-fn addressee(names: &[String], descs: &[&Desc], name: &str) -> Result<(usize, String), Failure> {
-    if let Some((app, rest)) = name.split_once('.') {
-        if let Some(i) = names.iter().position(|n| n == app) {
-            return Ok((i, rest.to_string()));
-        }
-    }
-    if names.len() == 1 {
-        return Ok((0, name.to_string()));
-    }
-    let plain = name.split('.').next().unwrap_or(name);
-    let having: Vec<usize> = descs
-        .iter()
-        .enumerate()
-        .filter(|(_, d)| d.params.iter().any(|p| p.name == plain) || d.ports.iter().any(|p| p.name == plain))
-        .map(|(i, _)| i)
-        .collect();
-    match having[..] {
-        [one] => Ok((one, name.to_string())),
-        [] => Err(Failure::Said(nobody_has(names, descs, plain))),
-        _ => Err(Failure::Said(format!("several apps have `{plain}`; say which: --set {}.{name}=…", names[having[0]]))),
-    }
-}
-
-fn nobody_has(names: &[String], descs: &[&Desc], plain: &str) -> String {
-    let members = descs.iter().flat_map(|d| d.params.iter().map(|p| p.name.as_str()).chain(d.ports.iter().map(|p| p.name.as_str())));
-    let hint = near::lead(plain, names.iter().map(String::as_str).chain(members));
-    format!("no app has a parameter or port `{plain}`, and none has this name{hint} the apps are: {}", names.join(", "))
-}
-
-fn announce(ready: &Ready, begin: Instant, interpreted: bool) {
-    for (app, port, address) in &ready.ports {
-        eprintln!("wireloom: {app}.{port} listens on {address}");
-    }
-    for (app, port, target) in &ready.frames {
-        eprintln!("wireloom: {app}.{port} is {target}");
-    }
-    if let Some(admin) = ready.admin {
-        eprintln!("wireloom: metrics on http://{admin}/metrics, status on http://{admin}/status");
-    }
-    if let Some(path) = &ready.control {
-        eprintln!("wireloom: control socket {}", path.display());
-    }
-    let how = if interpreted { "interpreted" } else { "compiled" };
-    let cores = match ready.view.cores().count() {
-        1 => "1 thread".to_string(),
-        n => format!("{n} threads"),
-    };
-    eprintln!("wireloom: ready after {} ms ({how}, {}, {cores})", begin.elapsed().as_millis(), ready.view.engine());
-}
-
-fn address(text: &str) -> Result<SocketAddr, Failure> {
-    let text = if text.bytes().all(|b| b.is_ascii_digit()) { format!("127.0.0.1:{text}") } else { text.to_string() };
-    text.to_socket_addrs()
-        .ok()
-        .and_then(|mut a| a.next())
-        .ok_or_else(|| Failure::Said(format!("`{text}` is no address; expected ADDRESS:PORT such as 127.0.0.1:9900")))
-}
-
-/// `0`, `0-3`, `0,2`, `all`: CPUs that this process may use.
-pub fn cpus(list: Option<&str>) -> Result<Vec<usize>, Failure> {
-    let Some(list) = list else { return Ok(Vec::new()) };
-    let allowed = allowed_cpus();
-    if list == "all" {
-        return Ok(allowed);
-    }
-    let wanted = cpu_list(list).ok_or_else(|| Failure::Said(format!("`--cores {list}`: expected CPU numbers such as 0, 0-3 or 0,2, or all")))?;
-    match wanted.iter().find(|c| !allowed.contains(c)) {
-        Some(cpu) => {
-            let there: Vec<String> = allowed.iter().map(usize::to_string).collect();
-            Err(Failure::Said(format!("`--cores {list}`: there is no CPU {cpu} for this process; it may use {}", there.join(", "))))
-        }
-        None => Ok(wanted),
-    }
-}
-
-/// What the machine and its administrator leave to this process.
-fn allowed_cpus() -> Vec<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).and_then(|l| cpu_list(l.trim()));
-    list.unwrap_or_else(|| (0..std::thread::available_parallelism().map_or(1, |n| n.get())).collect())
-}
-
-/// `0-3,8`, sorted.
-fn cpu_list(list: &str) -> Option<Vec<usize>> {
-    let mut cpus = Vec::new();
-    for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last > 1023 {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Some(cpus)
-}

@@ -30,11 +30,13 @@ pub struct CompileOptions {
     pub include_dir: Option<PathBuf>,
     /// Directory to which the names of `extern` files are relative.
     pub extern_dir: PathBuf,
+    /// Told the program's name when the compiler is started for it, which takes seconds.
+    pub starting: Option<fn(&str)>,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { sanitize: false, opt: 2, portable: false, cc: None, cache_dir: default_cache_dir(), include_dir: None, extern_dir: PathBuf::from(".") }
+        CompileOptions { sanitize: false, opt: 2, portable: false, cc: None, cache_dir: default_cache_dir(), include_dir: None, extern_dir: PathBuf::from("."), starting: None }
     }
 }
 
@@ -140,6 +142,7 @@ pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, C
     let io = |error| CompileError::Io { path: folder.path().join(&name), error };
     let path = notice.is_none().then(|| folder.path().join(&name));
     if let Some(bytes) = folder.get(&name).map_err(io)? { return Ok(Compiled { bytes, path, notice }) }
+    if let Some(starting) = options.starting { starting(&source.name) }
     let bytes = job.compile(&name)?;
     folder.put(&name, &bytes).map_err(io)?;
     Ok(Compiled { bytes, path, notice })
@@ -180,7 +183,7 @@ impl<'a> Job<'a> {
         for (name, text) in &headers { sha.add(name.as_bytes()); sha.add(text.as_bytes()) }
         let include = format!("include-{}", sha.hex());
         // The compiler runs in the folder.
-        let dir = std::path::absolute(&options.extern_dir).map_err(|error| CompileError::Io { path: options.extern_dir.clone(), error })?;
+        let dir = std::path::absolute(Path::new(".").join(&options.extern_dir)).map_err(|error| CompileError::Io { path: options.extern_dir.clone(), error })?;
         let externs = source.externs.iter().map(|e| dir.join(e)).collect();
         Ok(Job { cc, source, flags: flags(options, cc.contains("clang")), portable: options.portable, folder, include, headers, externs })
     }
@@ -210,14 +213,34 @@ impl<'a> Job<'a> {
         self.write_headers()?;
         let c = Path::new(name).with_extension("c").to_string_lossy().into_owned();
         self.folder.write(&c, self.source.text.as_bytes()).map_err(|e| self.io(&c, e))?;
-        let part = format!("{name}.{}.tmp", unique());
-        let mut command = self.command();
-        command.args(&self.flags).args(["-I", &self.include, "-o", &part, &c]).args(&self.externs);
-        let done = run(&mut command);
-        let bytes = self.folder.read(&part);
-        self.folder.remove(&part);
+        let out = format!("{name}.{}.tmp", unique());
+        let done = if self.source.parts > 1 { self.compile_parts(&c, &out) } else { self.link(&[c], &out) };
+        let bytes = self.folder.read(&out);
+        self.folder.remove(&out);
         done?;
-        bytes.and_then(|b| b.ok_or_else(|| io::ErrorKind::NotFound.into())).map_err(|e| self.io(&part, e))
+        bytes.and_then(|b| b.ok_or_else(|| io::ErrorKind::NotFound.into())).map_err(|e| self.io(&out, e))
+    }
+
+    /// The parts of a large file, side by side.
+    fn compile_parts(&self, c: &str, out: &str) -> Result<(), CompileError> {
+        let objects: Vec<String> = (1..=self.source.parts).map(|n| format!("{out}.{n}.o")).collect();
+        let one = &|n: usize| {
+            let mut command = self.command();
+            command.args(self.flags.iter().filter(|f| *f != "-shared"));
+            run(command.args(["-I", &self.include, "-c", &format!("-DWL_PART={}", n + 1), "-o", &objects[n], c]))
+        };
+        let compiled: Vec<_> = std::thread::scope(|s| {
+            let threads: Vec<_> = (0..objects.len()).map(|n| s.spawn(move || one(n))).collect();
+            threads.into_iter().map(|t| t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))).collect()
+        });
+        let done = compiled.into_iter().try_for_each(|r| r.map(drop)).and_then(|()| self.link(&objects, out));
+        objects.iter().for_each(|o| self.folder.remove(o));
+        done
+    }
+
+    /// Compiles what is still C, and makes the shared object.
+    fn link(&self, files: &[String], out: &str) -> Result<(), CompileError> {
+        run(self.command().args(&self.flags).args(["-I", &self.include, "-o", out]).args(files).args(&self.externs)).map(drop)
     }
 
     fn write_headers(&self) -> Result<(), CompileError> {

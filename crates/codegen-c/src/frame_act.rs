@@ -343,7 +343,7 @@ impl<'m> Gen<'m> {
     fn frame_statics(layers: &[String]) -> String {
         format!(
             "/* The layer of each pair of slots. */\nstatic const uint8_t wl_slot_layer[] = {{{}}};\n\
-             static wl_packets packets;\n\
+             WL_PARTED_HEAD wl_packets packets;\n\
              /* A header that is there but wrong: counted, and left out. */\n\
              static void wl_header_fault(wl_fx *x, uint32_t kind, uint32_t place) {{ if (x) x->core->host->fault(x->core, kind, place); }}\n",
             if layers.is_empty() { "0".into() } else { layers.join(", ") }
@@ -366,12 +366,13 @@ impl<'m> Gen<'m> {
             cases.push_str(&format!("case {i}: batch_{i}(core, f, n); break;\n"));
         }
         let steer = self.steer();
-        self.code.push_str(&format!(
+        let text = format!(
             "static void batch(void *self, wl_core *core, uint32_t handler, wl_frame *f, uint32_t n) {{\n(void)self; (void)core; (void)f; (void)n;\n\
              switch (handler) {{\n{cases}default: break;\n}}\n}}\n\n\
-             static wl_packets packets = {{.batch = batch, .steer = {steer}}};\n\n\
+             WL_PARTED wl_packets packets = {{.batch = batch, .steer = {steer}}};\n\n\
              __attribute__((visibility(\"default\"))) wl_packets *wireloom_packets(void) {{ return &packets; }}\n"
-        ));
+        );
+        self.code.push_str(&crate::parts::apart(&[], &text));
     }
 }
 

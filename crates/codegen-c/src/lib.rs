@@ -22,6 +22,7 @@ mod message;
 mod names;
 mod open;
 mod parse_field;
+mod parts;
 mod parser;
 mod payload;
 mod program;
@@ -63,6 +64,8 @@ pub struct CSource {
     /// The app's name as a C identifier.
     pub name: String,
     pub text: String,
+    /// 1, or as many as the file can be compiled in side by side: each with `-DWL_PART=n`, from 1 on.
+    pub parts: usize,
     /// C files of `extern` functions, as named in the source.
     pub externs: Vec<String>,
     /// Names of what marks tell apart, by number.
@@ -94,6 +97,7 @@ pub fn emit(m: &ir::Module, options: &Options) -> CSource {
         names::comment(&m.app)
     );
     let mark = if g.marks.is_some() { gen::MARK } else { "" };
-    let parts = [head, mark.into(), g.types, g.data, g.helpers, g.code].join("\n");
-    CSource { name, text: gen::indent(&parts), externs: g.externs.into_iter().collect(), marks: g.marks.unwrap_or_default() }
+    let (code, parts) = parts::divide(&g.code, true);
+    let text = [head, mark.into(), g.types, g.data, g.helpers, code].join("\n");
+    CSource { name, text: gen::indent(&text), parts, externs: g.externs.into_iter().collect(), marks: g.marks.unwrap_or_default() }
 }

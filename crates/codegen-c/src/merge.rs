@@ -60,12 +60,12 @@ impl Gen<'_> {
             self.merge(i, merge);
             table.push_str(&format!("{{sizeof(merge_{i}), {}, {}, merge_{i}_run}},\n", merge.inputs, self.message_max(merge)));
         }
-        let _ = write!(
-            self.code,
+        let text = format!(
             "static const wl_merge merge_table[] = {{\n{table}}};\n\n__attribute__((visibility(\"default\"))) const wl_merge *wireloom_merges(uint32_t *count) {{\n\
              *count = {};\nreturn merge_table;\n}}\n",
             m.merges.len()
         );
+        self.code.push_str(&crate::parts::apart(&[], &text));
     }
 
     /// Writers may write past a message's end, by less than this.

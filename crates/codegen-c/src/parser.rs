@@ -10,6 +10,7 @@
 use crate::expr::{may_fault, Inst, Scope};
 use crate::gen::Gen;
 use crate::names;
+use crate::parts::apart;
 use wireloom_ir::*;
 
 /// How far the head is, seen from the code being emitted.
@@ -464,19 +465,22 @@ impl Gen<'_> {
         let dispatch: String = (1..=labels).map(|i| format!("case {i}: goto L{i};\n")).collect();
         let reset = self.clear_view(u);
         let scratch = if fx { "uint8_t tmp[WL_GRAMMAR_TMP];\nwl_fx fx = {.tmp = tmp, .tmp_max = sizeof tmp}, *x = &fx;\n" } else { "" };
-        self.code.push_str(&format!(
+        let parse = format!("int {name}_parse(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof)");
+        let tail = format!("int {name}_tail(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof, uint32_t *used)");
+        let text = format!(
             "/* unit {} */\nstatic int {name}_step({name}_view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {{\n\
              uint32_t fp = 0;\nuint16_t fk = 0;\n{scratch}switch (v->p.pc) {{\ncase 0: break;\n{dispatch}default: fk = WL_F_MALFORMED; goto bad;\n}}\n{reset}{body}\
              more:;\nif (eof) {{ fk = WL_F_TRUNCATED; goto bad; }}\nRETURN(WL_MORE)\n}}\n\
-             static int {name}_parse(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof) {{\n\
+             static {parse} {{\n\
              uint32_t used;\n(void)self; (void)unit;\nreturn {name}_step(({name}_view *)(void *)v, buf, 0, v->pos, n, eof, &used);\n}}\n\
-             static int {name}_tail(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof, uint32_t *used) {{\n\
+             static {tail} {{\n\
              (void)self; (void)unit;\nuint32_t skip = wl_skip_run(v, n);\n\
              if (v->left) {{ *used = n; return eof ? wl_cut(v) : WL_MORE; }}\nuint32_t base = v->pos;\n\
              int r = {name}_step(({name}_view *)(void *)v, (const uint8_t *)((uintptr_t)(buf + skip) - base), base, base, base + n - skip, eof, used);\n\
              *used += skip;\nreturn r;\n}}\n\n",
             names::comment(&unit.name)
-        ));
+        );
+        self.code.push_str(&apart(&[parse, tail], &text));
     }
 
     /// What a parser does with its view before the first byte: all but `wl_parser` becomes zero. The items of the unit's own

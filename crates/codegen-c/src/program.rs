@@ -4,6 +4,7 @@ use crate::body::{BodyGen, Owner};
 use crate::expr::{takes_scratch, Scope};
 use crate::gen::Gen;
 use crate::names;
+use crate::parts::apart;
 use crate::parser::line;
 use wireloom_ir::*;
 
@@ -213,12 +214,14 @@ impl<'m> Gen<'m> {
         let dispatch = if resumes > 0 { format!("switch (t->pc) {{\n{dispatch}default: break;\n}}\n") } else { String::new() };
         // Compiled for size: signals are many, and all these run now and then.
         let rare = if matches!(h.on, On::Signal(_) | On::Start | On::End) { "WL_RARE " } else { "" };
-        self.code.push_str(&format!(
-            "/* {} */\n{rare}static int {name}(wl_fx *x, wl_task *t) {{\nbool held = false;\n(void)x; (void)t; (void)held;\n{frame_decl}{}{decls}{start}{dispatch}{out}\
+        let proto = format!("int {name}(wl_fx *x, wl_task *t)");
+        let text = format!(
+            "/* {} */\n{rare}static {proto} {{\nbool held = false;\n(void)x; (void)t; (void)held;\n{frame_decl}{}{decls}{start}{dispatch}{out}\
              return WL_T_DONE;\nfault:;\nt->fault = x->fault;\nt->place = x->place;\nreturn WL_T_FAULT;\n}}\n\n",
             names::comment(&h.name),
             locals.join("")
-        ));
+        );
+        self.code.push_str(&apart(&[proto], &text));
         frame_ty
     }
 
@@ -268,11 +271,13 @@ impl<'m> Gen<'m> {
         }
         b.block(&body.block);
         let (decls, out) = (b.decls, b.out);
-        self.code.push_str(&format!(
-            "/* protocol {}: on fault */\nstatic uint32_t fault_reply_{i}(wl_fx *x, const wl_fault *f, const wl_msg *req) {{\nuint32_t flags = 0;\nbool held = false;\n\
+        let proto = format!("uint32_t fault_reply_{i}(wl_fx *x, const wl_fault *f, const wl_msg *req)");
+        let text = format!(
+            "/* protocol {}: on fault */\nstatic {proto} {{\nuint32_t flags = 0;\nbool held = false;\n\
              (void)f; (void)req; (void)held;\n{decls}{out}done:;\nreturn flags;\nfault:;\nwl_begin(x);\nreturn WL_R_CLOSE;\n}}\n\n",
             names::comment(&p.name)
-        ));
+        );
+        self.code.push_str(&apart(&[proto], &text));
     }
 
     /// An interim answer as the client gets it; where that faults, it does not.
@@ -327,7 +332,7 @@ impl<'m> Gen<'m> {
         let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n(void)x;\n";
         let tend = self.flow_tend();
-        self.code.push_str(&format!(
+        let text = format!(
             "static int run(void *self, wl_task *t) {{\n(void)self;\nwl_core *core = t->core;\n{fx}x->conn = t->conn;\nx->task = t;\n\
              {before}{tend}switch (t->handler) {{\n{cases}{after}}}\n\n\
              static uint32_t fault_reply(void *self, wl_core *core, uint32_t proto, const wl_fault *f, const wl_msg *req) {{\n(void)self; (void)f; (void)req;\n{fx}\
@@ -344,7 +349,8 @@ impl<'m> Gen<'m> {
             if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail},\n" } else { "" },
             m.units.len(),
             m.handlers.len(),
-        ));
+        );
+        self.code.push_str(&apart(&[], &text));
     }
 
     /// The units that are messages: of protocols, merges and `parse` in tests.

@@ -296,11 +296,21 @@ impl Pair<'_> {
     /// # Safety
     /// Both tables are valid.
     pub unsafe fn compare_random(&self, seed: u64, rounds: usize) -> Result<Summary, String> {
+        // SAFETY: by contract.
+        unsafe { self.compare_random_while(seed, rounds, || true) }
+    }
+
+    /// As [`Pair::compare_random`], ending early when `go_on` says no.
+    ///
+    /// # Safety
+    /// Both tables are valid.
+    pub unsafe fn compare_random_while(&self, seed: u64, rounds: usize, go_on: impl Fn() -> bool) -> Result<Summary, String> {
         let mut g = Generator::new(self.module, seed);
         let mut rng = Rng(seed ^ 0x5eed);
         let args = crate::grammar::Grammar::new(std::sync::Arc::new(self.module.clone())).args(self.unit, self.ctx);
         let mut sum = Summary::default();
-        for round in 0..rounds {
+        for round in (0..rounds).take_while(|_| go_on()) {
+            sum.streams += 1;
             let input = g.stream(self.unit, &args, 1 + rng.below(4) as usize, if round % 2 == 0 { 0 } else { 50 });
             let (cuts, eof) = (random_cuts(&mut rng, input.len()), rng.chance(50));
             // SAFETY: by contract.
@@ -319,6 +329,7 @@ impl Pair<'_> {
 /// What random streams contained, so that a test can see that they were worth something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
+    pub streams: usize,
     pub messages: usize,
     pub in_step: usize,
     pub bad: usize,
@@ -327,6 +338,7 @@ pub struct Summary {
 
 impl Summary {
     pub fn add(&mut self, other: &Summary) {
+        self.streams += other.streams;
         self.messages += other.messages;
         self.in_step += other.in_step;
         self.bad += other.bad;

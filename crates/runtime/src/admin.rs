@@ -1,101 +1,39 @@
 //! The admin page: `/metrics` for Prometheus, `/status` as JSON, and `/signal/APP/NAME` to call an app's signals, on a thread of
-//! its own.
+//! its own ([`page`]).
 //!
-//! It reads the cores' counters while they run and sums them. Requests are small and few: one at a time, with short
-//! time-outs, so that it cannot be used to hold the service up.
+//! It reads the cores' counters while they run and sums them.
 
-use crate::error::Error;
+mod page;
+mod request;
+
 use crate::signal;
 use crate::stats::{percentile, BackendStats, Cell, FaultTable, Histogram, MergeStats, PortStats};
 use crate::view::{Hosted, View};
+pub use page::Page;
+use page::Response;
+use request::Request;
 use serde_json::{json, Value};
 use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering::Relaxed;
 
-const HEAD_MAX: usize = 8192;
-
-/// A running admin page; ends when dropped.
-pub struct Page {
-    addr: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Page {
-    pub fn open(addr: SocketAddr, view: Arc<View>) -> Result<Page, Error> {
-        let fail = |e| Error::Io(format!("cannot listen on {addr} for the admin page"), e);
-        let listener = TcpListener::bind(addr).map_err(fail)?;
-        let addr = listener.local_addr().map_err(fail)?;
-        listener.set_nonblocking(true).map_err(fail)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let ended = stop.clone();
-        let run = move || accept_loop(&listener, &view, &ended);
-        let thread = std::thread::Builder::new().name("admin".into()).spawn(run).map_err(fail)?;
-        Ok(Page { addr, stop, thread: Some(thread) })
-    }
-
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
-        if let Some(t) = self.thread.take() {
-            let _ = t.join();
-        }
-    }
-}
-
-fn accept_loop(listener: &TcpListener, view: &View, stop: &AtomicBool) {
-    use std::os::fd::AsRawFd;
-    while !stop.load(Relaxed) {
-        let mut p = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one pollfd that lives here.
-        unsafe { libc::poll(&mut p, 1, 200) };
-        while let Ok((stream, _)) = listener.accept() {
-            // A client that goes away is its own affair.
-            let _ = answer(stream, view);
-        }
-    }
-}
-
-fn answer(mut s: TcpStream, view: &View) -> std::io::Result<()> {
-    s.set_nonblocking(false)?;
-    s.set_read_timeout(Some(Duration::from_secs(1)))?;
-    s.set_write_timeout(Some(Duration::from_secs(1)))?;
-    let (mut head, mut buf) = (Vec::new(), [0; 1024]);
-    while !head.windows(4).any(|w| w == b"\r\n\r\n") && head.len() < HEAD_MAX {
-        match s.read(&mut buf)? {
-            0 => break,
-            n => head.extend_from_slice(&buf[..n]),
-        }
-    }
-    let line = String::from_utf8_lossy(&head);
-    let mut words = line.split_whitespace();
-    let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-    let path = target.split('?').next().unwrap_or("");
-    let (status, kind, body) = match (method, path) {
+/// What a request that changes nothing is answered with.
+fn page(view: &View, request: &Request) -> Response {
+    let path = request.target.split('?').next().unwrap_or("");
+    let (status, kind, body) = match (request.method.as_str(), path) {
         ("GET" | "HEAD", "/metrics") => ("200 OK", "text/plain; version=0.0.4", metrics(view)),
-        ("GET" | "HEAD", "/status") => {
-            ("200 OK", "application/json", status(view).to_string() + "\n")
-        }
-        ("GET" | "POST", p) if p.starts_with("/signal/") => {
-            let (status, body) = signal::ask(view, &target["/signal/".len()..]);
-            (status, if body.starts_with('{') { "application/json" } else { "text/plain" }, body)
-        }
+        ("GET" | "HEAD", "/status") => ("200 OK", "application/json", status(view).to_string() + "\n"),
         ("GET" | "HEAD", "/") => ("200 OK", "text/plain", index(view)),
+        ("GET" | "HEAD", p) if p.starts_with("/signal/") => ("405 Method Not Allowed", "text/plain", "a signal is called by POST, with Content-Type: application/json\n".into()),
         ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "there are /metrics, /status and /signal/APP/NAME\n".into()),
-        _ => ("405 Method Not Allowed", "text/plain", "only GET\n".into()),
+        _ => ("405 Method Not Allowed", "text/plain", "only GET, and POST for signals\n".into()),
     };
-    let body_sent = if method == "HEAD" { "" } else { &body };
-    write!(s, "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body_sent}", body.len())?;
-    s.flush()
+    Response { status, kind, body }
+}
+
+/// Calls a signal: `/signal/APP/NAME?arg=value`, or with the arguments as a JSON object.
+fn signal(view: &View, request: &Request) -> Response {
+    let (status, body) = signal::ask(view, &request.target["/signal/".len()..], &request.body);
+    Response { status, kind: if body.starts_with('{') { "application/json" } else { "text/plain" }, body }
 }
 
 /// What there is to ask for.

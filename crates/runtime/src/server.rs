@@ -33,6 +33,8 @@ pub struct ServeOptions {
     pub engine: EngineKind,
     /// Where `/metrics` and `/status` are served.
     pub admin: Option<SocketAddr>,
+    /// Names by which requests may ask for it, beside its address and `localhost`.
+    pub admin_names: Vec<String>,
     /// Where commands of this machine's users are taken.
     pub control: Where,
     /// The longest rest before a look at the sockets that makes batches larger; zero: never (see `core::pace`).
@@ -56,6 +58,7 @@ impl Default for ServeOptions {
             cpus: Vec::new(),
             engine: EngineKind::Auto,
             admin: None,
+            admin_names: Vec::new(),
             control: Where::Off,
             batch_wait: crate::core::pace::DEFAULT_MAX,
             drain_limit: Duration::from_secs(10),
@@ -297,7 +300,7 @@ struct Doors {
 
 impl Doors {
     fn open(options: &ServeOptions, view: &Arc<View>) -> Result<Doors, Error> {
-        let page = options.admin.map(|addr| admin::Page::open(addr, view.clone())).transpose()?;
+        let page = options.admin.map(|addr| admin::Page::open(addr, options.admin_names.clone(), view.clone())).transpose()?;
         let control = control::open(&options.control, view)?;
         Ok(Doors { page, control, asked: matches!(options.control, Where::At(_)) })
     }

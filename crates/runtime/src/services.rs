@@ -4,10 +4,11 @@
 
 use crate::core::app::App;
 use crate::core::Core;
-use crate::engine::{self, EngineKind, Waker};
+use crate::engine::{self, common, EngineKind, Waker};
 use crate::error::Error;
 use crate::merge;
 use crate::packet::{Loads, Service};
+use crate::params;
 use crate::server::{pin, AppSpec, Cores, ServeOptions, Stop, Summary};
 use crate::signal::{Closes, Mailbox, Post};
 use crate::stats::{CoreStats, FaultTable};
@@ -15,7 +16,7 @@ use crate::view::Group;
 use std::net::SocketAddr;
 use std::sync::{mpsc, Arc};
 use std::time::{Duration, Instant};
-use wireloom_ir::desc::PortKind;
+use wireloom_ir::desc::{Desc, PortKind};
 
 /// Checks apps and resolves their settings.
 pub(crate) fn prepare(specs: Vec<AppSpec>) -> Result<Vec<Arc<App>>, Error> {
@@ -129,15 +130,28 @@ fn summary(stats: &[CoreStats], elapsed: Duration, clean: bool) -> Summary {
 /// Every core listens on the same port (SO_REUSEPORT), so the kernel would let two services share it unawares: each port is
 /// first bound alone.
 fn ports_free(apps: &[Arc<App>]) -> Result<(), Error> {
+    let all: Vec<_> = apps.iter().map(|a| (&a.desc, &a.settings)).collect();
+    each_listening(&all, |addr| if common::listens_early(addr) { Ok(()) } else { common::free_to_listen(addr) })
+}
+
+/// Listens on the ports of apps that are still to be made, so that who connects waits for them and is not refused. [`start`] takes
+/// the sockets over.
+pub fn listen_early(apps: &[(Desc, Vec<(String, String)>)]) -> Result<(), Error> {
+    let services = apps.iter().filter(|(desc, _)| !desc.has_frames());
+    let settings = services.map(|(desc, sets)| Ok((desc, params::resolve(desc, sets)?))).collect::<Result<Vec<_>, Error>>()?;
+    let all: Vec<_> = settings.iter().map(|(desc, settings)| (*desc, settings)).collect();
+    each_listening(&all, |addr| if common::listens_early(addr) { Err(std::io::ErrorKind::AddrInUse.into()) } else { common::listen_early(addr) })
+}
+
+/// Does something with each address on which an app listens; no two may have one.
+fn each_listening(apps: &[(&Desc, &params::Settings)], act: impl Fn(SocketAddr) -> std::io::Result<()>) -> Result<(), Error> {
     let mut taken = Vec::new();
-    for app in apps {
-        for (port, desc) in app.settings.ports.iter().zip(&app.desc.ports).filter(|(p, _)| p.listen) {
+    for (desc, settings) in apps {
+        for (port, named) in settings.ports.iter().zip(&desc.ports).filter(|(p, _)| p.listen) {
             for addr in port.addrs.iter().filter(|a| a.port() != 0) {
-                let what = || format!("{}.{}: cannot listen on {addr}", app.desc.app, desc.name);
-                if taken.contains(addr) {
-                    return Err(Error::Io(what(), std::io::ErrorKind::AddrInUse.into()));
-                }
-                crate::engine::common::free_to_listen(*addr).map_err(|e| Error::Io(what(), e))?;
+                let used = || Err(std::io::ErrorKind::AddrInUse.into());
+                let done = if taken.contains(addr) { used() } else { act(*addr) };
+                done.map_err(|e| Error::Io(format!("{}.{}: cannot listen on {addr}", desc.app, named.name), e))?;
                 taken.push(*addr);
             }
         }

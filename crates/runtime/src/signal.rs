@@ -85,8 +85,8 @@ const NOT_FOUND: &str = "404 Not Found";
 const BAD: &str = "400 Bad Request";
 const FAILED: &str = "500 Internal Server Error";
 
-/// Calls a signal: `APP/NAME?arg=value&…`
-pub fn ask(view: &View, target: &str) -> Answer {
+/// Calls a signal: `APP/NAME?arg=value&…`; `body`, if not empty, is a JSON object of further arguments.
+pub fn ask(view: &View, target: &str, body: &[u8]) -> Answer {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let (app_name, name) = path.split_once('/').unwrap_or((path, ""));
     let Some(app) = view.find(app_name).map(|i| &view.apps[i]) else {
@@ -99,7 +99,7 @@ pub fn ask(view: &View, target: &str) -> Answer {
         let names: Vec<&str> = own.map(|s| s.name.as_str()).collect();
         return (NOT_FOUND, format!("app `{app_name}` has no signal `{name}`; its signals: {}\n", names.join(", ")));
     };
-    match arguments(signal, query) {
+    match arguments(signal, query, body) {
         Ok(args) => {
             let (out, all) = app.call(signal, args);
             (if all { "200 OK" } else { FAILED }, out.to_string() + "\n")
@@ -154,26 +154,26 @@ fn number(n: i128) -> Value {
     }
 }
 
-fn arguments(signal: &SignalDesc, query: &str) -> Result<Vec<ParamValue>, String> {
-    let mut given: Vec<(String, String)> = Vec::new();
-    for pair in query.split('&').filter(|p| !p.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = plain(name);
-        if !signal.args.iter().any(|(n, _)| *n == name) {
-            return Err(format!("signal `{}` has no argument `{name}`", signal.name));
-        }
-        given.push((name, plain(value)));
+fn arguments(signal: &SignalDesc, query: &str, body: &[u8]) -> Result<Vec<ParamValue>, String> {
+    let pairs = query.split('&').filter(|p| !p.is_empty()).map(|p| p.split_once('=').unwrap_or((p, "")));
+    let mut given: Vec<(String, Value)> = pairs.map(|(name, value)| (plain(name), Value::String(plain(value)))).collect();
+    if !body.trim_ascii().is_empty() {
+        let object: Map<String, Value> = serde_json::from_slice(body).map_err(|e| format!("the body is no JSON object: {e}"))?;
+        given.extend(object);
+    }
+    if let Some((name, _)) = given.iter().find(|(name, _)| !signal.args.iter().any(|(n, _)| n == name)) {
+        return Err(format!("signal `{}` has no argument `{name}`", signal.name));
     }
     let mut out = Vec::new();
     for (i, (name, ty)) in signal.args.iter().enumerate() {
-        let Some((_, text)) = given.iter().find(|(n, _)| n == name) else {
+        let Some((_, value)) = given.iter().find(|(n, _)| n == name) else {
             if let Some(v) = rows::default(signal, i) {
                 out.push(v.clone());
                 continue;
             }
             return Err(format!("signal `{}` needs `{name}`: /signal/APP/{}?{name}=…", signal.name, signal.name));
         };
-        let value = rows::single(*ty, rows::form(signal, i), name, &Value::String(text.clone()));
+        let value = rows::single(*ty, rows::form(signal, i), name, value);
         out.push(value.map_err(|e| format!("argument `{name}`: {e}"))?);
     }
     Ok(out)
@@ -265,9 +265,15 @@ mod tests {
             masked: false,
             result: ResultType::Nothing,
         };
-        assert_eq!(arguments(&s, "t=a%20b&n=255"), Ok(vec![ParamValue::UInt(255), ParamValue::Bytes(b"a b".to_vec())]));
+        let wanted = Ok(vec![ParamValue::UInt(255), ParamValue::Bytes(b"a b".to_vec())]);
+        assert_eq!(arguments(&s, "t=a%20b&n=255", b""), wanted);
+        assert_eq!(arguments(&s, "", br#"{"n": 255, "t": "a b"}"#), wanted);
+        assert_eq!(arguments(&s, "n=255", br#"{"t": "a b"}"#), wanted);
+        for bad in ["[]", "{", "{\"n\": 256, \"t\": \"\"}", "{\"n\": 1, \"t\": \"\", \"x\": 1}", "{\"n\": null, \"t\": \"\"}"] {
+            assert!(arguments(&s, "", bad.as_bytes()).is_err(), "{bad}");
+        }
         for bad in ["", "n=1", "n=256&t=", "n=1&t=12345", "n=1&t=&x=1", "n=-1&t="] {
-            assert!(arguments(&s, bad).is_err(), "{bad}");
+            assert!(arguments(&s, bad, b"").is_err(), "{bad}");
         }
     }
 }

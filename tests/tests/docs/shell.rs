@@ -75,6 +75,10 @@ impl Shell {
             if line == MARK {
                 break;
             }
+            // Only the first run of a program says so.
+            if line.starts_with("wireloom: compiling ") {
+                continue;
+            }
             out.push(self.ports.iter().fold(line.trim_end_matches('\r').to_string(), |l, (doc, real)| exchange(&l, real, doc)));
         }
         if out.last().is_some_and(String::is_empty) {

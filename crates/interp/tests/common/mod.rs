@@ -11,7 +11,7 @@ use std::sync::Arc;
 use wireloom_interp::differential::Pair;
 use wireloom_interp::{program, InterpProgram};
 use wireloom_ir::*;
-use wireloom_runtime::abi::{wl_program, ProgramFn};
+use wireloom_runtime::abi::wl_program;
 
 /// Annotates a module as the compiler does before its backends.
 pub fn annotated(mut m: Module) -> Module {

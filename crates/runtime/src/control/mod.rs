@@ -107,10 +107,38 @@ pub fn folders() -> Vec<PathBuf> {
     all
 }
 
+/// Where apps are looked for: the folders of this user's, for root those of all users.
+pub fn known_folders() -> Vec<PathBuf> {
+    let mut all = folders();
+    // SAFETY: a plain system call.
+    if unsafe { libc::geteuid() } != 0 || std::env::var_os("WIRELOOM_SOCKETS").is_some() {
+        return all;
+    }
+    let entries = |dir: &Path| -> Vec<PathBuf> { std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).collect() };
+    let sessions = entries(Path::new("/run/user")).into_iter().map(|d| (d.clone(), d.join("wireloom")));
+    let temporary = entries(&std::env::temp_dir()).into_iter().filter(|d| owner_named(d, "wireloom-").is_some()).map(|d| (d.clone(), d));
+    // A folder that bears the name of one user and belongs to another is not looked into.
+    let fits = |(named, dir): &(PathBuf, PathBuf)| {
+        let uid = owner_named(named, "").or(owner_named(named, "wireloom-"));
+        std::fs::symlink_metadata(dir).is_ok_and(|m| m.is_dir() && Some(m.uid()) == uid)
+    };
+    for (_, dir) in sessions.chain(temporary).filter(fits) {
+        if !all.contains(&dir) {
+            all.push(dir);
+        }
+    }
+    all
+}
+
+/// The user whose number follows the prefix.
+fn owner_named(dir: &Path, prefix: &str) -> Option<u32> {
+    dir.file_name()?.to_str()?.strip_prefix(prefix)?.parse().ok()
+}
+
 /// The sockets that are there: path, and the process that its name tells.
 pub fn sockets() -> Vec<(PathBuf, Option<u32>)> {
     let mut found = Vec::new();
-    for dir in folders() {
+    for dir in known_folders() {
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.extension().is_some_and(|e| e == "sock") {

@@ -5,6 +5,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Mutex;
 
 /// How long an engine rests a listener after the descriptors ran out.
 pub const ACCEPT_PAUSE_NS: u64 = 50_000_000;
@@ -151,6 +152,9 @@ pub fn set_option(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()
 /// A listening socket of this core: SO_REUSEPORT lets every core have its own on the same port. TCP_NODELAY is
 /// inherited by the accepted sockets, so that it costs no call per connection.
 pub fn listener(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {
+    if let Some(fd) = take_early(addr, flags)? {
+        return Ok(fd);
+    }
     let fd = tcp_socket(addr, flags)?;
     let raw = fd.as_raw_fd();
     set_option(raw, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
@@ -159,6 +163,33 @@ pub fn listener(addr: SocketAddr, flags: i32) -> io::Result<OwnedFd> {
     // SAFETY: a plain system call on our own socket.
     check(unsafe { libc::listen(raw, BACKLOG) })?;
     Ok(fd)
+}
+
+/// Sockets that listen before their program is there. Who connects meanwhile waits in the queue of the first core's.
+static EARLY: Mutex<Vec<(SocketAddr, OwnedFd)>> = Mutex::new(Vec::new());
+
+/// Listens on an address; the first `listener` of this address takes the socket over.
+pub fn listen_early(addr: SocketAddr) -> io::Result<()> {
+    free_to_listen(addr)?;
+    let fd = listener(addr, 0)?;
+    EARLY.lock().unwrap_or_else(|e| e.into_inner()).push((addr, fd));
+    Ok(())
+}
+
+pub fn listens_early(addr: SocketAddr) -> bool {
+    EARLY.lock().unwrap_or_else(|e| e.into_inner()).iter().any(|(a, _)| *a == addr)
+}
+
+/// The early socket of an address; `flags` as for `socket`.
+pub fn take_early(addr: SocketAddr, flags: i32) -> io::Result<Option<OwnedFd>> {
+    let mut early = EARLY.lock().unwrap_or_else(|e| e.into_inner());
+    let Some(at) = early.iter().position(|(a, _)| *a == addr) else { return Ok(None) };
+    let fd = early.swap_remove(at).1;
+    if flags & libc::SOCK_NONBLOCK != 0 {
+        // SAFETY: a plain system call on our own socket, which has no other flags of this kind.
+        check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
+    }
+    Ok(Some(fd))
 }
 
 /// Whether nobody else listens on an address. It is only bound: who connects meanwhile is refused, not accepted and cut off.

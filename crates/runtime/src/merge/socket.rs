@@ -20,6 +20,9 @@ pub enum Moved {
 
 /// A listening socket of its own: a second service on the same port is an error, for each would get some of the mappers.
 pub fn listen(addr: SocketAddr) -> io::Result<OwnedFd> {
+    if let Some(fd) = common::take_early(addr, libc::SOCK_NONBLOCK)? {
+        return Ok(fd);
+    }
     let fd = common::tcp_socket(addr, libc::SOCK_NONBLOCK)?;
     common::set_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     let a = common::RawAddr::of(addr);

@@ -216,14 +216,15 @@ fn the_admin_page_shows_frame_ports() {
     let specs = vec![AppSpec { program: program(&[]), desc: desc(ECHO), sets: Vec::new() }];
     let thread = std::thread::spawn(move || crate::serve(specs, options).unwrap());
     let admin = rx.recv_timeout(Duration::from_secs(10)).unwrap();
-    let get = |path: &str| {
+    let ask = |method: &str, path: &str| {
         use std::io::{Read, Write};
         let mut s = std::net::TcpStream::connect(admin).unwrap();
-        write!(s, "GET {path} HTTP/1.1\r\n\r\n").unwrap();
+        write!(s, "{method} {path} HTTP/1.1\r\nHost: {admin}\r\nContent-Type: application/json\r\n\r\n").unwrap();
         let mut text = String::new();
         s.read_to_string(&mut text).unwrap();
         text
     };
+    let get = |path| ask("GET", path);
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     for n in [10, 20, 30] {
@@ -241,8 +242,8 @@ fn the_admin_page_shows_frame_ports() {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
     assert!(!metrics.contains("wireloom_connections{app"), "{metrics}");
-    assert!(get("/signal/test/t.insert?k=5&v=6").contains("200 OK"));
-    let next = get("/signal/test/t.next?cursor=0");
+    assert!(ask("POST", "/signal/test/t.insert?k=5&v=6").contains("200 OK"));
+    let next = ask("POST", "/signal/test/t.next?cursor=0");
     assert!(next.contains(r#""cursor":1"#) && next.contains(r#""key":{"k":5,"w":"x"},"value":6"#), "{next}");
     assert!(get("/status").contains(r#""instances":["udp:"#));
     stop.drain();

@@ -1,0 +1,169 @@
+//! What a user meets first: a cold start, a file to deploy, a terminal that closes, commands to running apps.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use wireloom_tests::folder::Folder;
+use wireloom_tests::{finish, free_port, root, Client, Output, Process, Wireloom};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+fn executable(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("our own");
+}
+
+/// Who connects while the program is compiled waits, and is answered.
+#[test]
+fn a_cold_start_listens_first() {
+    let folder = Folder::new("cold-start");
+    let (compiler, _) = wireloom_codegen_c::find_compiler(None).expect("a C compiler");
+    let slow = folder.file(&format!("slow-{compiler}"));
+    executable(&slow, &format!("#!/bin/sh\nsleep 2\nexec {compiler} \"$@\"\n"));
+    for engine in ["epoll", "uring"] {
+        let port = free_port();
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(root()).args(["run", "apps/static_web.loom", "--engine", engine, "--set", &format!("port={port}")]);
+        command.env("XDG_CACHE_HOME", folder.file(engine)).env("WIRELOOM_CC", &slow);
+        let web = Process::start_saying(engine, &mut command, port, "compiling static_web");
+        let mut early: Vec<Client> = (0..5).map(|_| Client::connect(port)).collect();
+        early[0].send(GET);
+        assert!(!web.output().contains("ready"), "{}", web.output());
+        for c in &mut early[1..] {
+            c.send(GET);
+        }
+        for c in &mut early {
+            c.expect("HTTP/1.1 200 OK\r\n");
+        }
+    }
+    // Two of one port are told before anything is compiled.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let begin = Instant::now();
+    let out = Wireloom::command_with(&["run", "apps/static_web.loom", "--set", &format!("port={}", taken.local_addr().expect("its own").port())], |c| {
+        c.env("XDG_CACHE_HOME", folder.file("none")).env("WIRELOOM_CC", &slow);
+    });
+    assert!(out.code == Some(1) && out.text.contains("cannot listen on") && begin.elapsed() < Duration::from_secs(2), "{}", out.text);
+}
+
+fn build(folder: &Folder, umask: u32) -> Output {
+    Wireloom::command_with(&["build", "apps/static_web.loom", "-o", &folder.name_of("web")], |c| {
+        // SAFETY: one system call that is safe after `fork`.
+        unsafe {
+            c.pre_exec(move || {
+                libc::umask(umask);
+                Ok(())
+            });
+        }
+    })
+}
+
+/// An altered file says so, wherever what was appended is altered.
+#[test]
+fn an_altered_file_is_told() {
+    let folder = Folder::new("altered");
+    let built = build(&folder, 0o022);
+    assert_eq!(built.code, Some(0), "{}", built.text);
+    let whole = std::fs::read(folder.file("web")).expect("built");
+    let run = |bytes: &[u8]| {
+        executable(&folder.file("copy"), "");
+        std::fs::write(folder.file("copy"), bytes).expect("written");
+        finish(Command::new(folder.file("copy")).arg("--help"))
+    };
+    assert_eq!(run(&whole).code, Some(0));
+    // In the trailer, the description, and the compiled program.
+    for back in [20, 40, 60, 70, 200, 5000] {
+        let mut bytes = whole.clone();
+        let at = bytes.len() - back;
+        bytes[at] ^= 0x10;
+        let out = run(&bytes);
+        assert!(out.code == Some(1) && out.text.contains("damaged"), "{back}: {:?} {}", out.code, out.text);
+    }
+    let extra = [whole.clone(), b"x".to_vec()].concat();
+    for end in [&whole[..whole.len() - 1], &whole[..whole.len() - 5000], &extra] {
+        let out = run(end);
+        assert!(out.code == Some(1) && out.text.contains("carries no program"), "{:?} {}", out.code, out.text);
+    }
+}
+
+#[test]
+fn a_built_file_is_small_and_as_open_as_the_umask_says() {
+    let folder = Folder::new("built-modes");
+    std::fs::write(folder.file("web.partial"), "the user's").expect("written");
+    for (umask, mode) in [(0o077, 0o700), (0o022, 0o755), (0o027, 0o750)] {
+        let built = build(&folder, umask);
+        assert_eq!(built.code, Some(0), "{}", built.text);
+        let meta = std::fs::metadata(folder.file("web")).expect("built");
+        assert_eq!(meta.mode() & 0o777, mode);
+        assert!(meta.len() < 10 << 20, "{} bytes", meta.len());
+    }
+    assert_eq!(std::fs::read(folder.file("web.partial")).expect("there"), b"the user's");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 2, "nothing is left");
+}
+
+#[test]
+fn a_terminal_that_closes_ends_nothing() {
+    let folder = Folder::new("hangup");
+    assert_eq!(build(&folder, 0o022).code, Some(0));
+    let port = free_port();
+    let mut built = Command::new(folder.file("web"));
+    built.args(["--set", &format!("port={port}")]);
+    for mut web in [Wireloom::run("static_web", &[]), Process::start_ours("built", &mut built, port)] {
+        web.signal(libc::SIGHUP);
+        std::thread::sleep(Duration::from_millis(200));
+        web.signal(libc::SIGHUP);
+        Client::connect(web.port).send(GET).expect("HTTP/1.1 200 OK\r\n");
+        web.signal(libc::SIGTERM);
+        assert_eq!(web.exit_code(Duration::from_secs(5)), Some(0), "{}", web.output());
+    }
+}
+
+#[test]
+fn fuzzing_ends_in_time() {
+    let unit = "std.http.Request";
+    assert_eq!(Wireloom::command_within(&["fuzz", unit, "--seconds", "0"], Duration::from_secs(60)).code, Some(0), "compiled");
+    let begin = Instant::now();
+    let out = Wireloom::command(&["fuzz", unit, "--seconds", "1"]);
+    assert_eq!(out.code, Some(0), "{}", out.text);
+    assert!(!out.out.contains(" in 0 streams") && begin.elapsed() < Duration::from_secs(4), "{:?} {}", begin.elapsed(), out.text);
+}
+
+/// Root finds the apps of all users; who finds none is told where was looked.
+#[test]
+fn apps_of_other_users() {
+    let folder = Folder::new("other-users");
+    let out = Wireloom::command_with(&["table"], |c| {
+        c.env("WIRELOOM_SOCKETS", folder.path());
+    });
+    assert!(out.code == Some(1) && out.text.contains(&folder.path().display().to_string()), "{}", out.text);
+    // SAFETY: asks who this is.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("SKIPPED: only root looks into the folders of others");
+        return;
+    }
+    let binary = folder.file("wireloom");
+    std::fs::copy(Wireloom::binary(), &binary).expect("a copy that everybody may run");
+    std::fs::copy(root().join("apps/static_web.loom"), folder.file("static_web.loom")).expect("a copy");
+    for path in [folder.path(), &binary] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("our own");
+    }
+    std::fs::create_dir(folder.file("tmp")).expect("made");
+    std::fs::set_permissions(folder.file("tmp"), std::fs::Permissions::from_mode(0o1777)).expect("our own");
+    let port = free_port();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary).args(["run", "--interpret"]).arg(folder.file("static_web.loom"));
+    command.args(["--set", &format!("port={port}")]).env("TMPDIR", folder.file("tmp")).env_remove("XDG_RUNTIME_DIR");
+    let web = Process::start_ours("nobodys", &mut command, port);
+    let pid = web.child.id().to_string();
+    let found = Wireloom::command_with(&["counter", "--all", "--json", "--pid", &pid], |c| {
+        c.env("TMPDIR", folder.file("tmp"));
+    });
+    assert!(found.code == Some(0), "{}", found.text);
+    // A folder that bears another user's name is not trusted.
+    std::os::unix::fs::chown(folder.file("tmp/wireloom-65534"), Some(65533), None).expect("root may");
+    let lost = Wireloom::command_with(&["counter", "--all", "--json", "--pid", &pid], |c| {
+        c.env("TMPDIR", folder.file("tmp"));
+    });
+    assert_eq!(lost.code, Some(1), "{}", lost.text);
+}
