@@ -31,7 +31,8 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
        WL_M_IN_STEP = 32,    /* a fault the grammar can recover from: parse() answers WL_HEAD with this flag
                                 and fault/place set; drop the head, drop what tail() uses until it answers
                                 WL_BAD, tell the client, go on with the next message               */
-       WL_M_REPEAT = 64 };   /* a request that may be sent again if a pooled connection was closed under it */
+       WL_M_REPEAT = 64,     /* a request that may be sent again if a pooled connection was closed under it */
+       WL_M_PRIVATE = 128 }; /* the backend's connection has come to know its client and serves it alone from now on */
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */

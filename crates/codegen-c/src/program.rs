@@ -111,8 +111,7 @@ impl<'m> Gen<'m> {
             m.unit_exprs(UnitId(u as u32), &mut |e, _| most = most.max(self.expr_scratch(e, &of_func)));
         }
         for p in &m.protocols {
-            let all = [&p.close_request, &p.no_reply, &p.repeat, &p.close_response, &p.interim, &p.tunnel];
-            for e in all.into_iter().flatten() { most += self.expr_scratch(e, &of_func) }
+            for e in p.request_clauses().into_iter().chain(p.response_clauses()).flatten() { most += self.expr_scratch(e, &of_func) }
         }
         most.min(1 << 20)
     }

@@ -203,10 +203,16 @@ pub struct PortOptions {
     pub max_outstanding: u32,
     /// Connect, pipelined: shared connections per backend and core.
     pub connections: u32,
-    /// Connect, exclusive: requests under way on a connection that those of `pipeline when` share; 1: none do. 0: what the runtime
-    /// finds good for the backend.
+    /// Connect, exclusive: requests under way on a connection that those of `pipeline when` share; 1: none do. 0 (`auto`): what the
+    /// runtime finds good for the backend.
     pub pipeline: u32,
-    /// Connect: failures in a row before a backend is ejected, and for how long at first (doubles to 32 ×).
+    /// Connect, exclusive: which requests go out on idle connections.
+    #[serde(default)]
+    pub reuse: Reuse,
+    /// Connect: whether a request that no backend has seen goes to another server when the one named cannot be reached.
+    #[serde(default)]
+    pub failover: Failover,
+    /// Connect: failures in a row before a backend is ejected, and the time between two attempts to reach it then.
     pub eject_after: u32,
     pub eject_time: u64,
     /// Streams of a merge: the byte behind the last message, without which a stream is not whole. 0: the end of the connection
@@ -215,13 +221,43 @@ pub struct PortOptions {
     pub end_mark: u8,
 }
 
+/// Whose requests share idle connections (as `http-reuse` of HAProxy).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reuse {
+    /// All but the first request of a client's connection that may not be sent twice.
+    #[default]
+    Safe,
+    /// Each client's connection has backend connections of its own.
+    Never,
+    /// All.
+    Always,
+}
+
+impl Reuse {
+    pub const NAMES: &'static [(Reuse, &'static str)] = &[(Reuse::Safe, "safe"), (Reuse::Never, "never"), (Reuse::Always, "always")];
+}
+
+/// What becomes of a request whose server is down or cannot be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Failover {
+    /// It fails.
+    #[default]
+    None,
+    /// It goes to the next server of the port that is up.
+    Next,
+}
+
+impl Failover {
+    pub const NAMES: &'static [(Failover, &'static str)] = &[(Failover::None, "none"), (Failover::Next, "next")];
+}
+
 impl Default for PortOptions {
     fn default() -> Self {
         const S: u64 = 1_000_000_000;
         PortOptions {
             connect_timeout: 2 * S, call_timeout: 30 * S, read_timeout: 30 * S, idle_timeout: 300 * S,
-            write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1, pipeline: 0,
-            eject_after: 3, eject_time: S, end_mark: 0,
+            write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1, pipeline: 1,
+            reuse: Reuse::Safe, failover: Failover::None, eject_after: 3, eject_time: S, end_mark: 0,
         }
     }
 }

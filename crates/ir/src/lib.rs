@@ -260,6 +260,9 @@ pub struct Protocol {
     pub no_reply: Option<Expr>,
     /// The request may be sent again if a pooled connection was closed under it.
     pub repeat: Option<Expr>,
+    /// The backend's connection serves this client alone from now on.
+    pub private_request: Option<Expr>,
+    pub private_response: Option<Expr>,
     pub close_response: Option<Expr>,
     pub interim: Option<Expr>,
     pub tunnel: Option<Expr>,
@@ -273,6 +276,16 @@ pub struct Protocol {
 }
 
 impl Protocol {
+    /// What is said of requests, over the request.
+    pub fn request_clauses(&self) -> [&Option<Expr>; 4] {
+        [&self.close_request, &self.no_reply, &self.repeat, &self.private_request]
+    }
+
+    /// What is said of answers, over the answer.
+    pub fn response_clauses(&self) -> [&Option<Expr>; 4] {
+        [&self.close_response, &self.interim, &self.tunnel, &self.private_response]
+    }
+
     /// So many first bytes of a refused message are told (`WL_START`).
     pub const START: u64 = 32;
 

@@ -295,9 +295,9 @@ impl Module {
     /// All expressions outside grammars: protocols, functions, states, handlers, merges.
     pub fn program_exprs(&self, f: &mut dyn FnMut(&Expr, Scope)) {
         for p in &self.protocols {
-            let request = [&p.close_request, &p.no_reply, &p.repeat].into_iter().flatten().chain(&p.response_args);
+            let request = p.request_clauses().into_iter().flatten().chain(&p.response_args);
             for e in request { expr(e, &mut |e| f(e, Scope::this(p.request))) }
-            for e in [&p.close_response, &p.interim, &p.tunnel].into_iter().flatten() {
+            for e in p.response_clauses().into_iter().flatten() {
                 expr(e, &mut |e| f(e, Scope { this: p.response, ..Scope::NONE }));
             }
         }

@@ -34,16 +34,26 @@ impl Compiler<'_> {
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
         self.m.protocols.push(ir::Protocol {
             name, request, response, response_args: vec![], sharing: ir::desc::Sharing::Exclusive, order_by: None,
-            close_request: None, no_reply: None, repeat: None, close_response: None, interim: None, tunnel: None, on_fault: None, on_interim: None,
+            close_request: None, no_reply: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, on_fault: None, on_interim: None,
         });
         self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless });
         self.request_takes_nothing(request, p.name.span);
         // What a client is told on a fault depends on what the response asks of the request.
         let (last, first): (Vec<_>, Vec<_>) = p.clauses.iter().partition(|c| matches!(c.kind, ClauseKind::OnFault { .. }));
         for c in first.into_iter().chain(last) { let _ = self.clause(module, id, c); }
+        self.private_of_one(id, p);
         if let Some(u) = response { self.default_args(id, u, p); }
         if self.m.protocols[id.index()].interim.is_some() { let _ = self.on_interim(module, id, p); }
         Ok(id)
+    }
+
+    /// Connections that all clients share cannot become one client's.
+    fn private_of_one(&mut self, id: ir::ProtocolId, p: &ast::Protocol) {
+        let private = p.clauses.iter().find(|c| matches!(c.kind, ClauseKind::Flag { flag: FlagKind::PrivateRequest | FlagKind::PrivateResponse, .. }));
+        if let (Some(c), ir::desc::Sharing::Pipelined) = (private, self.m.protocols[id.index()].sharing) {
+            self.report(Diagnostic::error("E0612", c.span, "all clients share the connections of this protocol: none can become one client's own")
+                .hint("with `private`, `sharing exclusive`"));
+        }
     }
 
     fn once_clause(&mut self, into: &mut Option<ir::UnitId>, module: ModId, t: &ast::Type, span: Span) -> R<()> {
@@ -75,7 +85,7 @@ impl Compiler<'_> {
                 Ok(())
             }
             ClauseKind::Flag { flag, when } => {
-                let of_request = matches!(flag, FlagKind::CloseRequest | FlagKind::NoReply | FlagKind::Repeat | FlagKind::Pipeline);
+                let of_request = matches!(flag, FlagKind::CloseRequest | FlagKind::NoReply | FlagKind::Repeat | FlagKind::Pipeline | FlagKind::PrivateRequest);
                 let unit = if of_request { Some(request) } else { response };
                 let Some(unit) = unit else { return Err(self.error("E0612", c.span, "this protocol has no response")) };
                 let e = self.flag(module, unit, if of_request { "request" } else { "response" }, when)?;
@@ -89,6 +99,8 @@ impl Compiler<'_> {
                     // Asked of each request where it is sent (`response_args`); here it is only checked.
                     FlagKind::Pipeline => return Ok(()),
                     FlagKind::Repeat => &mut p.repeat,
+                    FlagKind::PrivateRequest => &mut p.private_request,
+                    FlagKind::PrivateResponse => &mut p.private_response,
                 };
                 // Several of one kind: any of them.
                 *slot = Some(match slot.take() { Some(old) => x::or(old, e), None => e });

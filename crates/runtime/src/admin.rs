@@ -145,6 +145,8 @@ fn port_status(a: &Hosted, p: usize) -> Value {
         "bytes_out": all(|s| &s.bytes_out),
         "retries": all(|s| &s.retries),
         "pipelined": all(|s| &s.pipelined),
+        "surplus": all(|s| &s.surplus),
+        "failovers": all(|s| &s.failovers),
     });
     let setting = &a.app.settings.ports[p];
     if !setting.listen {
@@ -248,7 +250,7 @@ fn merge_metrics(out: &mut String, view: &View) {
 
 fn port_metrics(out: &mut String, view: &View) {
     type Get = fn(&PortStats) -> &Cell;
-    let families: [(&str, &str, &str, Get); 9] = [
+    let families: [(&str, &str, &str, Get); 11] = [
         ("wireloom_connections_total", "counter", "Connections opened.", |s| &s.opened),
         ("wireloom_connections", "gauge", "Connections open now.", |s| &s.open),
         ("wireloom_connections_turned_away_total", "counter", "Connections over the limit.", |s| &s.turned_away),
@@ -258,6 +260,8 @@ fn port_metrics(out: &mut String, view: &View) {
         ("wireloom_sent_bytes_total", "counter", "Bytes sent.", |s| &s.bytes_out),
         ("wireloom_retries_total", "counter", "Requests sent again on a fresh connection.", |s| &s.retries),
         ("wireloom_pipelined_total", "counter", "Requests sent behind another on its connection.", |s| &s.pipelined),
+        ("wireloom_surplus_total", "counter", "Connections closed for bytes that nobody had asked for.", |s| &s.surplus),
+        ("wireloom_failovers_total", "counter", "Requests that went to another server.", |s| &s.failovers),
     ];
     for (name, kind, help, get) in families {
         let mut f = Family::new(out, name, kind, help);

@@ -6,8 +6,9 @@
 //! `h` hold request and reply over two calls · `t:5` echo with the tail · `d:5` pass on with the tail · `f` fault · `v` fault: built a message that is not valid ·
 //! (`g`, `w` and `h` may share connections.)
 //! `n` no answer · `x` call a backend that does not exist · `w` pass on, wait 50 ms at most.
-//! `?:5` a fault in step, with 5 bytes to drop.
-//! Of responses: `i` interim (`i!`: the program changes it, or keeps it) · `T` tunnel · `C` close after it · `D:5` with a tail · `u` until the end. `!` is garbage.
+//! `k` pass on; the backend's connection becomes its client's own.
+//! `?:5` a fault in step, with 5 bytes to drop; `?L:5` because it is too long.
+//! Of responses: `i` interim (`i!`: the program changes it, or keeps it) · `T` tunnel · `C` close after it · `K` the connection is its client's own · `D:5` with a tail · `u` until the end. `!` is garbage.
 #![allow(clippy::missing_safety_doc)]
 
 use crate::abi::*;
@@ -39,10 +40,11 @@ unsafe extern "C" fn parse(_: *mut c_void, _: u32, v: *mut wl_parser, buf: *cons
         b'u' => WL_M_UNTIL_EOF,
         b'?' => WL_M_IN_STEP,
         b'g' => WL_M_REPEAT,
+        b'k' | b'K' => WL_M_PRIVATE,
         _ => 0,
     };
     if line[0] == b'?' {
-        (v.fault, v.place) = (WL_F_CONSTRAINT as u16, 4);
+        (v.fault, v.place) = (if line.get(1) == Some(&b'L') { WL_F_TOO_LONG } else { WL_F_CONSTRAINT } as u16, 4);
     }
     if line[0] == b'u' {
         v.left = u64::MAX;

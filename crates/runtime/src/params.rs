@@ -7,7 +7,7 @@ use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::error::Error;
 use crate::rows;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
-use wireloom_ir::desc::{Desc, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Value};
+use wireloom_ir::desc::{Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Value};
 use wireloom_ir::near;
 
 /// Everything that was set, resolved.
@@ -315,7 +315,7 @@ fn duration(text: &str) -> Result<u64, String> {
 }
 
 /// The options of ports, by their full names.
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 14] = [
     "connect_timeout",
     "call_timeout",
     "read_timeout",
@@ -325,6 +325,8 @@ const OPTIONS: [&str; 12] = [
     "max_outstanding",
     "connections",
     "pipeline",
+    "reuse",
+    "failover",
     "eject_after",
     "eject_time",
     "end_mark",
@@ -347,6 +349,8 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
             0 => return Err("`auto`, 1 for no sharing, or how many requests may share a connection".to_string()),
             n => o.pipeline = n.min(1024),
         },
+        "reuse" => o.reuse = word(Reuse::NAMES, text)?,
+        "failover" => o.failover = word(Failover::NAMES, text)?,
         "eject_after" => o.eject_after = count()?,
         "eject_time" => o.eject_time = time()?,
         "end_mark" => o.end_mark = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?,
@@ -356,6 +360,12 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
         }
     }
     Ok(())
+}
+
+/// A value that is one of some words.
+fn word<T: Copy>(names: &[(T, &str)], text: &str) -> Result<T, String> {
+    let found = names.iter().find(|(_, n)| *n == text.trim());
+    found.map(|(v, _)| *v).ok_or_else(|| format!("expected {}", names.iter().map(|(_, n)| *n).collect::<Vec<_>>().join(", ")))
 }
 
 #[cfg(test)]

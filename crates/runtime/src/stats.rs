@@ -95,6 +95,9 @@ pub struct PortStats {
     pub retries: Cell,
     /// Connect, exclusive: requests that were sent behind another on its connection.
     pub pipelined: Cell,
+    /// Connect: connections closed because bytes came that nobody had asked for; requests that went to another server than the one named.
+    pub surplus: Cell,
+    pub failovers: Cell,
     pub backends: Vec<BackendStats>,
     pub frames: FrameStats,
 }

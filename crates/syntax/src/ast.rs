@@ -349,7 +349,7 @@ pub enum ClauseKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlagKind { CloseRequest, CloseResponse, Interim, Tunnel, NoReply, Repeat, Pipeline }
+pub enum FlagKind { CloseRequest, CloseResponse, Interim, Tunnel, NoReply, Repeat, Pipeline, PrivateRequest, PrivateResponse }
 
 // ---- functions, elements, apps ----
 

@@ -112,8 +112,8 @@ fn only_parsed(m: &Module, unit: UnitId) -> bool {
 fn needed_whole(m: &Module, unit: UnitId) -> bool {
     let rule = Rule::Long;
     let clauses = m.protocols.iter().any(|p| {
-        let request = [&p.close_request, &p.no_reply, &p.repeat].into_iter().flatten().chain(&p.response_args).collect::<Vec<_>>();
-        let response = [&p.close_response, &p.interim, &p.tunnel].into_iter().flatten().collect::<Vec<_>>();
+        let request = p.request_clauses().into_iter().flatten().chain(&p.response_args).collect::<Vec<_>>();
+        let response = p.response_clauses().into_iter().flatten().collect::<Vec<_>>();
         let needs = |list: Vec<&Expr>| list.into_iter().any(|e| {
             let mut found = false;
             walk::expr(e, &mut |e| found |= tail::needs_tail(m, rule, unit, e));

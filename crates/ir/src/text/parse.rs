@@ -4,7 +4,7 @@ use super::lex::{tokens, Token, ARROW, DOTS, FAT_ARROW};
 use super::names::{value_of, ENGINES, TABLE_KINDS};
 use super::TextError;
 use crate::*;
-use desc::{Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
+use desc::{Failover, Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Reuse, Sharing, Value};
 
 pub(super) type Res<T> = Result<T, TextError>;
 
@@ -283,6 +283,11 @@ impl Parser {
         Ok(Port { name, kind, protocols, options, ketama, maglev, span: self.span()? })
     }
 
+    fn word_of<T: Copy>(&mut self, names: &'static [(T, &'static str)]) -> Res<T> {
+        let word = self.any_word()?;
+        value_of(names, &word).map_or_else(|| self.error(format!("unknown value `{word}`")), Ok)
+    }
+
     fn option(&mut self, o: &mut PortOptions, name: &str) -> Res<()> {
         match name {
             "connect_timeout" => o.connect_timeout = self.num()?,
@@ -294,6 +299,8 @@ impl Parser {
             "max_outstanding" => o.max_outstanding = self.num()?,
             "connections" => o.connections = self.num()?,
             "pipeline" => o.pipeline = self.num()?,
+            "reuse" => o.reuse = self.word_of(Reuse::NAMES)?,
+            "failover" => o.failover = self.word_of(Failover::NAMES)?,
             "eject_after" => o.eject_after = self.num()?,
             "eject_time" => o.eject_time = self.num()?,
             _ => o.end_mark = self.num()?,
@@ -304,7 +311,7 @@ impl Parser {
     fn protocol(&mut self) -> Res<Protocol> {
         let mut p = Protocol {
             name: self.str()?, request: UnitId(0), response: None, response_args: Vec::new(), sharing: Sharing::Pipelined, order_by: None,
-            close_request: None, no_reply: None, repeat: None, close_response: None, interim: None, tunnel: None, on_fault: None, on_interim: None,
+            close_request: None, no_reply: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, on_fault: None, on_interim: None,
         };
         self.braces(|s| {
             let word = s.any_word()?;
@@ -319,6 +326,8 @@ impl Parser {
                 "close_request" => p.close_request = Some(s.expr()?),
                 "no_reply" => p.no_reply = Some(s.expr()?),
                 "repeat" => p.repeat = Some(s.expr()?),
+                "private_request" => p.private_request = Some(s.expr()?),
+                "private_response" => p.private_response = Some(s.expr()?),
                 "close_response" => p.close_response = Some(s.expr()?),
                 "interim" => p.interim = Some(s.expr()?),
                 "tunnel" => p.tunnel = Some(s.expr()?),

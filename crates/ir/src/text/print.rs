@@ -2,7 +2,7 @@
 
 use super::names::{name_of, ENGINES, TABLE_KINDS};
 use crate::*;
-use desc::{Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
+use desc::{Failover, Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Reuse, Sharing, Value};
 use std::fmt::Write;
 
 pub(super) struct Printer<'a> {
@@ -139,12 +139,14 @@ fn result_type(t: &ResultType) -> String {
     }
 }
 
-pub(super) fn options(o: &PortOptions) -> [(&'static str, u64); 12] {
+pub(super) fn options(o: &PortOptions) -> [(&'static str, String); 14] {
+    let number = |n: u64| n.to_string();
     [
-        ("connect_timeout", o.connect_timeout), ("call_timeout", o.call_timeout), ("read_timeout", o.read_timeout),
-        ("idle_timeout", o.idle_timeout), ("write_timeout", o.write_timeout), ("max_connections", o.max_connections as u64),
-        ("max_outstanding", o.max_outstanding as u64), ("connections", o.connections as u64), ("eject_after", o.eject_after as u64),
-        ("pipeline", o.pipeline as u64), ("eject_time", o.eject_time), ("end_mark", u64::from(o.end_mark)),
+        ("connect_timeout", number(o.connect_timeout)), ("call_timeout", number(o.call_timeout)), ("read_timeout", number(o.read_timeout)),
+        ("idle_timeout", number(o.idle_timeout)), ("write_timeout", number(o.write_timeout)), ("max_connections", number(o.max_connections.into())),
+        ("max_outstanding", number(o.max_outstanding.into())), ("connections", number(o.connections.into())), ("eject_after", number(o.eject_after.into())),
+        ("pipeline", number(o.pipeline.into())), ("reuse", name_of(Reuse::NAMES, o.reuse).to_string()), ("failover", name_of(Failover::NAMES, o.failover).to_string()),
+        ("eject_time", number(o.eject_time)), ("end_mark", number(o.end_mark.into())),
     ]
 }
 
@@ -280,7 +282,8 @@ impl Printer<'_> {
         if let Some(f) = p.order_by { lines.push(format!("order_by {}", self.field_ref(Some(p.request), f))) }
         for e in &p.response_args { lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request)))) }
         let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)),
-            ("repeat", &p.repeat, Some(p.request)), ("close_response", &p.close_response, p.response),
+            ("repeat", &p.repeat, Some(p.request)), ("private_request", &p.private_request, Some(p.request)),
+            ("private_response", &p.private_response, p.response), ("close_response", &p.close_response, p.response),
             ("interim", &p.interim, p.response), ("tunnel", &p.tunnel, p.response)];
         for (name, e, unit) in clauses {
             if let Some(e) = e { lines.push(format!("{name} {}", self.expr_in(e, unit))) }

@@ -27,9 +27,9 @@ impl Checker<'_> {
         let units = self.m.units.len();
         if p.request.index() >= units || p.response.is_some_and(|u| u.index() >= units) { return self.error(&path, "a message's unit does not exist") }
         let request = Place::scope(Scope::this(p.request));
-        for e in [&p.close_request, &p.no_reply, &p.repeat].into_iter().flatten() { self.condition(&path, e, request) }
+        for e in p.request_clauses().into_iter().flatten() { self.condition(&path, e, request) }
         let response = Place::scope(Scope { this: p.response, ..Scope::NONE });
-        for e in [&p.close_response, &p.interim, &p.tunnel].into_iter().flatten() { self.condition(&path, e, response) }
+        for e in p.response_clauses().into_iter().flatten() { self.condition(&path, e, response) }
         for e in &p.response_args { self.expr(&path, e, request) }
         match p.response {
             Some(u) => self.arguments(&path, u, &p.response_args),

@@ -6,7 +6,7 @@ use crate::names::ModId;
 use crate::ty::{Ty, U16};
 use crate::val::Vk;
 use wireloom_ir as ir;
-use ir::desc::{ParamType, ParamValue, PortKind, PortOptions, Value};
+use ir::desc::{Failover, ParamType, ParamValue, PortKind, PortOptions, Reuse, Value};
 use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
 
@@ -173,6 +173,12 @@ impl Compiler<'_> {
                 Err(_) => Err(self.error("E0304", e.span, "an end mark is a byte, such as '\\n'; 0 is none")),
             };
         }
+        match name.name.as_str() {
+            "reuse" => { o.reuse = self.option_word(Reuse::NAMES, e)?; return Ok(()); }
+            "failover" => { o.failover = self.option_word(Failover::NAMES, e)?; return Ok(()); }
+            "pipeline" if matches!(&*e.kind, ExprKind::Name(n) if n.name == "auto") => { o.pipeline = 0; return Ok(()); }
+            _ => {}
+        }
         let slot = match name.name.as_str() {
             "max_connections" => &mut o.max_connections,
             "max_outstanding" => &mut o.max_outstanding,
@@ -181,7 +187,7 @@ impl Compiler<'_> {
             "eject_after" => &mut o.eject_after,
             _ => {
                 let known = ["connect_timeout", "call_timeout", "read_timeout", "idle_timeout", "write_timeout", "eject_time", "max_connections",
-                             "max_outstanding", "connections", "pipeline", "eject_after", "end_mark"];
+                             "max_outstanding", "connections", "pipeline", "reuse", "failover", "eject_after", "end_mark"];
                 let hint = crate::names::suggest(&name.name, known.into_iter());
                 let d = Diagnostic::error("E0614", name.span, format!("a port has no option `{}`", name.name)).note(format!("options: {}", known.join(", ")));
                 return Err(self.report(crate::names::with_hint(d, hint)));
@@ -192,5 +198,14 @@ impl Compiler<'_> {
             Ok(n) if n > 0 => { *slot = n; Ok(()) }
             _ => Err(self.error("E0304", e.span, "this option is between 1 and 4G")),
         }
+    }
+
+    /// The value of an option that is one of some words.
+    fn option_word<T: Copy>(&mut self, names: &[(T, &str)], e: &Expr) -> R<T> {
+        let found = match &*e.kind { ExprKind::Name(n) => names.iter().find(|(_, word)| *word == n.name), _ => None };
+        found.map(|(value, _)| *value).ok_or_else(|| {
+            let all = names.iter().map(|(_, word)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+            self.error("E0304", e.span, format!("this option is one of {all}"))
+        })
     }
 }

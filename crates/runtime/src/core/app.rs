@@ -483,8 +483,9 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
         waiters_timer: u64::MAX,
         stalled: Vec::new(),
         failures: 0,
-        level: 0,
-        probing: false,
+        down: None,
+        trial: Id::NIL,
+        probe_at: 0,
     }
 }
 

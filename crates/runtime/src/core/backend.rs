@@ -1,12 +1,14 @@
-//! Backend connections: answers, failures, ejection and return.
+//! Backend connections: what comes on them, and how they end.
 
 use super::dispatch::{own_id, Target};
+use super::health::Why;
 use super::input::{Found, Parsed};
 use super::slab::Id;
 use super::types::{flag, Mode, Sink};
 use super::{Core, Raw};
 use crate::abi::*;
 use crate::stats::NO_PLACE;
+use wireloom_ir::desc::Reuse;
 
 impl Core {
     pub(super) fn target_of(&self, id: Id) -> Target {
@@ -27,18 +29,23 @@ impl Core {
         let at = self.target_of(id);
         if probe {
             self.conns[id].clear(flag::PROBE);
-            self.restore(at);
-            self.adopt(at, id);
+            self.probe_connected(at, id);
+        }
+        if !self.conns.alive(id) {
+            return;
         }
         self.mark_dirty(id);
         self.run_opened(id);
     }
 
     /// A probe's connection becomes one of the pool.
-    fn adopt(&mut self, at: Target, id: Id) {
+    pub(super) fn adopt(&mut self, at: Target, id: Id) {
         let exclusive = self.can_close_alone(id);
-        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
-        if exclusive {
+        let port = &mut self.apps[at.a].ports[at.p];
+        let b = &mut port.backends[at.i];
+        if exclusive && port.options.reuse == Reuse::Never {
+            self.close_conn(id, false);
+        } else if exclusive {
             self.serve_waiter(at, Some(id));
         } else if let Some(free) = b.shared.iter_mut().find(|s| s.is_nil()) {
             *free = id;
@@ -54,8 +61,10 @@ impl Core {
             self.probe_failed(at);
             return;
         }
-        self.fail_backend(id, WL_F_REFUSED, WL_F_REFUSED);
-        self.backend_failed(at);
+        self.backend_failed(at, Why::Refused);
+        if self.conns.alive(id) {
+            self.unreachable(id);
+        }
     }
 
     /// Handles what lies at a message boundary of a backend connection.
@@ -72,7 +81,10 @@ impl Core {
             Some((offset, width)) => self.call_by_id(c.first, rest, offset, width),
         };
         if call.is_nil() {
-            self.backend_bad(id, WL_F_BAD_REPLY, NO_PLACE);
+            match self.conns[id].count {
+                0 => self.surplus(id),
+                _ => self.backend_bad(id, WL_F_BAD_REPLY, NO_PLACE),
+            }
             return Some(rest.n);
         }
         let k = &self.calls[call];
@@ -85,7 +97,6 @@ impl Core {
         match self.parse(id, unit, ctx, rest, hold) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {
-                let kind = if kind == WL_F_TRUNCATED { WL_F_LOST } else { WL_F_BAD_REPLY };
                 self.backend_bad(id, kind, place);
                 Some(rest.n)
             }
@@ -113,10 +124,7 @@ impl Core {
         // SAFETY: the view is live until `end_message`.
         let flags = unsafe { (*m.view).flags };
         if flags & WL_M_IN_STEP != 0 {
-            // SAFETY: as above.
-            let place = unsafe { (*m.view).place };
-            self.backend_bad(id, WL_F_BAD_REPLY, place);
-            return;
+            return self.bad_answer_in_step(id, call, &m);
         }
         let ends = flags & (WL_M_CLOSE | WL_M_UNTIL_EOF) != 0;
         if flags & WL_M_TUNNEL != 0 && self.conns[id].has(flag::PIPED) {
@@ -136,9 +144,15 @@ impl Core {
         }
         let at = self.target_of(id);
         self.succeeded(at);
-        self.learn(id, call, ends);
+        self.learn(id, call);
         self.my_stats().apps[at.a].ports[at.p].replies.add(1);
         let client = self.tasks.get(task).map_or(Id::NIL, |t| t.conn);
+        let private = flags & WL_M_PRIVATE != 0;
+        if private && !self.conns[id].has(flag::PIPED) {
+            self.make_own(id, client);
+        }
+        // A shared connection cannot become one client's.
+        let ends = ends || private && self.conns[id].has(flag::PIPED);
         if ends {
             self.conns[id].set(flag::NO_REUSE);
         }
@@ -188,6 +202,29 @@ impl Core {
             self.conns[id].clear(flag::RELEASE);
             self.start_tunnel(client, id);
         }
+    }
+
+    /// An answer with a fault from which its grammar recovers: its asker is told, the rest of it is skipped, and the connection serves the others.
+    fn bad_answer_in_step(&mut self, id: Id, call: Id, m: &Found) {
+        // SAFETY: the view is live until `end_message`.
+        let (kind, place) = unsafe { (u32::from((*m.view).fault), (*m.view).place) };
+        let at = self.target_of(id);
+        self.count_fault(at.a as u16, WL_F_BAD_REPLY, place, at.p as u32);
+        // One that is too long for us says nothing about its server.
+        if kind == WL_F_TOO_LONG { self.succeeded(at) } else { self.backend_failed(at, Why::Nonsense) }
+        let k = &mut self.calls[call];
+        let (task, part) = (std::mem::take(&mut k.task), k.part);
+        if m.whole {
+            self.finish_call(id, call);
+            self.end_message(id);
+        } else if self.can_close_alone(id) {
+            self.conns[id].set(flag::DOOMED);
+            self.mark_dirty(id);
+        } else {
+            let c = &mut self.conns[id];
+            (c.mode, c.sink) = (Mode::Tail, Sink::Discard);
+        }
+        self.complete_part(task, part, WL_F_BAD_REPLY, None);
     }
 
     /// A copy of a message with the client's id in the place of ours.
@@ -300,22 +337,31 @@ impl Core {
             self.serve_waiter(at, None);
             return;
         }
-        self.serve_waiter(at, Some(id));
+        let (own, client) = (c.has(flag::PRIVATE), c.client);
+        match (own, self.conns.alive(client)) {
+            (false, _) => self.serve_waiter(at, Some(id)),
+            (true, true) => {}
+            (true, false) => self.close_conn(id, false),
+        }
     }
 
-    /// What a backend said cannot be an answer: the connection is of no use any more.
-    pub(super) fn backend_bad(&mut self, id: Id, kind: u32, place: u32) {
-        let at = self.target_of(id);
-        self.count_fault(at.a as u16, kind, place, at.p as u32);
-        let now = self.now;
-        self.trust(at).betrayed(now);
-        self.fail_backend(id, kind, WL_F_LOST);
-        let port = &self.apps[at.a].ports[at.p];
-        if (0..port.up.len()).any(|i| i != at.i && port.up[i] != 0) {
-            self.backend_failed(at);
-        } else {
-            // It is there, and there is no other: what breaks it for one client must not take it from all.
-            self.count_failure(at);
+    /// What a backend said cannot be an answer, for this reason, or not be read: the connection is of no use any more.
+    pub(super) fn backend_bad(&mut self, id: Id, fault: u32, place: u32) {
+        let (at, now) = (self.target_of(id), self.now);
+        let told = match fault {
+            WL_F_TRUNCATED => WL_F_LOST,
+            WL_F_OVERLOAD => fault,
+            _ => WL_F_BAD_REPLY,
+        };
+        self.count_fault(at.a as u16, told, place, at.p as u32);
+        // One that is too long for us says nothing about its server.
+        let too_long = matches!(fault, WL_F_TOO_LONG | WL_F_OVERLOAD);
+        if !too_long {
+            self.betrayed(at, now);
+        }
+        self.fail_backend(id, told, WL_F_LOST);
+        if !too_long {
+            self.backend_failed(at, Why::Nonsense);
         }
     }
 
@@ -329,11 +375,11 @@ impl Core {
         let stale = reused && !c.has(flag::ANSWERING);
         if c.has(flag::PIPED) && self.calls.get(c.first).is_some_and(|k| k.behind) {
             let now = self.now;
-            self.trust(at).held_up(now, true);
+            self.trust(at).held_up(now);
         }
         self.fail_backend(id, WL_F_LOST, WL_F_LOST);
         if waiting && !stale {
-            self.backend_failed(at);
+            self.backend_failed(at, Why::Lost);
         }
     }
 
@@ -346,11 +392,9 @@ impl Core {
         let retry = c.has(flag::REUSED) && !c.has(flag::ANSWERING);
         let shared = c.has(flag::PIPED);
         let mut call = self.take_calls(id);
-        if !self.apps[at.a].ports[at.p].closed.is_empty() && !self.conns[id].has(flag::CONNECTING) {
+        if !self.conns[id].has(flag::CONNECTING) {
             self.conns[id].set(flag::CLOSING);
-            for h in self.apps[at.a].ports[at.p].closed.clone() {
-                self.run_event(at.a, h, id, None);
-            }
+            self.run_closed(id);
         }
         self.remove_conn(id, front != WL_F_LOST);
         let mut status = front;
@@ -394,76 +438,5 @@ impl Core {
         self.my_stats().apps[at.a].ports[at.p].retries.add(1);
         let kept = Raw::of(self.calls[call].kept.as_slice());
         self.bind(conn, call, kept, Raw::of(&[])).is_ok()
-    }
-
-    // Ejection.
-
-    fn succeeded(&mut self, at: Target) {
-        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
-        b.failures = 0;
-        b.level = 0;
-    }
-
-    fn count_failure(&mut self, at: Target) {
-        self.my_stats().apps[at.a].ports[at.p].backends[at.i].failures.add(1);
-    }
-
-    /// Counts a failure; enough of them in a row eject the backend for a while.
-    pub(super) fn backend_failed(&mut self, at: Target) {
-        let now = self.now;
-        self.count_failure(at);
-        let port = &mut self.apps[at.a].ports[at.p];
-        let (after, base) = (port.options.eject_after, port.options.eject_time);
-        let b = &mut port.backends[at.i];
-        b.failures = b.failures.saturating_add(1);
-        if after == 0 || b.failures < after || port.up[at.i] == 0 {
-            return;
-        }
-        port.up[at.i] = 0;
-        let level = b.level.min(5);
-        b.level = (b.level + 1).min(5);
-        let addr = b.addr;
-        let until = now.saturating_add(base.saturating_mul(1 << level));
-        self.my_stats().apps[at.a].ports[at.p].backends[at.i].ejections.add(1);
-        log::warn!("backend {addr} ejected for {} ms", (until - now) / 1_000_000);
-        self.arm_probe(at, until);
-        self.fail_waiters(at);
-    }
-
-    fn fail_waiters(&mut self, at: Target) {
-        while let Some(call) = self.apps[at.a].ports[at.p].backends[at.i].waiters.pop_front() {
-            if self.calls.alive(call) {
-                self.fail_call(call, WL_F_REFUSED);
-            }
-        }
-    }
-
-    /// The time of an ejection is over: see whether the backend takes a connection.
-    pub(super) fn probe(&mut self, at: Target) {
-        if self.apps[at.a].ports[at.p].up[at.i] != 0 || self.draining {
-            return;
-        }
-        match self.connect(at) {
-            Ok(id) => self.conns[id].set(flag::PROBE),
-            Err(_) => self.probe_failed(at),
-        }
-    }
-
-    pub(super) fn probe_failed(&mut self, at: Target) {
-        let now = self.now;
-        let port = &mut self.apps[at.a].ports[at.p];
-        let b = &mut port.backends[at.i];
-        let level = b.level.min(5);
-        b.level = (b.level + 1).min(5);
-        let until = now.saturating_add(port.options.eject_time.saturating_mul(1 << level));
-        self.arm_probe(at, until);
-    }
-
-    fn restore(&mut self, at: Target) {
-        let port = &mut self.apps[at.a].ports[at.p];
-        port.up[at.i] = 1;
-        // One more failure ejects it again, for longer; an answer clears the record.
-        port.backends[at.i].failures = port.options.eject_after.saturating_sub(1);
-        log::info!("backend {} is back", port.backends[at.i].addr);
     }
 }

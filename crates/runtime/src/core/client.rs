@@ -154,6 +154,7 @@ impl Core {
         }
         let slot = self.push_slot(id);
         let c = &mut self.conns[id];
+        c.answered = c.answered.saturating_add(1);
         let (a, p) = (c.app as usize, c.port as usize);
         if flags & WL_M_CLOSE != 0 {
             c.set(flag::LAST);
@@ -428,7 +429,7 @@ impl Core {
 }
 
 /// Moves all bytes of one queue behind another's.
-fn move_queue(pool: &mut crate::buffer::Pool, from: &mut Queue, to: &mut Queue) -> bool {
+pub(super) fn move_queue(pool: &mut crate::buffer::Pool, from: &mut Queue, to: &mut Queue) -> bool {
     let mut fits = true;
     while !from.is_empty() {
         let mut slices = [std::io::IoSlice::new(&[]); crate::buffer::MAX_SLICES];

@@ -2,7 +2,7 @@
 //!
 //! Pipelined protocols share a few connections per backend: a request is appended at once, even while the connection
 //! is being made. Exclusive protocols take an idle connection (the one used last), open one, or wait in a bounded
-//! queue.
+//! queue. Which idle connections, and what becomes of requests that no backend has seen: `pool`.
 //!
 //! Retry: a request is sent a second time, on a fresh connection, only if it went out on a pooled connection that had
 //! been idle, that connection ended before one byte of an answer, and the whole request was at hand. That is the
@@ -13,6 +13,7 @@ use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
 use super::{Core, Raw, BACKEND_OUT_MAX, HIGH, PENDING_MAX, WAITERS_MAX};
 use crate::abi::*;
+use wireloom_ir::desc::Reuse;
 
 /// Where a request goes.
 #[derive(Clone, Copy)]
@@ -43,17 +44,16 @@ impl Core {
         }
     }
 
-    /// Resolves the target of a call; fails at once where the backend is ejected.
+    /// Resolves the target of a call. Where the backend is down it is the next one, if the port says so, or the call fails at once.
     fn target(&self, id: Id, port: u32, index: u32) -> Result<(Target, Proto), u32> {
         let a = self.tasks[id].app as usize;
         let app = &self.apps[a];
         let (p, i) = (port as usize, index as usize);
         match app.ports.get(p) {
             Some(port) if !port.listen && i < port.backends.len() => {
-                if port.up[i] == 0 {
-                    return Err(WL_F_REFUSED);
-                }
-                Ok((Target { a, p, i }, app.protos[port.protos[0] as usize]))
+                let at = Target { a, p, i };
+                let at = if port.up[i] != 0 { at } else { self.next_server(at, 0).ok_or(WL_F_REFUSED)? };
+                Ok((at, app.protos[port.protos[0] as usize]))
             }
             _ => Err(WL_F_INDEX),
         }
@@ -61,7 +61,7 @@ impl Core {
 
     #[allow(clippy::too_many_arguments)]
     fn dispatch(&mut self, id: Id, part: u32, port: u32, index: u32, head: wl_bytes, tail: u32, how: &wl_call) -> Result<(), u32> {
-        let (target, proto) = self.target(id, port, index)?;
+        let (mut target, proto) = self.target(id, port, index)?;
         let (here, more) = self.tail_here(id, tail);
         let t = &self.tasks[id];
         if tail == WL_TAIL_REQ && t.req_streamed {
@@ -71,6 +71,7 @@ impl Core {
         let no_reply = own && t.req_flags & WL_M_NO_REPLY != 0;
         let repeat = own && t.req_flags & WL_M_REPEAT != 0;
         let ends = own && t.req_flags & WL_M_UNTIL_EOF != 0;
+        let private = own && t.req_flags & WL_M_PRIVATE != 0;
         // SAFETY: the program's bytes are valid during the call.
         let head = Raw::of(unsafe { head.as_slice() });
         if no_reply || proto.response.is_none() {
@@ -82,19 +83,34 @@ impl Core {
         let now = self.now;
         let c = &mut self.calls[call];
         (c.task, c.part, c.app, c.port, c.inst) = (id, part, target.a as u16, target.p as u16, target.i as u32);
-        (c.conn, c.next, c.stream, c.retried, c.repeat, c.ends, c.together) = (Id::NIL, Id::NIL, Id::NIL, false, repeat, ends, false);
+        (c.conn, c.next, c.stream, c.retried, c.repeat, c.ends) = (Id::NIL, Id::NIL, Id::NIL, false, repeat, ends);
+        (c.private, c.moves) = (private, 0);
         (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
         self.tasks[id].calls[part as usize] = call;
         self.apps[target.a].ports[target.p].load[target.i] += 1;
         let st = &self.my_stats().apps[target.a].ports[target.p];
         st.requests.add(1);
         st.backends[target.i].requests.add(1);
-        let sent = match proto.exclusive {
-            true => self.call_exclusive(target, call, head, here, more),
-            false if more => Err(WL_F_OVERLOAD),
-            // Nothing could come behind it.
-            false if ends => Err(WL_F_CONSTRAINT),
-            false => self.call_shared(target, proto, call, head, here),
+        if target.i != index as usize {
+            st.failovers.add(1);
+        }
+        self.try_out(target, call);
+        let sent = loop {
+            let sent = match proto.exclusive {
+                true => self.call_exclusive(target, call, head, here, more),
+                false if more => Err(WL_F_OVERLOAD),
+                // Nothing could come behind it.
+                false if ends => Err(WL_F_CONSTRAINT),
+                false => self.call_shared(target, proto, call, head, here),
+            };
+            let moves = self.calls[call].moves;
+            match self.next_server(target, moves).filter(|_| sent == Err(WL_F_REFUSED)) {
+                Some(next) => {
+                    self.redirect(call, next);
+                    target = next;
+                }
+                None => break sent,
+            }
         };
         if sent.is_err() {
             self.free_call(call);
@@ -108,6 +124,7 @@ impl Core {
         if c.count >= PENDING_MAX || c.out.len() > BACKEND_OUT_MAX {
             return Err(WL_F_OVERLOAD);
         }
+        self.mark_unsent(conn);
         match proto.id {
             Some((offset, width)) => self.append_with_id(conn, call, head, here, offset, width)?,
             None => self.append_out(conn, head, here)?,
@@ -185,8 +202,16 @@ impl Core {
         }
     }
 
+    /// A shared connection with nothing under way is looked at before the next request is written.
+    pub(super) fn mark_unsent(&mut self, conn: Id) {
+        let c = &mut self.conns[conn];
+        if c.count == 0 && c.out.is_empty() && !c.has(flag::CONNECTING) {
+            c.set(flag::UNSENT);
+        }
+    }
+
     /// One of a backend's shared connections, in turn; opened if need be.
-    fn shared_conn(&mut self, at: Target) -> Result<Id, u32> {
+    pub(super) fn shared_conn(&mut self, at: Target) -> Result<Id, u32> {
         let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
         let turn = b.turn as usize % b.shared.len();
         b.turn = b.turn.wrapping_add(1);
@@ -232,7 +257,7 @@ impl Core {
                 return self.call_piped(conn, call, head, here);
             }
         }
-        if let Some(conn) = self.take_idle(at) {
+        if let Some(conn) = self.pooled_conn(at, call, more) {
             if !more && self.calls[call].repeat {
                 // Kept for a retry. Without memory for it there is just no retry.
                 self.keep_request(call, head, here);
@@ -259,22 +284,14 @@ impl Core {
         unsafe { kept.append(&mut self.pool, head.slice()) && kept.append(&mut self.pool, here.slice()) }
     }
 
-    pub(super) fn take_idle(&mut self, at: Target) -> Option<Id> {
-        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
-        while let Some(id) = b.idle.pop() {
-            if let Some(c) = self.conns.get_mut(id) {
-                if !c.has(flag::DOOMED | flag::CLOSING | flag::EOF) {
-                    c.set(flag::REUSED);
-                    return Some(id);
-                }
-            }
-        }
-        None
-    }
-
     /// Gives an exclusive connection its one request.
     pub(super) fn bind(&mut self, conn: Id, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
         self.conns[conn].clear(flag::ANSWERING | flag::RELEASE);
+        let at = self.target_of(conn);
+        if self.calls[call].private || self.apps[at.a].ports[at.p].options.reuse == Reuse::Never {
+            let client = self.tasks.get(self.calls[call].task).map_or(Id::NIL, |t| t.conn);
+            self.make_own(conn, client);
+        }
         self.link_call(conn, call);
         if let Err(e) = self.append_out(conn, head, here) {
             self.conns[conn].set(flag::DOOMED);
@@ -321,15 +338,17 @@ impl Core {
                 continue;
             }
             if let Some(conn) = free {
-                self.conns[conn].set(flag::REUSED);
+                self.conns[conn].set(flag::REUSED | flag::UNSENT);
             }
             let got = free.take().map_or_else(|| self.connect(at), Ok);
             let bound = got.and_then(|conn| {
                 let kept = Raw::of(self.calls[call].kept.as_slice());
                 self.bind(conn, call, kept, Raw::of(&[]))
             });
-            if let Err(kind) = bound {
-                self.fail_call(call, kind);
+            match bound {
+                Err(WL_F_REFUSED) if self.fail_over(at, call) => {}
+                Err(kind) => self.fail_call(call, kind),
+                Ok(()) => {}
             }
             if free.is_none() {
                 return;
@@ -370,6 +389,7 @@ impl Core {
         self.calls.free(call);
         let load = &mut self.apps[a].ports[p].load[i];
         *load = load.saturating_sub(1);
+        self.tried_out(Target { a, p, i }, call);
     }
 
     /// Ends a call without an answer; its task, if it still waits, learns why.
@@ -414,6 +434,7 @@ impl Core {
         if self.conns[conn].out.len() > BACKEND_OUT_MAX {
             return Err(WL_F_OVERLOAD);
         }
+        self.mark_unsent(conn);
         self.append_out(conn, head, here)
     }
 

@@ -79,10 +79,14 @@ impl Core {
     #[inline]
     fn write_out(&mut self, id: Id) -> bool {
         loop {
-            let c = &mut self.conns[id];
+            let c = &self.conns[id];
             if c.out.is_empty() || c.has(flag::BLOCKED | flag::IN_FLIGHT | flag::CONNECTING) {
                 return true;
             }
+            if !self.still_idle(id) {
+                return false;
+            }
+            let c = &mut self.conns[id];
             let mut many;
             let one = c.out.whole(&self.pool).map(|bytes| [IoSlice::new(bytes)]);
             let slices = match &one {
@@ -135,6 +139,7 @@ impl Core {
         let c = &mut self.conns[id];
         c.out.consume(&mut self.pool, n);
         c.last_tx = now;
+        c.clear(flag::UNSENT);
         let (a, p) = (c.app as usize, c.port as usize);
         self.my_stats().apps[a].ports[p].bytes_out.add(n as u64);
     }
@@ -219,6 +224,7 @@ impl Core {
         match (self.conns[id].side, self.conns[id].mode) {
             (Side::Backend, Mode::Raw) | (Side::Client, _) => self.close_conn(id, true),
             (Side::Backend, _) if self.conns[id].has(flag::CONNECTING) => self.connect_failed(id),
+            (Side::Backend, _) if self.conns[id].has(flag::UNSENT) => self.spoilt(id, false),
             (Side::Backend, _) => self.backend_lost(id),
         }
     }
@@ -237,12 +243,19 @@ impl Core {
             return;
         }
         self.drop_slots(id);
-        let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
-        for h in self.apps[a].ports[p].closed.clone() {
-            self.run_event(a, h, id, None);
-        }
+        self.close_own(id);
+        self.run_closed(id);
         if self.conns.alive(id) {
             self.remove_conn(id, reset);
+        }
+    }
+
+    pub(super) fn run_closed(&mut self, id: Id) {
+        let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
+        if !self.apps[a].ports[p].closed.is_empty() {
+            for h in self.apps[a].ports[p].closed.clone() {
+                self.run_event(a, h, id, None);
+            }
         }
     }
 
@@ -281,7 +294,7 @@ impl Core {
             c.out.clear(&mut self.pool);
         }
         c.input.release(&mut self.pool);
-        let (view, session) = (c.view.take(), c.session.take());
+        let (view, session, client) = (c.view.take(), c.session.take(), c.client);
         c.token = crate::engine::Token(u64::MAX);
         self.conns.free(id);
         let app = &mut self.apps[a];
@@ -293,6 +306,9 @@ impl Core {
             }
         }
         self.my_stats().apps[a].ports[p].open.sub(1);
+        if let Some(c) = self.conns.get_mut(client) {
+            c.own.retain(|x| *x != id);
+        }
         if side == Side::Backend {
             let b = &mut self.apps[a].ports[p].backends[i];
             b.open -= 1;

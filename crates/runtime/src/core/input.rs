@@ -43,6 +43,9 @@ impl Core {
         if ignore {
             return;
         }
+        if self.conns[id].has(flag::UNSENT) {
+            return self.spoilt(id, true);
+        }
         if buffered {
             if self.keep(id, raw) && !self.conns[id].has(flag::AGAIN) {
                 self.process_buffered(id);
@@ -226,7 +229,8 @@ impl Core {
                 let view = self.save_view(id, saved);
                 // SAFETY: as above.
                 let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
-                if hold && !in_step && have > unit.whole_max {
+                let too_long = hold && !in_step && have > unit.whole_max;
+                if too_long && self.conns[id].side == Side::Client {
                     return Parsed::Bad { kind: WL_F_TOO_LONG, place: crate::stats::NO_PLACE };
                 }
                 // A shared connection's answer that is not long yet is awaited: if its server is lost in the middle the client
@@ -235,7 +239,8 @@ impl Core {
                 // SAFETY: as above.
                 let endless = unsafe { (*view).flags } & WL_M_UNTIL_EOF != 0;
                 let short = (unit.whole_max > 0 || c.has(flag::PIPED)) && !endless && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
-                if !hold && !short || in_step {
+                // An answer that cannot be held is skipped: where it ends the grammar knows.
+                if !hold && !short || in_step || too_long {
                     let c = &mut self.conns[id];
                     c.clear(flag::HEAD_DONE);
                     c.tail_used = 0;
@@ -288,6 +293,9 @@ impl Core {
         if c.mode == Mode::Raw {
             self.tunnel_eof(id);
             return;
+        }
+        if c.has(flag::UNSENT) {
+            return self.spoilt(id, false);
         }
         if !c.has(flag::AGAIN) {
             self.process_buffered(id);

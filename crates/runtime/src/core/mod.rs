@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `input` cuts bytes into messages in the engine's own buffer; `client` starts tasks and keeps replies in order;
-//! `task` runs handlers; `host` is what handlers call; `dispatch` and `backend` move requests and answers; `tail`
-//! streams what is too long to hold; `pipeline` shares connections of exclusive protocols, `trust` says with whom; `fault`, `time` and `flush` are what their names say. Nothing here knows sockets.
+//! `task` runs handlers; `host` is what handlers call; `dispatch` and `backend` move requests and answers, `pool` says on which connections, `health` which backends are up; `tail`
+//! streams what is too long to hold; `pipeline` shares connections of exclusive protocols, `trust` says when; `fault`, `time` and `flush` are what their names say. Nothing here knows sockets.
 //!
 //! Handlers run inside `task::run` only, and the host functions they call never run a handler, parse, or close a
 //! connection: they append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`); the marks are worked off by `step`.
@@ -20,10 +20,12 @@ mod dispatch;
 pub mod fault;
 mod flush;
 pub mod footprint;
+mod health;
 mod host;
 mod input;
 pub mod pace;
 mod pipeline;
+mod pool;
 pub(crate) mod signal;
 pub mod slab;
 mod tail;
@@ -261,7 +263,7 @@ impl Core {
         self.run_again();
         self.run_timers();
         while let Some(at) = self.failures.pop() {
-            self.backend_failed(at);
+            self.backend_failed(at, health::Why::Refused);
         }
         self.run_fault_handlers();
         self.flush();
@@ -466,7 +468,8 @@ impl Core {
             for (p, ps) in a.ports.iter().zip(&st.ports) {
                 for (i, b) in ps.backends.iter().enumerate().take(p.load.len()) {
                     b.load.store(p.load[i], std::sync::atomic::Ordering::Relaxed);
-                    b.down.store(1 - p.up[i], std::sync::atomic::Ordering::Relaxed);
+                    let down = p.backends.get(i).is_some_and(|b| b.down.is_some());
+                    b.down.store(u8::from(down), std::sync::atomic::Ordering::Relaxed);
                 }
             }
         }

@@ -4,9 +4,9 @@
 //! with their head) and that are at hand as a whole; out they go one behind the other on few connections, in one write
 //! per batch, and their answers are matched by their order. All other requests have connections of their own.
 //!
-//! A port's option `pipeline` says how many may lie on one connection, at any time. Where it says nothing ([`AUTO`]), only requests
-//! that have come in one batch go out together, in one write, to a backend that is trusted with it ([`super::trust`]), on a connection that was
-//! idle; then it is idle again.
+//! Nothing is shared unless a port's option `pipeline` asks for it: an answer of a wrong length reaches a wrong client then. The option
+//! says how many may lie on one connection, at any time. With [`AUTO`] only requests that have come in one batch go out together, in one
+//! write, to a backend that is quick enough ([`super::trust`]), on a connection that was idle; then it is idle again.
 //!
 //! A shared connection is left at the first sign that its order could be lost or that one answer holds up the others.
 //! [`Core::shed`] then makes it an exclusive one again, with at most the call whose answer is under way; it is closed after
@@ -24,7 +24,7 @@ use super::dispatch::Target;
 use super::slab::Id;
 use super::trust::Trust;
 use super::types::{flag, Mode, Sink};
-use super::{Core, Raw, HIGH, WAITERS_MAX};
+use super::{Core, Raw, HIGH};
 use crate::abi::*;
 
 /// Values of the option `pipeline`.
@@ -32,12 +32,13 @@ const AUTO: u32 = 0;
 const NEVER: u32 = 1;
 /// How long one answer may hold up those behind it, where `pipeline` is given.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// The same where it is not, while the backend says nothing at all: then to ask again is of little use.
+/// The same with `auto`, while the backend says nothing at all: then to ask again is of little use.
 const SILENCE_NS: u64 = 250_000_000;
 /// How soon a backend that says nothing at all is looked at again.
 const AGAIN_NS: u64 = 5_000_000;
-/// A backend of which that has happened gets requests on exclusive connections for this long.
+/// A backend of which that has happened gets requests on exclusive connections for this long, one that has said what cannot be an answer for that.
 const CALM_NS: u64 = 1_000_000_000;
+const BAD_NS: u64 = 60 * CALM_NS;
 /// A backend that ends a connection after fewer answers than this is not good at sharing them.
 const FEW_ANSWERS: u32 = 16;
 
@@ -46,15 +47,11 @@ impl Core {
     pub(super) fn pipelined_conn(&mut self, at: Target, call: Id) -> Option<Id> {
         let port = &self.apps[at.a].ports[at.p];
         let b = &port.backends[at.i];
-        if self.calls[call].flags & WL_C_PIPELINE == 0 || self.now < b.calm_until || !b.waiters.is_empty() {
+        if self.calls[call].flags & WL_C_PIPELINE == 0 || port.options.pipeline == NEVER || self.now < b.calm_until || !b.waiters.is_empty() || self.wants_own(at, call) {
             return None;
         }
         match port.options.pipeline {
-            NEVER => None,
-            AUTO => {
-                self.calls[call].together = b.trust.sharing();
-                self.together(at)
-            }
+            AUTO => self.together(at),
             most => self.crowd(at, most),
         }
     }
@@ -68,8 +65,7 @@ impl Core {
             return None;
         }
         let unsent = |id: &Id| self.conns.get(*id).is_some_and(|c| !c.out.is_empty() && !c.has(flag::BLOCKED | flag::IN_FLIGHT));
-        let lives = |id: Id| self.conns[id].answered.saturating_add(self.conns[id].count) < b.trust.life();
-        if self.takes_more(b.filling, most) && unsent(&b.filling) && lives(b.filling) {
+        if self.takes_more(b.filling, most) && unsent(&b.filling) {
             return Some(b.filling);
         }
         let id = self.take_idle(at)?;
@@ -103,6 +99,16 @@ impl Core {
         })
     }
 
+    /// A connection takes the requests of one that was shared.
+    pub(super) fn share_again(&mut self, at: Target, id: Id) {
+        self.share(id);
+        if !self.asks_itself(at) {
+            self.apps[at.a].ports[at.p].backends[at.i].piped.push(id);
+        }
+        let patience = self.patience(id);
+        self.arm(id, self.now.saturating_add(patience));
+    }
+
     fn share(&mut self, id: Id) {
         self.conns[id].set(flag::PIPED);
         self.conns[id].clear(flag::ANSWERING | flag::RELEASE);
@@ -114,6 +120,7 @@ impl Core {
 
     /// Puts a request behind the others of a shared connection.
     pub(super) fn call_piped(&mut self, conn: Id, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
+        self.mark_unsent(conn);
         if !self.keep_request(call, head, here) {
             if self.conns[conn].count == 0 {
                 // It is in no list of idle ones any more.
@@ -136,6 +143,13 @@ impl Core {
         let patience = self.patience(conn);
         self.arm(conn, self.now.saturating_add(patience));
         Ok(())
+    }
+
+    /// A backend has said something that cannot be an answer: its connections are not shared for a while.
+    pub(super) fn betrayed(&mut self, at: Target, now: u64) {
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        b.trust.betrayed(now);
+        b.calm_until = b.calm_until.max(now.saturating_add(BAD_NS));
     }
 
     pub(super) fn trust(&mut self, at: Target) -> &mut Trust {
@@ -179,7 +193,7 @@ impl Core {
             self.unshare(at, id);
             return self.alone(id);
         }
-        self.trust(at).held_up(now, stuck);
+        self.trust(at).held_up(now);
         if !stuck {
             self.shed(id);
             return self.alone(id);
@@ -213,22 +227,15 @@ impl Core {
 
     /// A final answer has begun: what it says about its backend.
     #[inline]
-    pub(super) fn learn(&mut self, id: Id, call: Id, ends: bool) {
+    pub(super) fn learn(&mut self, id: Id, call: Id) {
         let k = &self.calls[call];
         let at = self.target_of(id);
-        if !self.asks_itself(at) {
+        if k.flags & WL_C_PIPELINE == 0 || !self.asks_itself(at) {
             return;
         }
-        let (now, number) = (self.now, self.conns[id].answered.saturating_add(1));
+        let now = self.now;
         let trust = &mut self.apps[at.a].ports[at.p].backends[at.i].trust;
-        trust.lived(number, ends);
-        if k.flags & WL_C_PIPELINE == 0 {
-            return;
-        }
         if k.behind { trust.followed(now) } else { trust.answered(now, now.saturating_sub(k.turn)) }
-        if !k.retried {
-            trust.took(now, k.together, k.behind, now.saturating_sub(k.issued));
-        }
     }
 
     /// An answer has gone from a shared connection. If it is idle now, and requests wait for an exclusive one or this was shared by
@@ -259,7 +266,7 @@ impl Core {
         let calls = self.take_calls(id);
         if few {
             let (at, now) = (self.target_of(id), self.now);
-            self.trust(at).held_up(now, false);
+            self.trust(at).held_up(now);
         }
         self.move_calls(id, calls, few);
     }
@@ -321,24 +328,8 @@ impl Core {
             return self.fail_call(call, WL_F_LOST);
         }
         k.retried = true;
-        let deadline = k.deadline;
         self.my_stats().apps[at.a].ports[at.p].retries.add(1);
-        let port = &mut self.apps[at.a].ports[at.p];
-        let b = &mut port.backends[at.i];
-        if b.open >= port.options.max_connections {
-            if b.waiters.len() >= WAITERS_MAX {
-                return self.fail_call(call, WL_F_OVERLOAD);
-            }
-            b.waiters.push_back(call);
-            return self.arm_waiters(at, deadline);
-        }
-        let sent = self.connect(at).and_then(|conn| {
-            let kept = Raw::of(self.calls[call].kept.as_slice());
-            self.bind(conn, call, kept, Raw::of(&[]))
-        });
-        if let Err(kind) = sent {
-            self.fail_call(call, kind);
-        }
+        self.send_kept(at, call);
     }
 
     /// The client of a shared connection's answer is slow or gone: the others must not wait for it.

@@ -16,7 +16,7 @@ impl Core {
         if c.sink == Sink::Undecided {
             return None;
         }
-        let eof = c.has(flag::EOF);
+        let (eof, sink) = (c.has(flag::EOF), c.sink);
         let (a, proto, side) = (c.app as usize, c.proto as usize, c.side);
         let dropped = side == Side::Client && c.owner.is_nil();
         let p = self.apps[a].protos[proto];
@@ -41,6 +41,11 @@ impl Core {
                 let start = c.dropped.take().map_or_else(Start::default, |s| *s);
                 self.in_step_fault(id, view, start);
                 self.end_message(id);
+                Some(used)
+            }
+            // The end of an answer that was skipped. SAFETY: as below.
+            Verdict::Bad if side == Side::Backend && sink == Sink::Discard && unsafe { (*view).flags } & WL_M_IN_STEP != 0 => {
+                self.tail_done(id, false);
                 Some(used)
             }
             Verdict::Bad => {
@@ -159,7 +164,6 @@ impl Core {
     /// A tail does not follow its grammar, or its connection ended inside it.
     fn tail_bad(&mut self, id: Id, kind: u32, place: u32) {
         if self.conns[id].side == Side::Backend {
-            let kind = if kind == WL_F_TRUNCATED { WL_F_LOST } else { WL_F_BAD_REPLY };
             self.backend_bad(id, kind, place);
             return;
         }

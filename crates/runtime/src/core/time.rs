@@ -4,6 +4,7 @@
 //! only moved forward in time when it fires, and only pulled in when a nearer deadline comes up.
 
 use super::dispatch::Target;
+use super::health::Why;
 use super::slab::Id;
 use super::types::{flag, Mode, Side};
 use super::{Core, LINGER_NS};
@@ -171,7 +172,9 @@ impl Core {
             }
         };
         if c.has(flag::CONNECTING) {
-            return (c.since.saturating_add(o.connect_timeout), Due::Connect);
+            // An attempt that is only to see is over when the next one is due.
+            let patience = if c.has(flag::PROBE) { o.connect_timeout.min(o.eject_time) } else { o.connect_timeout };
+            return (c.since.saturating_add(patience), Due::Connect);
         }
         if c.has(flag::CLOSING) && c.has(flag::SHUT) {
             return (c.since.saturating_add(LINGER_NS), Due::Linger);
@@ -206,7 +209,7 @@ impl Core {
                 let mut at = c.first;
                 while let Some(k) = self.calls.get(at) {
                     if !k.task.is_nil() {
-                        consider(self.call_deadline(k, c.last_rx), Due::Call);
+                        consider(self.call_deadline(k), Due::Call);
                     } else {
                         consider(k.deadline.saturating_add(o.call_timeout), Due::Call);
                     }
@@ -218,7 +221,7 @@ impl Core {
     }
 
     /// A call whose request is still streaming is waited for as long as the request moves.
-    fn call_deadline(&self, k: &super::types::Call, _last_rx: u64) -> u64 {
+    fn call_deadline(&self, k: &super::types::Call) -> u64 {
         match self.conns.get(k.stream) {
             Some(s) if s.mode == Mode::Tail => s.last_rx.saturating_add(k.deadline - k.issued),
             _ => k.deadline,
@@ -245,24 +248,19 @@ impl Core {
     /// Calls that were not answered in time. Their tasks are told. The connection stays in use if the backend has
     /// said anything since the oldest of them was sent; a silent one is closed.
     fn calls_due(&mut self, id: Id) {
-        let now = self.now;
         // What is behind the late answer is sent again; what is late itself is told so.
         self.shed(id);
         let c = &self.conns[id];
-        let (first, last_rx) = (c.first, c.last_rx);
-        let silent = self.calls.get(first).is_some_and(|k| last_rx <= k.issued) || c.mode == Mode::Tail;
-        if silent || self.can_close_alone(id) {
+        let last_rx = c.last_rx;
+        let late = self.late(id);
+        // Nothing has come since one of them was sent, or they have been waited for twice as long.
+        let silent = late.iter().any(|k| self.calls[*k].task.is_nil() || last_rx <= self.calls[*k].issued);
+        if silent || c.mode == Mode::Tail || self.can_close_alone(id) {
             self.backend_silent(id);
             return;
         }
-        let mut late = Vec::new();
-        let mut at = first;
-        while let Some(k) = self.calls.get(at) {
-            if k.deadline <= now && !k.task.is_nil() {
-                late.push(at);
-            }
-            at = k.next;
-        }
+        let at = self.target_of(id);
+        late.iter().for_each(|_| self.backend_failed(at, Why::Silent));
         for call in late {
             let Some(k) = self.calls.get_mut(call) else { continue };
             let (task, part) = (std::mem::take(&mut k.task), k.part);
@@ -270,13 +268,31 @@ impl Core {
         }
     }
 
-    /// A backend that says or takes nothing: the connection is given up.
+    /// The calls of a connection that should have been answered by now; those that nobody waits for any more, some time later.
+    fn late(&self, id: Id) -> Vec<Id> {
+        let patience = self.apps[self.conns[id].app as usize].ports[self.conns[id].port as usize].options.call_timeout;
+        let (mut late, mut at) = (Vec::new(), self.conns[id].first);
+        while let Some(k) = self.calls.get(at) {
+            let due = if k.task.is_nil() { k.deadline.saturating_add(patience) } else { self.call_deadline(k) };
+            if due <= self.now {
+                late.push(at);
+            }
+            at = k.next;
+        }
+        late
+    }
+
+    /// A backend that says or takes nothing: the connection is given up. Each call that it has not answered in time is a failure.
     fn backend_silent(&mut self, id: Id) {
         let at = self.target_of(id);
         self.shed(id);
+        let failures = self.late(id).len().max(1);
+        (0..failures).for_each(|_| self.backend_failed(at, Why::Silent));
+        if !self.conns.alive(id) {
+            return;
+        }
         self.conns[id].set(flag::ANSWERING); // no retry of what timed out
         self.fail_backend(id, WL_F_TIMEOUT, WL_F_TIMEOUT);
-        self.backend_failed(at);
     }
 }
 

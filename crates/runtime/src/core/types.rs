@@ -5,6 +5,7 @@
 //! end first.
 
 use super::fault::Start;
+use super::health::Down;
 use super::slab::Id;
 use super::trust::Trust;
 use crate::abi::*;
@@ -63,6 +64,10 @@ pub mod flag {
     pub const RELEASE: u32 = 1 << 21;
     /// Backend of an exclusive protocol: shared at present by requests that allow it (`pipeline`).
     pub const PIPED: u32 = 1 << 22;
+    /// Backend: idle before its present request, of which nothing has been written.
+    pub const UNSENT: u32 = 1 << 23;
+    /// Backend: serves one client only, `client`.
+    pub const PRIVATE: u32 = 1 << 24;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -130,7 +135,7 @@ pub struct Conn {
     pub input: OwnedBuf,
     /// Whole mode: tail bytes already parsed.
     pub tail_used: u32,
-    /// Backend: complete answers so far.
+    /// Backend: complete answers so far. Client: requests so far.
     pub answered: u32,
     /// The task that reads the streaming tail.
     pub owner: Id,
@@ -144,6 +149,9 @@ pub struct Conn {
     /// Of a message that is being dropped: how it began.
     pub dropped: Option<Box<Start>>,
     pub session: Option<Box<[u64]>>,
+    /// Client: backend connections that are its own. Backend: the client whose own it is.
+    pub own: Vec<Id>,
+    pub client: Id,
     /// What the program sees.
     pub c: wl_conn,
 }
@@ -189,6 +197,8 @@ impl Default for Conn {
             since: 0,
             answered: 0,
             dropped: None,
+            own: Vec::new(),
+            client: Id::NIL,
             session: None,
         }
     }
@@ -333,8 +343,6 @@ pub struct Call {
     /// On a shared connection: when its answer's turn came, and whether it lay behind another when it was sent.
     pub turn: u64,
     pub behind: bool,
-    /// Whether requests shared connections when it was sent.
-    pub together: bool,
     /// The client's id, where answers are matched by id.
     pub client_id: [u8; 8],
     /// The request, while it waits for a connection or may be sent again.
@@ -346,6 +354,10 @@ pub struct Call {
     /// Its tail streams from this client connection.
     pub stream: Id,
     pub retried: bool,
+    /// The connection that it goes out on is to be its client's own.
+    pub private: bool,
+    /// How often it went to another server because one could not be reached.
+    pub moves: u16,
 }
 
 /// One backend of a connect port, as seen by this core.
@@ -356,10 +368,10 @@ pub struct Backend {
     pub turn: u32,
     /// Exclusive: idle connections, last used last.
     pub idle: Vec<Id>,
-    /// Exclusive, `pipeline` given: connections that are shared at present, and when sharing may begin again.
+    /// Exclusive, `pipeline` is a number: connections that are shared at present, and when sharing may begin again.
     pub piped: Vec<Id>,
     pub calm_until: u64,
-    /// Exclusive, `pipeline` not given: what is thought of it, and the connection to which this batch's requests go.
+    /// Exclusive, `pipeline` is `auto`: what is known of it, and the connection to which this batch's requests go.
     pub trust: Trust,
     pub filling: Id,
     pub open: u32,
@@ -367,11 +379,11 @@ pub struct Backend {
     pub waiters_timer: u64,
     /// Clients that wait until this backend's output has drained.
     pub stalled: Vec<Id>,
+    /// Failures in a row; of a backend that is down, why and since when, and the call that is to show whether it still is.
     pub failures: u32,
-    /// How often its ejection has doubled.
-    pub level: u32,
-    /// Messages that are not answered still wait for an exclusive connection with this.
-    pub probing: bool,
+    pub down: Option<Down>,
+    pub trial: Id,
+    pub probe_at: u64,
 }
 
 #[cfg(test)]

@@ -15,6 +15,22 @@ pub unsafe fn recv(fd: RawFd, to: *mut u8, n: usize) -> isize {
     unsafe { call(libc::SYS_recvfrom, fd, to as usize, n, 0) }
 }
 
+/// What waits in a socket's receive queue. It stays there.
+#[inline(always)]
+pub fn waiting(fd: RawFd) -> super::Waiting {
+    let mut byte = 0u8;
+    loop {
+        // SAFETY: room for the one byte asked for; no address is asked for.
+        let n = unsafe { call(libc::SYS_recvfrom, fd, std::ptr::addr_of_mut!(byte) as usize, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
+        match -n as i32 {
+            libc::EINTR => {}
+            libc::EAGAIN => return super::Waiting::Nothing,
+            _ if n > 0 => return super::Waiting::Bytes,
+            _ => return super::Waiting::End,
+        }
+    }
+}
+
 /// # Safety
 /// `from` is valid for reads of `n` bytes.
 #[inline(always)]
@@ -50,6 +66,7 @@ unsafe fn call(number: libc::c_long, fd: RawFd, bytes: usize, n: usize, flags: i
 
 #[cfg(test)]
 mod tests {
+    use super::super::Waiting;
     use super::*;
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
@@ -63,8 +80,11 @@ mod tests {
         unsafe {
             assert_eq!(recv(b.as_raw_fd(), buf.as_mut_ptr(), buf.len()), -(libc::EAGAIN as isize));
             assert_eq!(send(a.as_raw_fd(), b"hello".as_ptr(), 5, libc::MSG_NOSIGNAL), 5);
+            assert_eq!(waiting(b.as_raw_fd()), Waiting::Bytes);
             assert_eq!(recv(b.as_raw_fd(), buf.as_mut_ptr(), buf.len()), 5);
+            assert_eq!(waiting(b.as_raw_fd()), Waiting::Nothing);
             drop(a);
+            assert_eq!(waiting(b.as_raw_fd()), Waiting::End);
             assert_eq!(recv(b.as_raw_fd(), buf.as_mut_ptr(), buf.len()), 0);
             assert_eq!(send(b.as_raw_fd(), b"x".as_ptr(), 1, libc::MSG_NOSIGNAL), -(libc::EPIPE as isize));
         }

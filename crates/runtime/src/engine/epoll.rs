@@ -7,7 +7,7 @@
 //! the end (buffer full, or [`MAX_RECV`] reached) stay on a ready list and come first in the next poll.
 
 use super::common::{self, check, Slots, ACCEPT_PAUSE_NS};
-use super::{direct, Engine, Event, Token, Waker, Write, MAX_RECV};
+use super::{direct, Engine, Event, Token, Waiting, Waker, Write, MAX_RECV};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -474,6 +474,11 @@ impl Engine for Epoll {
         // of the peer.
         self.send(conn, slices, libc::MSG_MORE)
     }
+
+    fn waiting(&mut self, conn: Token) -> Waiting {
+        self.sockets.get(conn).map_or(Waiting::End, |s| direct::waiting(s.fd.as_raw_fd()))
+    }
+
     fn pause(&mut self, conn: Token, paused: bool) {
         let Some(s) = self.sockets.get_mut(conn) else { return };
         if paused {

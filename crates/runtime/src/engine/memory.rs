@@ -5,7 +5,7 @@
 //! is one `Data` event (so a test cuts the bytes as it likes), and time stands still but for [`Network::advance`].
 
 use super::common::Slots;
-use super::{Engine, Event, Token, Waker, Write, MAX_RECV};
+use super::{Engine, Event, Token, Waiting, Waker, Write, MAX_RECV};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
@@ -329,6 +329,14 @@ impl Engine for Memory {
         }
         l.blocked = done < total;
         Write::Done(done)
+    }
+
+    fn waiting(&mut self, conn: Token) -> Waiting {
+        match self.world.borrow_mut().line(conn) {
+            Some(l) if !l.input.is_empty() => Waiting::Bytes,
+            Some(l) if !l.broken && !l.input_ended => Waiting::Nothing,
+            _ => Waiting::End,
+        }
     }
 
     fn pause(&mut self, conn: Token, paused: bool) {

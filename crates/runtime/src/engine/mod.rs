@@ -82,6 +82,15 @@ pub enum Write {
     Broken,
 }
 
+/// What a connection has for us that no event has told yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    Nothing,
+    Bytes,
+    /// Its end, in order or not.
+    End,
+}
+
 pub trait Engine {
     fn name(&self) -> &'static str;
     fn listen(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
@@ -110,6 +119,8 @@ pub trait Engine {
         // SAFETY: by the same contract.
         unsafe { self.write(conn, slices) }
     }
+    /// Looks, without reading, at what can be read now. A system call, for connections that were idle.
+    fn waiting(&mut self, conn: Token) -> Waiting;
     /// Stops (true) or resumes reading: backpressure. A paused connection still reports `Broken`.
     fn pause(&mut self, conn: Token, paused: bool);
     /// Ends our direction after what is written (half close).

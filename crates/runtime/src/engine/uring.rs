@@ -8,7 +8,7 @@
 
 use super::common::{self, Slots, ACCEPT_PAUSE_NS};
 use super::ring::{BufferRing, Send};
-use super::{Engine, Event, Token, Waker, Write};
+use super::{direct, Engine, Event, Token, Waiting, Waker, Write};
 use io_uring::{cqueue, opcode, squeue, types, IoUring};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -511,6 +511,11 @@ impl Engine for Uring {
             return Write::Broken;
         }
         Write::InFlight
+    }
+
+    fn waiting(&mut self, conn: Token) -> Waiting {
+        // What the kernel has put into our buffers since the last `poll` it has not: that happens in `poll` only (DEFER_TASKRUN).
+        self.sockets.get(conn).map_or(Waiting::End, |s| direct::waiting(s.raw()))
     }
 
     fn pause(&mut self, conn: Token, paused: bool) {

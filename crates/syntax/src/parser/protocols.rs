@@ -6,7 +6,7 @@ use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol};
 use crate::diagnostic::Diagnostic;
 
 const CLAUSES: &[&str] =
-    &["request", "response", "order", "sharing", "stateless", "close", "interim", "tunnel", "no_reply", "repeat", "pipeline", "forward", "on"];
+    &["request", "response", "order", "sharing", "stateless", "close", "interim", "tunnel", "no_reply", "repeat", "pipeline", "private", "forward", "on"];
 
 impl Parser<'_> {
     pub(super) fn protocol(&mut self) -> P<Protocol> {
@@ -41,6 +41,10 @@ impl Parser<'_> {
             "stateless" => Ok(ClauseKind::Stateless),
             "close" => {
                 let flag = [FlagKind::CloseRequest, FlagKind::CloseResponse][self.one_of(&["request", "response"])?];
+                self.flag(flag)
+            }
+            "private" => {
+                let flag = [FlagKind::PrivateRequest, FlagKind::PrivateResponse][self.one_of(&["request", "response"])?];
                 self.flag(flag)
             }
             "interim" => self.flag(FlagKind::Interim),

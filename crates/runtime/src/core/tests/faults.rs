@@ -117,7 +117,15 @@ fn wrong_answers_do_not_take_the_last_backend_away() {
     for others in [0, 1] {
         let mut s = sim(false, &[]);
         let c = s.client("client").unwrap();
-        s.core.apps[0].ports[1].up[1] = others;
+        if others == 0 {
+            s.behave("backends", 1, Behaviour::Refuse);
+            for _ in 0..3 {
+                c.send(b"g1 k\n");
+                s.settle();
+            }
+            assert_eq!(text(&c), "!9\n!9\n!9\n");
+        }
+        assert_eq!(s.core.apps[0].ports[1].up[1], others);
         for _ in 0..3 {
             c.send(b"g k\n");
             s.settle();
@@ -257,6 +265,8 @@ fn only_a_repeatable_request_is_retried() {
     s.settle();
     assert_eq!(text(&c), "r a\n");
     c.send(b"p b\n");
+    s.settle();
+    assert_eq!(text(&x), "g a\np b\n");
     x.reset();
     s.settle();
     assert!(s.backend("backends", 0).is_none(), "it was sent a second time");

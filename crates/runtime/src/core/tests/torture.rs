@@ -212,7 +212,7 @@ fn torture(seed: u64, rounds: u32) -> (u64, u64) {
     }
     for c in &mut clients {
         if c.peer.ending() == Ending::Open {
-            assert_eq!((c.answered, c.asked), (c.asked, c.asked), "client {} waits", c.name);
+            assert_eq!((c.answered, c.asked), (c.asked, c.asked), "seed {seed}: client {} waits", c.name);
         }
     }
     let shared = s.stats(0).ports.iter().map(|p| p.pipelined.get()).sum::<u64>();

@@ -1,0 +1,205 @@
+//! Which backends are up: failures, ejection, return.
+//!
+//! A backend that has failed `eject_after` times in a row is down, unless no other is left: each call that was not answered in time counts,
+//! each connection that was refused or lost, each answer that is none. Every `eject_time` the runtime connects to it. Where connections had
+//! failed, one that is made is proof enough. Where answers had, as with a process that is stopped, it is *on trial*: the next
+//! request decides, and until it is answered the backend is down for all others.
+
+use super::dispatch::Target;
+use super::slab::Id;
+use super::types::flag;
+use super::Core;
+use crate::abi::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a backend has done wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Refused,
+    Lost,
+    Silent,
+    Nonsense,
+}
+
+impl Why {
+    fn text(self) -> &'static str {
+        match self {
+            Why::Refused => "it takes no connections",
+            Why::Lost => "its connections end before they have answered",
+            Why::Silent => "it does not answer in time",
+            Why::Nonsense => "its answers cannot be read",
+        }
+    }
+
+    /// Whether a connection that is made shows that it is over.
+    fn is_about_connections(self) -> bool {
+        matches!(self, Why::Refused | Why::Lost)
+    }
+}
+
+/// Of a backend that is down.
+#[derive(Clone, Copy, Debug)]
+pub struct Down {
+    why: Why,
+    since: u64,
+}
+
+impl Core {
+    /// A backend has answered.
+    #[inline]
+    pub(super) fn succeeded(&mut self, at: Target) {
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        b.failures = 0;
+        if b.down.is_some() {
+            self.restore(at);
+        }
+    }
+
+    pub(super) fn count_failure(&mut self, at: Target) {
+        self.my_stats().apps[at.a].ports[at.p].backends[at.i].failures.add(1);
+    }
+
+    /// Counts a failure; enough of them in a row eject the backend.
+    pub(super) fn backend_failed(&mut self, at: Target, why: Why) {
+        self.count_failure(at);
+        let port = &mut self.apps[at.a].ports[at.p];
+        let after = port.options.eject_after;
+        let b = &mut port.backends[at.i];
+        b.failures = b.failures.saturating_add(1);
+        if b.down.is_some() {
+            let tried = port.up[at.i] != 0 || !b.trial.is_nil();
+            (port.up[at.i], b.trial) = (0, Id::NIL);
+            if tried {
+                self.arm_next_probe(at);
+            }
+        } else if after > 0 && b.failures >= after && self.another_is_up(at) {
+            self.eject(at, why);
+        }
+    }
+
+    fn another_is_up(&self, at: Target) -> bool {
+        let all = self.apps[at.a].ports[at.p].backends.iter().enumerate();
+        all.into_iter().any(|(i, b)| i != at.i && b.down.is_none())
+    }
+
+    fn eject(&mut self, at: Target, why: Why) {
+        let now = self.now;
+        let port = &mut self.apps[at.a].ports[at.p];
+        port.up[at.i] = 0;
+        let b = &mut port.backends[at.i];
+        (b.down, b.trial) = (Some(Down { why, since: now }), Id::NIL);
+        let (failures, idle) = (b.failures, std::mem::take(&mut b.idle));
+        self.my_stats().apps[at.a].ports[at.p].backends[at.i].ejections.add(1);
+        if !self.down_elsewhere(at) {
+            log::warn!("{} is down: {} ({failures} failures in a row)", self.name_of(at), why.text());
+        }
+        self.show_down(at, true);
+        self.arm_next_probe(at);
+        self.leave_waiters(at);
+        // They are of before; the first request after its return is not to find that out.
+        for id in idle {
+            if self.conns.alive(id) {
+                self.close_conn(id, false);
+            }
+        }
+    }
+
+    fn restore(&mut self, at: Target) {
+        let now = self.now;
+        let port = &mut self.apps[at.a].ports[at.p];
+        port.up[at.i] = 1;
+        let b = &mut port.backends[at.i];
+        b.trial = Id::NIL;
+        let Some(down) = b.down.take() else { return };
+        self.show_down(at, false);
+        if !self.down_elsewhere(at) {
+            log::warn!("{} is up again after {} ms", self.name_of(at), (now - down.since) / 1_000_000);
+        }
+    }
+
+    fn name_of(&self, at: Target) -> String {
+        let a = &self.apps[at.a];
+        format!("{}.{}: backend {}", a.app.desc.app, a.app.desc.ports[at.p].name, a.ports[at.p].backends[at.i].addr)
+    }
+
+    /// Each core finds out for itself; only the first that sees a backend go, and the last that sees it come back, say so.
+    fn down_elsewhere(&self, at: Target) -> bool {
+        let down = |s: &crate::stats::CoreStats| s.apps[at.a].ports[at.p].backends[at.i].down.load(Relaxed) != 0;
+        self.stats.iter().enumerate().any(|(i, s)| i != self.index && down(s))
+    }
+
+    fn show_down(&self, at: Target, down: bool) {
+        self.my_stats().apps[at.a].ports[at.p].backends[at.i].down.store(u8::from(down), Relaxed);
+    }
+
+    /// A request goes to a backend that is on trial: until it is answered, no other does.
+    pub(super) fn try_out(&mut self, at: Target, call: Id) {
+        let port = &mut self.apps[at.a].ports[at.p];
+        let b = &mut port.backends[at.i];
+        if b.down.is_some() {
+            (b.trial, port.up[at.i]) = (call, 0);
+        }
+    }
+
+    /// A call is over. If it was to decide about its backend and has said nothing, the next one will.
+    #[inline]
+    pub(super) fn tried_out(&mut self, at: Target, call: Id) {
+        let port = &mut self.apps[at.a].ports[at.p];
+        let b = &mut port.backends[at.i];
+        if b.trial == call {
+            (b.trial, port.up[at.i]) = (Id::NIL, 1);
+        }
+    }
+
+    fn arm_next_probe(&mut self, at: Target) {
+        let port = &mut self.apps[at.a].ports[at.p];
+        let when = self.now.saturating_add(port.options.eject_time);
+        port.backends[at.i].probe_at = when;
+        self.arm_probe(at, when);
+    }
+
+    /// See whether a backend that is down takes a connection.
+    pub(super) fn probe(&mut self, at: Target) {
+        let b = &self.apps[at.a].ports[at.p].backends[at.i];
+        // Another attempt may have been put off or made since the timer was set.
+        if b.down.is_none() || self.now < b.probe_at || self.apps[at.a].ports[at.p].up[at.i] != 0 || !b.trial.is_nil() || self.draining {
+            return;
+        }
+        match self.connect(at) {
+            Ok(id) => {
+                self.conns[id].set(flag::PROBE);
+                // The next one is due then, if this one has not come through.
+                let until = self.apps[at.a].ports[at.p].options.eject_time;
+                self.arm(id, self.now.saturating_add(until));
+            }
+            Err(_) => self.probe_failed(at),
+        }
+    }
+
+    pub(super) fn probe_failed(&mut self, at: Target) {
+        self.arm_next_probe(at);
+    }
+
+    /// A probe's connection is made: it becomes one of the pool.
+    pub(super) fn probe_connected(&mut self, at: Target, id: Id) {
+        let port = &mut self.apps[at.a].ports[at.p];
+        if let Some(down) = port.backends[at.i].down {
+            // One more failure ejects it again; an answer clears the record.
+            port.backends[at.i].failures = port.options.eject_after.saturating_sub(1);
+            port.up[at.i] = 1;
+            if down.why.is_about_connections() {
+                self.restore(at);
+            }
+        }
+        self.adopt(at, id);
+    }
+
+    /// What waits for a connection to a backend that is down goes to another, or is told so.
+    fn leave_waiters(&mut self, at: Target) {
+        while let Some(call) = self.apps[at.a].ports[at.p].backends[at.i].waiters.pop_front() {
+            if self.calls.alive(call) && !self.fail_over(at, call) {
+                self.fail_call(call, WL_F_REFUSED);
+            }
+        }
+    }
+}

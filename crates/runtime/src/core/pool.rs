@@ -1,0 +1,294 @@
+//! Whose a backend connection is, and what becomes of requests that no backend has seen.
+//!
+//! Idle connections of an exclusive protocol serve any client (`reuse`), but for those that are one client's own: with `reuse = never`, and where a
+//! message says that the connection has come to know its client (`private when`: NTLM, say). These serve that client only, and end with it.
+//!
+//! A connection that was idle may have got bytes meanwhile that nobody asked for, or have ended. That is looked at before the next request is
+//! written ([`flag::UNSENT`]): such a connection is closed, and the request, which has been seen by nobody, goes out on another.
+//! So do requests whose connection cannot be made, to another server, where the port says `failover next`.
+
+use super::client::move_queue;
+use super::dispatch::Target;
+use super::slab::Id;
+use super::types::{flag, Mode, Sink};
+use super::{Core, Raw};
+use crate::abi::*;
+use crate::engine::Waiting;
+use wireloom_ir::desc::{Failover, Reuse};
+
+impl Core {
+    /// An idle connection that this call may have.
+    pub(super) fn pooled_conn(&mut self, at: Target, call: Id, more: bool) -> Option<Id> {
+        let k = &self.calls[call];
+        let (client, repeats) = (self.tasks[k.task].conn, k.repeat && !more);
+        if let Some(id) = self.own_conn(at, client) {
+            self.conns[id].set(flag::REUSED | flag::UNSENT);
+            return Some(id);
+        }
+        let port = &self.apps[at.a].ports[at.p];
+        let room = port.backends[at.i].open < port.options.max_connections;
+        let first = || self.conns.get(client).is_some_and(|c| c.answered <= 1);
+        match port.options.reuse {
+            Reuse::Never => None,
+            // If it is lost under the request, nobody could tell the client, who has had no answer yet, that this happens.
+            Reuse::Safe if !repeats && room && first() => None,
+            _ => self.take_idle(at),
+        }
+    }
+
+    pub(super) fn take_idle(&mut self, at: Target) -> Option<Id> {
+        let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+        while let Some(id) = b.idle.pop() {
+            if let Some(c) = self.conns.get_mut(id) {
+                if !c.has(flag::DOOMED | flag::CLOSING | flag::EOF) {
+                    c.set(flag::REUSED | flag::UNSENT);
+                    return Some(id);
+                }
+            }
+        }
+        None
+    }
+
+    /// A client's own connection to a backend, if it is idle.
+    fn own_conn(&self, at: Target, client: Id) -> Option<Id> {
+        let list = &self.conns.get(client)?.own;
+        let idle = |id: &&Id| {
+            self.conns.get(**id).is_some_and(|c| {
+                let usable = !c.has(flag::DOOMED | flag::CLOSING | flag::EOF | flag::NO_REUSE | flag::CONNECTING | flag::RELEASE);
+                usable && c.count == 0 && c.mode == Mode::Head
+            })
+        };
+        list.iter().find(|id| idle(id) && self.target_of(**id).i == at.i && self.target_of(**id).p == at.p).copied()
+    }
+
+    /// Whether a call's connection is to be its client's own from the start.
+    pub(super) fn wants_own(&self, at: Target, call: Id) -> bool {
+        let k = &self.calls[call];
+        let client = self.tasks.get(k.task).map_or(Id::NIL, |t| t.conn);
+        let has = self.conns.get(client).is_some_and(|c| !c.own.is_empty());
+        k.private || has || self.apps[at.a].ports[at.p].options.reuse == Reuse::Never
+    }
+
+    /// From now on a connection serves this client only. Without a client it is not used again.
+    pub(super) fn make_own(&mut self, id: Id, client: Id) {
+        if self.conns[id].has(flag::PRIVATE) {
+            return;
+        }
+        match self.conns.get_mut(client) {
+            Some(c) => {
+                c.own.push(id);
+                self.conns[id].client = client;
+                self.conns[id].set(flag::PRIVATE);
+            }
+            None => self.conns[id].set(flag::NO_REUSE),
+        }
+    }
+
+    /// A client has left: so do its own connections.
+    pub(super) fn close_own(&mut self, client: Id) {
+        let own = self.conns.get_mut(client).map(|c| std::mem::take(&mut c.own)).unwrap_or_default();
+        for id in own {
+            if self.conns.alive(id) {
+                self.close_conn(id, false);
+            }
+        }
+    }
+
+    // Before a request is written.
+
+    /// Whether a connection that was idle is still as it was; if not it is given up.
+    #[inline]
+    pub(super) fn still_idle(&mut self, id: Id) -> bool {
+        let c = &self.conns[id];
+        if !c.has(flag::UNSENT) || c.has(flag::IN_FLIGHT) {
+            return true;
+        }
+        match self.engine.waiting(c.token) {
+            Waiting::Nothing => true,
+            waiting => {
+                self.spoilt(id, waiting == Waiting::Bytes);
+                false
+            }
+        }
+    }
+
+    /// A connection that was idle has got bytes, or has ended, before its next request was written: that goes out on another.
+    pub(super) fn spoilt(&mut self, id: Id, bytes: bool) {
+        if bytes {
+            self.count_surplus(id);
+        }
+        if self.conns[id].has(flag::IN_FLIGHT) {
+            // It may have been written by now.
+            return self.fail_backend(id, WL_F_LOST, WL_F_LOST);
+        }
+        let at = self.target_of(id);
+        self.carry_over(id, at);
+    }
+
+    /// Bytes have come behind an answer, and nobody has asked for any: the connection is out of step.
+    pub(super) fn surplus(&mut self, id: Id) {
+        self.count_surplus(id);
+        self.close_conn(id, false);
+    }
+
+    fn count_surplus(&mut self, id: Id) {
+        let (at, now) = (self.target_of(id), self.now);
+        let st = &self.my_stats().apps[at.a].ports[at.p].surplus;
+        st.add(1);
+        if st.get() == 1 {
+            let addr = self.apps[at.a].ports[at.p].backends[at.i].addr;
+            log::warn!("backend {addr} has sent bytes behind a complete answer; such connections are closed and counted (surplus)");
+        }
+        self.betrayed(at, now);
+    }
+
+    // Requests that nobody has seen.
+
+    /// Where a call for a backend that is down or unreachable goes, after so many `moves`.
+    pub(super) fn next_server(&self, at: Target, moves: u16) -> Option<Target> {
+        let port = &self.apps[at.a].ports[at.p];
+        let n = port.backends.len();
+        if port.options.failover != Failover::Next || usize::from(moves) + 1 >= n {
+            return None;
+        }
+        let i = (1..n).map(|k| (at.i + k) % n).find(|i| port.up[*i] != 0)?;
+        Some(Target { i, ..at })
+    }
+
+    /// Books a call over to another server of its port.
+    pub(super) fn redirect(&mut self, call: Id, to: Target) {
+        let k = &mut self.calls[call];
+        let from = Target { i: k.inst as usize, ..to };
+        k.inst = to.i as u32;
+        k.moves = k.moves.saturating_add(1);
+        self.tried_out(from, call);
+        let load = &mut self.apps[to.a].ports[to.p].load;
+        load[from.i] = load[from.i].saturating_sub(1);
+        load[to.i] += 1;
+        let st = &self.my_stats().apps[to.a].ports[to.p];
+        st.failovers.add(1);
+        st.backends[to.i].requests.add(1);
+        self.try_out(to, call);
+    }
+
+    /// Sends a call that waits for a connection to another server. False: there is none.
+    pub(super) fn fail_over(&mut self, at: Target, call: Id) -> bool {
+        let k = &self.calls[call];
+        let Some(to) = self.next_server(at, k.moves).filter(|_| self.tasks.alive(k.task)) else { return false };
+        self.redirect(call, to);
+        self.send_kept(to, call);
+        true
+    }
+
+    /// A connection could not be made: what was to go out on it goes to the next server, or fails.
+    pub(super) fn unreachable(&mut self, id: Id) {
+        let (at, mut moves, mut call) = (self.target_of(id), 0, self.conns[id].first);
+        while let Some(k) = self.calls.get(call) {
+            moves = moves.max(k.moves);
+            call = k.next;
+        }
+        match self.next_server(at, moves) {
+            Some(to) => self.carry_over(id, to),
+            None => self.fail_backend(id, WL_F_REFUSED, WL_F_REFUSED),
+        }
+    }
+
+    /// Moves all requests of a connection, of which nothing was written, to one of `to`, as they are; closes it.
+    fn carry_over(&mut self, id: Id, to: Target) {
+        let at = self.target_of(id);
+        self.conns[id].set(flag::CLOSING);
+        let Some((to, new)) = self.connection_to(at, to) else {
+            return self.fail_backend(id, WL_F_REFUSED, WL_F_REFUSED);
+        };
+        let call = self.take_calls(id);
+        let c = &mut self.conns[id];
+        let (mut out, keeps, piped) = (std::mem::take(&mut c.out), c.flags & (flag::SHUT_WANTED | flag::NO_REUSE), c.has(flag::PIPED));
+        let (connecting, client) = (c.has(flag::CONNECTING), c.client);
+        if !connecting {
+            self.run_closed(id);
+        }
+        let idle = call.is_nil() && self.can_close_alone(new);
+        self.relink(call, new, to);
+        self.remove_conn(id, false);
+        let c = &mut self.conns[new];
+        c.set(keeps);
+        c.last_tx = if c.out.is_empty() { self.now } else { c.last_tx };
+        let fits = if c.out.is_empty() {
+            c.out = out;
+            true
+        } else {
+            move_queue(&mut self.pool, &mut out, &mut c.out)
+        };
+        if piped {
+            self.share_again(to, new);
+        }
+        if self.conns.alive(client) {
+            self.make_own(new, client);
+        }
+        if !fits {
+            self.conns[new].set(flag::DOOMED);
+        } else if idle {
+            // Messages without an answer.
+            self.apps[to.a].ports[to.p].backends[to.i].idle.push(new);
+        }
+        self.mark_dirty(new);
+        self.serve_waiter(at, None);
+    }
+
+    /// Links calls that have left their connection to another, and what streams into them.
+    fn relink(&mut self, first: Id, new: Id, to: Target) {
+        let mut call = first;
+        while let Some(k) = self.calls.get_mut(call) {
+            let next = std::mem::take(&mut k.next);
+            let (old, stream, inst) = (k.conn, k.stream, k.inst as usize);
+            if let Some(s) = self.conns.get_mut(stream) {
+                if s.sink == Sink::Conn(old) {
+                    s.sink = Sink::Conn(new);
+                }
+            }
+            if inst != to.i {
+                self.redirect(call, to);
+            }
+            self.link_call(new, call);
+            call = next;
+        }
+    }
+
+    /// A connection to a server, or to the next one where that cannot even be tried. `from`: whose requests they were.
+    fn connection_to(&mut self, from: Target, to: Target) -> Option<(Target, Id)> {
+        let (mut to, mut moves) = (to, u16::from(to.i != from.i));
+        loop {
+            let port = &self.apps[to.a].ports[to.p];
+            let exclusive = self.apps[to.a].protos[port.protos[0] as usize].exclusive;
+            let made = if exclusive { self.connect(to) } else { self.shared_conn(to) };
+            match made {
+                Ok(id) => return Some((to, id)),
+                Err(_) => to = self.next_server(to, moves)?,
+            }
+            moves += 1;
+        }
+    }
+
+    /// Sends a call by its copy of the request on a fresh connection, or has it wait for one.
+    pub(super) fn send_kept(&mut self, at: Target, call: Id) {
+        let deadline = self.calls[call].deadline;
+        let port = &mut self.apps[at.a].ports[at.p];
+        let b = &mut port.backends[at.i];
+        if b.open >= port.options.max_connections {
+            if b.waiters.len() >= super::WAITERS_MAX {
+                return self.fail_call(call, WL_F_OVERLOAD);
+            }
+            b.waiters.push_back(call);
+            return self.arm_waiters(at, deadline);
+        }
+        let sent = self.connect(at).and_then(|conn| {
+            let kept = Raw::of(self.calls[call].kept.as_slice());
+            self.bind(conn, call, kept, Raw::of(&[]))
+        });
+        match sent {
+            Err(WL_F_REFUSED) if self.fail_over(at, call) => {}
+            Err(kind) => self.fail_call(call, kind),
+            Ok(()) => {}
+        }
+    }
+}
