@@ -1,4 +1,4 @@
-//! `http_balancer` as it comes: requests that arrive together go out together, to backends that have earned it (docs/operations.md).
+//! `http_balancer` with `pipeline=auto`: requests that arrive together go out together, to backends that are quick (docs/operations.md).
 //! Here on real sockets: everybody gets their own answer, slow answers and endless ones hold up nobody, and a backend that cannot do
 //! it is left alone. Each rule is tested in full in the runtime (`core/trust.rs`, `core/tests/together.rs`).
 
@@ -25,7 +25,7 @@ struct Crowd {
 impl Crowd {
     fn before(backend: u16) -> Crowd {
         let admin = free_port();
-        let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend]), "--cores", "0", "--admin", &format!("127.0.0.1:{admin}")]);
+        let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend]), "--set", "backend.pipeline=auto", "--cores", "0", "--admin", &format!("127.0.0.1:{admin}")]);
         let port = proxy.port;
         let clients = (0..CLIENTS).map(|_| Client::connect(port)).collect();
         Crowd { _proxy: proxy, port, admin, clients, asked: 0 }

@@ -218,8 +218,7 @@ impl Core {
             self.finish_call(id, call);
             self.end_message(id);
         } else if self.can_close_alone(id) {
-            self.conns[id].set(flag::DOOMED);
-            self.mark_dirty(id);
+            self.close_conn(id, false);
         } else {
             let c = &mut self.conns[id];
             (c.mode, c.sink) = (Mode::Tail, Sink::Discard);

@@ -103,14 +103,12 @@ impl Core {
                 false if ends => Err(WL_F_CONSTRAINT),
                 false => self.call_shared(target, proto, call, head, here),
             };
-            let moves = self.calls[call].moves;
-            match self.next_server(target, moves).filter(|_| sent == Err(WL_F_REFUSED)) {
-                Some(next) => {
-                    self.redirect(call, next);
-                    target = next;
-                }
-                None => break sent,
+            if sent != Err(WL_F_REFUSED) {
+                break sent;
             }
+            let Some(next) = self.next_server(target, self.calls[call].moves) else { break sent };
+            self.redirect(call, next);
+            target = next;
         };
         if sent.is_err() {
             self.free_call(call);

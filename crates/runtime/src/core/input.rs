@@ -229,8 +229,11 @@ impl Core {
                 let view = self.save_view(id, saved);
                 // SAFETY: as above.
                 let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
-                let too_long = hold && !in_step && have > unit.whole_max;
-                if too_long && self.conns[id].side == Side::Client {
+                let client = self.conns[id].side == Side::Client;
+                // SAFETY: as above.
+                let known = if client { 0 } else { unsafe { (*view).left } };
+                let too_long = hold && !in_step && known.saturating_add(have as u64) > unit.whole_max as u64;
+                if too_long && client {
                     return Parsed::Bad { kind: WL_F_TOO_LONG, place: crate::stats::NO_PLACE };
                 }
                 // A shared connection's answer that is not long yet is awaited: if its server is lost in the middle the client

@@ -251,10 +251,10 @@ impl Core {
         // What is behind the late answer is sent again; what is late itself is told so.
         self.shed(id);
         let c = &self.conns[id];
-        let last_rx = c.last_rx;
+        let patience = self.apps[c.app as usize].ports[c.port as usize].options.call_timeout;
         let late = self.late(id);
-        // Nothing has come since one of them was sent, or they have been waited for twice as long.
-        let silent = late.iter().any(|k| self.calls[*k].task.is_nil() || last_rx <= self.calls[*k].issued);
+        // Nothing has come for long, or one of them has been waited for twice as long. A call that had less time says nothing about the others.
+        let silent = c.last_rx.saturating_add(patience) <= self.now || late.iter().any(|k| self.calls[*k].task.is_nil());
         if silent || c.mode == Mode::Tail || self.can_close_alone(id) {
             self.backend_silent(id);
             return;

@@ -3,7 +3,9 @@
 mod basic;
 mod faults;
 mod flow;
+mod health;
 mod pipeline;
+mod pool;
 mod together;
 mod torture;
 
