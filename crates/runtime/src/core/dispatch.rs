@@ -411,8 +411,20 @@ impl Core {
         }
     }
 
-    /// A message that is not answered.
+    /// A message that is not answered; to another server where this one cannot even be tried.
     fn one_way(&mut self, at: Target, proto: Proto, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
+        let (mut at, mut moves) = (at, 0);
+        loop {
+            let sent = self.one_way_to(at, proto, head, here, more);
+            match self.next_server(at, moves).filter(|_| sent == Err(WL_F_REFUSED)) {
+                Some(next) => at = next,
+                None => return sent,
+            }
+            moves += 1;
+        }
+    }
+
+    fn one_way_to(&mut self, at: Target, proto: Proto, head: Raw, here: Raw, more: bool) -> Result<(), u32> {
         if more {
             return Err(WL_F_OVERLOAD);
         }
