@@ -53,6 +53,8 @@ typedef struct wl_fx {
     uint32_t tmp_n, tmp_max;
     uint32_t place;
     uint16_t fault;
+    uint32_t groups;      /* Instances that have a group: wl_group_begin. */
+    struct wl_group *group;
 } wl_fx;
 
 static inline void wl_fail(wl_fx *x, uint16_t kind, uint32_t place) {

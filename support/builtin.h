@@ -145,6 +145,53 @@ static inline wl_bytes wl_concat(wl_fx *x, unsigned k, const wl_bytes *s) {
     return wl_b(d, (uint32_t)n);
 }
 static inline wl_bytes wl_keep(wl_fx *x, wl_bytes b) { return wl_concat(x, 1, &b); }
+/* ---- groups: the items of each instance of a port ---- */
+
+/* Items and their bytes; the first and the last of them in scratch, counted from 1. */
+typedef struct wl_group { uint32_t n, bytes, first, last; } wl_group;
+/* What stands in scratch before an item's bytes. */
+typedef struct wl_group_item { uint32_t next, n; } wl_group_item;
+
+static inline void wl_group_begin(wl_fx *x, uint32_t n) {
+    uint32_t skip = (uint32_t)(-(uintptr_t)(x->tmp + x->tmp_n) & 7);
+    uint8_t *p = wl_tmp(x, n * (uint32_t)sizeof(wl_group) + skip);
+    x->groups = p ? n : 0;
+    if (!p) return;
+    x->group = (wl_group *)(p + skip);
+    memset(x->group, 0, n * sizeof(wl_group));
+}
+static inline void wl_group_add(wl_fx *x, uint64_t i, unsigned parts, const wl_bytes *part) {
+    uint64_t n = 0;
+    for (unsigned k = 0; k < parts; k++) n += part[k].n;
+    if (i >= x->groups) return;
+    uint32_t at = x->tmp_n;
+    uint8_t *d = n < UINT32_MAX / 2 ? wl_tmp(x, (uint32_t)n + sizeof(wl_group_item)) : wl_tmp(x, UINT32_MAX);
+    if (!d) return;
+    wl_group *g = &x->group[i];
+    wl_group_item item = {0, (uint32_t)n};
+    memcpy(d, &item, sizeof item);
+    d += sizeof item;
+    for (unsigned k = 0; k < parts; k++) { wl_copy_few(d, part[k].p, part[k].n); d += part[k].n; }
+    uint32_t me = at + 1;
+    if (g->n++) memcpy(x->tmp + g->last - 1, &me, 4); else g->first = me;
+    g->last = me;
+    g->bytes += (uint32_t)n;
+}
+static inline uint32_t wl_group_count(const wl_fx *x, uint64_t i) { return i < x->groups ? x->group[i].n : 0; }
+static inline wl_bytes wl_group_bytes(wl_fx *x, uint64_t i) {
+    if (i >= x->groups) return wl_b(NULL, 0);
+    uint32_t n = x->group[i].bytes;
+    uint8_t *d = wl_tmp(x, n), *to = d;
+    if (!d) return wl_b(NULL, 0);
+    wl_group_item item;
+    for (uint32_t at = x->group[i].first; at; at = item.next) {
+        memcpy(&item, x->tmp + at - 1, sizeof item);
+        wl_copy_few(to, x->tmp + at - 1 + sizeof item, item.n);
+        to += item.n;
+    }
+    return wl_b(d, n);
+}
+
 static inline wl_opt_uint64_t wl_parse_u64(wl_bytes b) {
     wl_num r = wl_digits10(b.p, b.n, 21);
     if (b.n == 0 || r.digits != b.n) {   /* leading zeros may make it longer than 20 digits */

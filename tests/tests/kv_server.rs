@@ -1,14 +1,14 @@
 //! `kv_server` answers as memcached does, in both protocols: the dialogues and checks are those of the proxy's tests.
 
 use wireloom_tests::memcached::binary_checks as checks;
-use wireloom_tests::memcached::text::{bad_lengths, BAD, BASIC};
+use wireloom_tests::memcached::text::{bad_lengths, BAD, BASIC, MANY};
 use wireloom_tests::memcached::Service;
 use wireloom_tests::{tag, Client};
 
 #[test]
 fn text_dialogues() {
     let kv = Service::kv();
-    BASIC.iter().for_each(|d| d.hold(kv.port));
+    BASIC.iter().chain(MANY).for_each(|d| d.hold(kv.port));
     BASIC.iter().for_each(|d| d.hold_pipelined(kv.port));
 }
 

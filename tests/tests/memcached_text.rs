@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use wireloom_tests::client::show;
-use wireloom_tests::memcached::text::{bad_lengths, BAD, BASIC, MORE};
+use wireloom_tests::memcached::text::{bad_lengths, BAD, BASIC, MANY, MORE};
 use wireloom_tests::memcached::{key_of, modulo_owner, Service};
 use wireloom_tests::{plain, servers, tag, Backend, Client, Process, Wireloom};
 
@@ -15,6 +15,14 @@ fn all() -> impl Iterator<Item = &'static wireloom_tests::Dialogue> {
 fn dialogues_step_by_step() {
     let service = Service::proxy(3, &[]);
     all().for_each(|d| d.hold(service.port));
+}
+
+#[test]
+fn several_keys_of_one_server_keep_their_order() {
+    let service = Service::proxy(1, &[]);
+    MANY.iter().for_each(|d| d.hold(service.port));
+    MANY.iter().for_each(|d| d.hold_pipelined(service.port));
+    MANY.iter().for_each(|d| d.hold_in_pieces(service.port, 3));
 }
 
 #[test]
@@ -37,12 +45,11 @@ fn gets_and_cas() {
     let (mut c, t) = (Client::connect(service.port), tag());
     c.send(format!("set {t}a 1 0 1\r\nx\r\nset {t}b 2 0 1\r\ny\r\n")).expect("STORED\r\nSTORED\r\n");
     c.send(format!("gets {t}a {t}none {t}b\r\n"));
-    let first = c.take_line();
-    let stamp = first.rsplit(' ').next().expect("a number").to_string();
-    assert!(first.starts_with(&format!("VALUE {t}a 1 1 ")) && stamp.parse::<u64>().is_ok(), "{first}");
-    c.expect("x\r\n");
-    assert!(c.take_line().starts_with(&format!("VALUE {t}b 2 1 ")));
-    c.expect("y\r\nEND\r\n");
+    let answer: Vec<String> = (0..5).map(|_| c.take_line()).collect();
+    let first = answer.iter().position(|l| l.starts_with(&format!("VALUE {t}a 1 1 "))).expect("the first key");
+    let second = answer.iter().position(|l| l.starts_with(&format!("VALUE {t}b 2 1 "))).expect("the second key");
+    assert!(answer[first + 1] == "x" && answer[second + 1] == "y" && answer[4] == "END", "{answer:?}");
+    let stamp = answer[first].rsplit(' ').next().expect("a number").to_string();
     c.send(format!("cas {t}a 1 0 1 {stamp}\r\nz\r\n")).expect("STORED\r\n");
     c.send(format!("cas {t}a 1 0 1 {stamp}\r\nz\r\n")).expect("EXISTS\r\n");
     c.send(format!("cas {t}none 1 0 1 {stamp}\r\nz\r\n")).expect("NOT_FOUND\r\n");
@@ -51,25 +58,115 @@ fn gets_and_cas() {
     c.expect("z\r\nEND\r\n").expect_nothing_more();
 }
 
-/// 100 keys in one get, in a mixed order, with misses and repetitions.
+/// Any number of keys in one get, in a mixed order, with misses and repetitions: each server's come in the order asked.
 #[test]
-fn a_hundred_keys_are_joined_in_the_order_asked() {
+fn any_number_of_keys_is_joined() {
     let service = Service::proxy(3, &[]);
     let (mut c, t) = (Client::connect(service.port), tag());
     for i in (0..100).filter(|i| i % 7 != 0) {
         c.send(format!("set {t}{i} {i} 0 {}\r\nvalue {i}\r\n", format!("value {i}").len())).expect("STORED\r\n");
     }
-    let order: Vec<u32> = (0..100).map(|n| n * 37 % 100).chain([5, 5, 7, 5]).take(100).collect();
-    let keys: Vec<String> = order.iter().map(|i| format!("{t}{i}")).collect();
-    let wanted: String = order
-        .iter()
-        .filter(|i| *i % 7 != 0)
-        .map(|i| format!("VALUE {t}{i} {i} {}\r\nvalue {i}\r\n", format!("value {i}").len()))
-        .collect();
-    for _ in 0..3 {
-        c.send(format!("get {}\r\n", keys.join(" "))).expect(format!("{wanted}END\r\n"));
+    for count in [2, 100, 257, 5_000, 40_000] {
+        let order: Vec<u32> = (0..count).map(|n| n * 37 % 100).chain([5, 5, 7, 5]).take(count as usize).collect();
+        let keys: Vec<String> = order.iter().map(|i| format!("{t}{i}")).collect();
+        let owner = |key: &str| if plain() { 0 } else { modulo_owner(key.as_bytes(), 3) };
+        let mut wanted = vec![String::new(); 3];
+        for (key, i) in keys.iter().zip(&order).filter(|(_, i)| *i % 7 != 0) {
+            wanted[owner(key)] += &format!("VALUE {key} {i} {}\r\nvalue {i}\r\n", format!("value {i}").len());
+        }
+        c.send(format!("get {}\r\n", keys.join(" "))).expect(format!("{}END\r\n", wanted.concat()));
     }
     c.expect_nothing_more();
+}
+
+/// However many keys a line has, each server gets one command with those that are its own.
+#[test]
+fn one_command_for_each_server() {
+    if plain() {
+        return;
+    }
+    let backends = [Backend::new(), Backend::new()];
+    let proxy = Wireloom::run("memcached_proxy", &["--set", &servers(&[backends[0].port, backends[1].port])]);
+    let keys: Vec<String> = (0..1000).map(|i| format!("key{i}")).collect();
+    let mut c = Client::connect(proxy.port);
+    c.send(format!("get {}\r\n", keys.join(" ")));
+    let mut wanted = String::new();
+    for (i, backend) in backends.iter().enumerate() {
+        let own: String = keys.iter().filter(|k| modulo_owner(k.as_bytes(), 2) == i).map(|k| format!("{k} ")).collect();
+        let first = own.split(' ').next().expect("a key");
+        let value = format!("VALUE {first} 0 1\r\n{i}\r\n");
+        backend.accept().expect(format!("get {own}\r\n")).send(format!("{value}END\r\n")).expect_silence(Duration::from_millis(50));
+        wanted += &value;
+    }
+    c.expect(wanted + "END\r\n").expect_nothing_more();
+}
+
+/// A page in a browser can send requests to any port: none of their lines is a command.
+#[test]
+fn http_ends_the_connection() {
+    let service = Service::proxy(1, &[]);
+    let t = tag();
+    let long = "a".repeat(5000);
+    for head in ["POST / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\n", "PUT /x HTTP/1.0\r\n", "Host: a\r\n", &format!("POST /{long} HTTP/1.1\r\n")] {
+        if plain() && head.starts_with("Host") {
+            continue;
+        }
+        let mut c = Client::connect(service.port);
+        c.send(format!("{head}set {t} 0 0 1\r\nx\r\nget {t}\r\n")).expect_closed();
+        Client::connect(service.port).send(format!("get {t}\r\n")).expect("END\r\n");
+    }
+}
+
+/// What can have no end, and sizes that no value has, are not waited for.
+#[test]
+fn beyond_all_limits_is_refused_at_once() {
+    let service = Service::proxy(1, &[]);
+    for endless in ["q".repeat(3000), format!("set {}", "k".repeat(3000)), format!("stats {}", "x".repeat(3000))] {
+        let mut c = Client::connect(service.port);
+        c.send(endless);
+        let rest = c.rest();
+        assert!(rest.is_empty() || rest.starts_with(b"CLIENT_ERROR"), "{}", show(&rest));
+    }
+    if plain() {
+        return;
+    }
+    for size in ["2147483646", "2147483648", "4294967296", "99999999999999", "18446744073709551616"] {
+        let mut c = Client::connect(service.port);
+        c.send(format!("set k 0 0 {size}\r\n"));
+        assert!(c.take_line().starts_with("CLIENT_ERROR"), "{size}");
+    }
+}
+
+/// A `set` that is too large takes away the value that was there, as a server does; other commands leave it.
+#[test]
+fn a_refused_set_leaves_no_old_value() {
+    for service in [Service::proxy(1, &[]), Service::kv()] {
+        let (mut c, t) = (Client::connect(service.port), tag());
+        let big = "y".repeat(2_000_000);
+        for (command, left) in [("set", false), ("add", true), ("replace", true), ("append", true)] {
+            c.send(format!("set {t} 0 0 1\r\na\r\n")).expect("STORED\r\n");
+            c.send(format!("{command} {t} 0 0 2000000\r\n{big}\r\n")).expect("SERVER_ERROR object too large for cache\r\n");
+            c.send(format!("get {t}\r\n")).expect(if left { format!("VALUE {t} 0 1\r\na\r\nEND\r\n") } else { "END\r\n".into() });
+        }
+        c.send(format!("set {t} 0 0 1\r\na\r\nset {t} 0 0 2000000 noreply\r\n{big}\r\nget {t}\r\n")).expect("STORED\r\nEND\r\n");
+        c.expect_nothing_more();
+    }
+}
+
+/// Flags of more than 32 bits, `cas` without its number, `delete` with a time: answered as often as memcached answers, or once.
+#[test]
+fn odd_numbers() {
+    for service in [Service::proxy(1, &[]), Service::kv()] {
+        let (mut c, t) = (Client::connect(service.port), tag());
+        c.send(format!("set {t} 4294967296 0 1\r\na\r\nget {t}\r\n")).expect(format!("STORED\r\nVALUE {t} 0 1\r\na\r\nEND\r\n"));
+        c.send(format!("set {t} 18446744073709551615 0 1\r\na\r\nget {t}\r\n"));
+        c.expect(format!("STORED\r\nVALUE {t} 4294967295 1\r\na\r\nEND\r\n"));
+        c.send(format!("delete {t} 10 noreply\r\ndelete {t} x noreply\r\nget {t}\r\n")).expect(format!("VALUE {t} 4294967295 1\r\na\r\nEND\r\n"));
+        if !plain() {
+            c.send(format!("cas {t} 0 0 1\r\nb\r\nget {t}\r\n")).expect(format!("ERROR\r\nVALUE {t} 4294967295 1\r\na\r\nEND\r\n"));
+        }
+        c.expect_nothing_more();
+    }
 }
 
 #[test]

@@ -248,6 +248,15 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::TablePush { .. } | StmtKind::TablePop { .. } => {
                 self.table(&s.kind)
             }
+            StmtKind::GroupBegin { port, .. } => {
+                line!(self, "wl_group_begin(x, x->core->port[{}].n);", port.0);
+                self.check(true);
+            }
+            StmtKind::GroupAdd { index, parts } => {
+                let (i, texts) = (self.expr(index), parts.iter().map(|p| self.expr(p)).collect::<Vec<_>>());
+                line!(self, "wl_group_add(x, {i}, {}, (wl_bytes[]){{{}}});", parts.len(), texts.join(", "));
+                self.check(true);
+            }
             StmtKind::Queue { port, index, act, dst } => self.queue(*port, index, *act, *dst),
             StmtKind::Call { port, index, msg, within, response_args } => self.call(*port, index, msg, within.as_ref(), response_args),
             StmtKind::Await { hold, live, .. } => self.suspend(*hold, live),

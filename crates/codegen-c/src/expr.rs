@@ -337,6 +337,8 @@ impl Gen<'_> {
             ExprKind::PortLen(p) => format!("x->core->port[{}].n", p.0),
             ExprKind::PortUp(p, i) => format!("(x->core->port[{}].up[{}] != 0)", p.0, self.expr(s, i)),
             ExprKind::PortLoad(p, i) => format!("x->core->port[{}].load[{}]", p.0, self.expr(s, i)),
+            ExprKind::GroupCount(i) => format!("wl_group_count(x, {})", self.expr(s, i)),
+            ExprKind::GroupBytes(i) => format!("wl_group_bytes(x, {})", self.expr(s, i)),
             ExprKind::Ketama(p, k) => {
                 let key = match self.m.ty(k.ty) {
                     Ty::Bytes(_) => format!("wl_md5_u32({})", self.expr(s, k)),
@@ -592,7 +594,7 @@ pub(crate) fn may_fault(e: &Expr) -> bool {
     let mut found = false;
     walk::expr(e, &mut |e| {
         found |= match &*e.kind {
-            ExprKind::Call(..) => true,
+            ExprKind::Call(..) | ExprKind::GroupBytes(_) => true,
             ExprKind::Builtin(b, _) => takes_scratch(*b),
             _ => false,
         }

@@ -74,6 +74,8 @@ impl<'m> Gen<'m> {
                     let texts = parts.iter().fold(512u64, |sum, e| sum.saturating_add(layout::bytes_in(self.m, e.ty)));
                     own = own.saturating_mul(2).saturating_add(texts);
                 }
+                StmtKind::GroupBegin { max, .. } => own = own.saturating_add(16 * u64::from(*max) + 8),
+                StmtKind::GroupAdd { parts, .. } => own = parts.iter().fold(own.saturating_add(8), |sum, e| sum.saturating_add(layout::bytes_in(self.m, e.ty))),
                 _ => {}
             }
             // Conditions of edits are evaluated once per item where items are removed.
@@ -91,6 +93,7 @@ impl<'m> Gen<'m> {
         let mut total = 0u64;
         walk::expr(e, &mut |e| match &*e.kind {
             ExprKind::Builtin(b, _) if takes_scratch(*b) => total = total.saturating_add(layout::bytes_in(self.m, e.ty).clamp(48, SCRATCH_MAX)),
+            ExprKind::GroupBytes(_) => total = total.saturating_add(layout::bytes_in(self.m, e.ty)),
             ExprKind::Call(f, _) => total = total.saturating_add(funcs.get(f.index()).copied().unwrap_or(0)),
             _ => {}
         });

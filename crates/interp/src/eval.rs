@@ -166,6 +166,8 @@ impl<'a> Env<'a> {
             ExprKind::PortLen(p) => Value::Int(act.port(*p)?.len as u128),
             ExprKind::PortUp(p, i) => Value::Bool(act.port(*p)?.up(self.int(i)?)?),
             ExprKind::PortLoad(p, i) => Value::Int(act.port(*p)?.load(self.int(i)?)? as u128),
+            ExprKind::GroupCount(i) => Value::Int(act.groups.borrow().get(self.int(i)? as usize).map_or(0, |g| g.0.into())),
+            ExprKind::GroupBytes(i) => Value::bytes(act.groups.borrow().get(self.int(i)? as usize).map_or(&[][..], |g| &g.1)),
             ExprKind::Ketama(p, k) => {
                 let h = builtin::md5_u32(&self.bytes(k)?);
                 Value::Int(builtin::ring_lookup(act.port(*p)?.ring, h) as u128)

@@ -298,6 +298,7 @@ unsafe fn activation<'a>(inner: &'a Inner, core: *mut wl_core, task: *mut wl_tas
         transmit: unsafe { (*inner.packets.get()).transmit },
         // SAFETY: as above.
         queue: unsafe { (*inner.packets.get()).queue },
+        groups: Default::default(),
     }
 }
 

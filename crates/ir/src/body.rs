@@ -100,6 +100,11 @@ pub enum StmtKind {
     TablePush { table: TableId, value: Expr, dst: LocalId },
     /// Takes the oldest value of a ring: `dst` is an option of it. Bytes as for `TableGet`.
     TablePop { table: TableId, dst: LocalId },
+    /// Forgets the groups that there were, and makes one, empty, for each instance of a port, at most `max`. They last until the handler's
+    /// next suspension or end.
+    GroupBegin { port: PortId, max: u32 },
+    /// Adds an item to the group of an instance (guarded): its parts, one behind the other.
+    GroupAdd { index: Expr, parts: Vec<Expr> },
     /// About a queue of frames, a port of the engine `Queue`: what `dst` gets depends on the act.
     Queue { port: PortId, index: Expr, act: QueueAct, dst: LocalId },
 }
@@ -275,6 +280,10 @@ pub enum ExprKind {
     /// Instance by ketama of the key / by Maglev of the hash, u32.
     Ketama(PortId, Expr),
     Maglev(PortId, Expr),
+
+    /// Items in the group of an instance, u32; their bytes, one behind the other, in the core's scratch.
+    GroupCount(Expr),
+    GroupBytes(Expr),
 
     /// The frame's length in bytes, u32; the port instance it came from, u32; its time, u64 ns since 1970.
     FrameLen(LocalId),

@@ -23,7 +23,7 @@ macro_rules! direct {
                 | HasMsg(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnFlow | Now => {}
                 Read(p) | Count(p) | Raw(p) | Case(p, _) => $path(p, f),
                 PartStatus(a) | Unary(_, a) | Cast(a) | InRanges(a, _) | Some(a) | IsSome(a) | Unwrap(a) | Get(a, _) | ListLen(a)
-                | PortUp(_, a) | PortLoad(_, a) | Ketama(_, a) | Maglev(_, a) | Random(a) => f(a),
+                | PortUp(_, a) | PortLoad(_, a) | Ketama(_, a) | Maglev(_, a) | Random(a) | GroupCount(a) | GroupBytes(a) => f(a),
                 Binary(_, a, b) | ListGet(a, b) => { f(a); f(b) }
                 If(a, b, c) => { f(a); f(b); f(c) }
                 Make(list) | MakeList(list) | Call(_, list) | Builtin(_, list) => for a in list { f(a) },
@@ -40,7 +40,8 @@ macro_rules! direct {
                 If { cond, .. } => f(cond),
                 Switch { on, .. } => f(on),
                 For { from, to, .. } => { f(from); f(to) }
-                Loop { .. } | Break | Continue | Fault { .. } | TableLen { .. } | TablePop { .. } | Await { .. } | Close => {}
+                Loop { .. } | Break | Continue | Fault { .. } | TableLen { .. } | TablePop { .. } | Await { .. } | Close | GroupBegin { .. } => {}
+                GroupAdd { index, parts } => { f(index); for e in parts { f(e) } }
                 Return(e) => if let Option::Some(e) = e { f(e) },
                 Require { cond, .. } => f(cond),
                 TableGet { key, .. } | TableRemove { key, .. } | TableUpdate { key, .. } => f(key),

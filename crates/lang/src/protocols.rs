@@ -75,7 +75,8 @@ impl Compiler<'_> {
         let (request, response) = (self.protocols[id.index()].request, self.protocols[id.index()].response);
         let i = id.index();
         match &c.kind {
-            ClauseKind::Request(_) | ClauseKind::Forward { .. } | ClauseKind::Stateless => Ok(()),
+            // Lowered where they are needed: with each message that is passed on, before each handler.
+            ClauseKind::Request(_) | ClauseKind::Forward { .. } | ClauseKind::Stateless | ClauseKind::OnRequest { .. } => Ok(()),
             ClauseKind::Response(_, args) => self.args_clause(module, id, args, c.span),
             ClauseKind::Order { by: None } => Ok(()),
             ClauseKind::Order { by: Some(f) } => self.order_by(id, f),

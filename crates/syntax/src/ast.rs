@@ -346,6 +346,8 @@ pub enum ClauseKind {
     Forward { response: bool, body: Block },
     /// `on fault(f) { reply … }`: what a client is told. `request` is an option here.
     OnFault { name: Ident, body: Block },
+    /// `on request(r) where e { reply … }`: a request that the protocol answers itself.
+    OnRequest { name: Ident, guard: Option<Expr>, body: Block },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -579,6 +581,10 @@ pub struct Expr {
     pub kind: Box<ExprKind>,
 }
 
+/// `join E as bytes, n`: of all items for one instance, E of each, one behind the other, and how many they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Join { pub value: Expr, pub bytes: Ident, pub count: Option<Ident> }
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {
     Name(Ident),
@@ -630,7 +636,8 @@ pub enum ExprKind {
     /// `call all backends(req)`: to every instance
     CallEach { port: Expr, msg: Expr, within: Option<Expr> },
     /// `call all for k in keys => backends[i](Get { key: k })`
-    CallAll { pattern: Pattern, list: Expr, cond: Option<Expr>, port: Expr, msg: Expr, within: Option<Expr> },
+    /// `call all for k in keys join concat(k, " ") as some, n => backends[i](Get { keys: some })`
+    CallAll { pattern: Pattern, list: Expr, cond: Option<Expr>, join: Option<Join>, port: Expr, msg: Expr, within: Option<Expr> },
     /// Control in expression position: `return`, `fault name`, `reply …` as the right side of `else`; an assignment in
     /// parentheses (`x else (y = e)`) has the assigned value
     Stmt(Box<Stmt>),

@@ -81,6 +81,8 @@ pub struct Activation<'a> {
     pub transmit: Option<TransmitFn>,
     /// What queues of frames answer.
     pub queue: Option<QueueFn>,
+    /// Items of each instance of a port: how many, and their bytes.
+    pub groups: RefCell<Vec<(u32, Vec<u8>)>>,
 }
 
 /// A connect or listen port.
@@ -570,6 +572,15 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
         StmtKind::TablePop { table, dst } => {
             let first = a.data.borrow_mut().rings.get_mut(table.index()).and_then(|r| r.pop_front());
             locals[dst.index()] = Value::Option(first.map(Box::new));
+        }
+        StmtKind::GroupBegin { port, .. } => *a.groups.borrow_mut() = vec![Default::default(); a.port(*port)?.len as usize],
+        StmtKind::GroupAdd { index, parts } => {
+            let i = here.int(index)? as usize;
+            let parts = parts.iter().map(|p| here.bytes(p)).collect::<Res<Vec<_>>>()?;
+            if let Some((n, bytes)) = a.groups.borrow_mut().get_mut(i) {
+                *n += 1;
+                parts.iter().for_each(|p| bytes.extend_from_slice(p));
+            }
         }
         StmtKind::Queue { port, index, act, dst } => {
             let act = match act {

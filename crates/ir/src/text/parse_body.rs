@@ -175,6 +175,8 @@ impl Parser {
             }
             "frame" => { let frame = self.local()?; StmtKind::Frame { frame, act: self.frame_act()? } }
             "table_push" => { let table = self.table()?; StmtKind::TablePush { table, value: equals(self)?, dst: self.target()? } }
+            "group_begin" => { let port = PortId(self.index()?); StmtKind::GroupBegin { port, max: self.index()? } }
+            "group_add" => { let index = self.expr()?; self.sign('=')?; StmtKind::GroupAdd { index, parts: self.list(Self::expr)? } }
             "table_pop" => StmtKind::TablePop { table: self.table()?, dst: self.target()? },
             "queue" => {
                 let word = self.any_word()?;
@@ -392,6 +394,8 @@ impl Parser {
             "port_len" => K::PortLen(PortId(self.index()?)),
             "port_up" => K::PortUp(PortId(self.index()?), self.next_expr()?),
             "port_load" => K::PortLoad(PortId(self.index()?), self.next_expr()?),
+            "group_count" => K::GroupCount(self.expr()?),
+            "group_bytes" => K::GroupBytes(self.expr()?),
             "ketama" => K::Ketama(PortId(self.index()?), self.next_expr()?),
             "maglev" => K::Maglev(PortId(self.index()?), self.next_expr()?),
             "random" => K::Random(self.expr()?),

@@ -283,6 +283,11 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(ok, path, "the local is not an option of the ring's value");
                 if let Some(set) = state.set.get_mut(dst.index()) { *set = true }
             },
+            StmtKind::GroupBegin { port, .. } => self.c.need(self.c.m.ports.get(port.index()).is_some(), path, "a port does not exist"),
+            StmtKind::GroupAdd { index, parts } => {
+                self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+                self.c.need(parts.iter().all(|e| self.c.is_bytes(e.ty)), path, "what is added to a group is not bytes");
+            }
             StmtKind::Queue { port, index, act, dst } => {
                 let queue = self.c.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
                 self.c.need(queue, path, "a frame is taken from what is no queue");

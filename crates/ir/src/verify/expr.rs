@@ -138,6 +138,8 @@ impl Checker<'_> {
             K::PortLoad(p, n) => { self.port(*p)?; ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; self.bits(ty, 32) }
             K::Ketama(p, k) => { ok(self.port(*p)?.ketama, "the port is not marked for ketama")?; ok(self.is_bytes(k.ty), "a ketama key is not bytes")?; self.bits(ty, 32) }
             K::Maglev(p, k) => { ok(self.port(*p)?.maglev, "the port is not marked for Maglev")?; ok(self.is_uint(k.ty), "a Maglev hash is not an unsigned integer")?; self.bits(ty, 32) }
+            K::GroupCount(n) => { ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; self.bits(ty, 32) }
+            K::GroupBytes(n) => { ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; ok(self.is_bytes(e.ty), "a group's bytes are not of type bytes") }
             K::ConnPeer | K::ConnLocal => { has_conn(at)?; ok(*ty == Ty::Endpoint, "an address's type is not endpoint") }
             K::ConnId | K::ConnFlow => { has_conn(at)?; self.bits(ty, 64) }
             K::Now => self.bits(ty, 64),

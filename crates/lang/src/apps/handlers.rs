@@ -113,7 +113,7 @@ impl Compiler<'_> {
         let req = l.new_local(&param.name, &Ty::Msg(info.request));
         l.handler = Some(HandlerCtx { port: p, protocol, req, one_way: info.response.is_none(), no_reply: info.no_reply });
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(info.request), x::msg(req)))]);
-        let made = run(l, &h.body, h.guard.as_ref(), span);
+        let made = own_answers(&mut l, &info, req).and_then(|()| run(l, &h.body, h.guard.as_ref(), span));
         // Even in error it counts as handled: no second report.
         let body = made.unwrap_or_default();
         self.add_handler(&port.name, on, span, body);
@@ -165,6 +165,31 @@ impl Compiler<'_> {
             }
         }
     }
+}
+
+/// What a protocol answers itself (`on request`): before its handler's own statements.
+fn own_answers(l: &mut Lower, info: &crate::compiler::ProtocolInfo, req: ir::LocalId) -> R<()> {
+    let ast::ItemKind::Protocol(p) = &info.ast.kind else { return Ok(()) };
+    for c in &p.clauses {
+        let ast::ClauseKind::OnRequest { name, guard, body } = &c.kind else { continue };
+        let (module, in_app) = (std::mem::replace(&mut l.module, info.module), std::mem::replace(&mut l.in_app, false));
+        l.enter();
+        l.bind_all(&[(name.clone(), Val::path(Ty::Msg(info.request), x::msg(req)))]);
+        let made = own_answer(l, guard.as_ref(), body, c.span);
+        l.leave();
+        (l.module, l.in_app) = (module, in_app);
+        made?;
+    }
+    Ok(())
+}
+
+fn own_answer(l: &mut Lower, guard: Option<&Expr>, body: &ast::Block, span: Span) -> R<()> {
+    let cond = match guard { Some(g) => l.decide(g)?, None => x::boolean(true) };
+    l.branch(cond, span, Some(&Ty::Unit), |s| {
+        let v = s.block(body, Some(&Ty::Unit))?;
+        if !v.is_never() { s.ends(span); s.push(span, ir::StmtKind::Return(None)); }
+        Ok(Val::never())
+    }, |_| Ok(Val::unit())).map(|_| ())
 }
 
 /// A handler without a request.

@@ -1,11 +1,13 @@
 //! How many items a list has that is built: as many as its count says, and no more than its unit takes. What comes in: the fields given.
 //! What goes out: nothing where that is certain, E0433 where it is certainly not, else a guard.
 
-use super::message::{Fields, Given};
+use super::deliver::Joined;
+use super::message::{Fields, Given, Piece};
 use super::requires::same_sum;
 use super::Lower;
 use crate::compiler::R;
 use crate::ty::Ty;
+use crate::val::{Val, Vk};
 use crate::x;
 use wireloom_ir as ir;
 use ir::{BinOp, FaultKind, FieldId, FieldKind};
@@ -20,7 +22,7 @@ impl Lower<'_, '_> {
         if unit.body.iter().any(|c| super::emit::reads(n, *c) && (fields.get(*c).is_none() || unit.fields[c.index()].computed.is_some())) { return Ok(()); }
         let items = match fields.get(f).cloned() {
             None => x::u64(0),
-            Some((_, Given::Pieces(ps), _)) => x::u64(ps.len() as u64),
+            Some((_, Given::Pieces(ps), _)) => self.pieces_count(&ps),
             Some((_, Given::Source(e), _)) => self.item_count(&e)?,
             Some(_) => return Ok(()),
         };
@@ -33,12 +35,32 @@ impl Lower<'_, '_> {
     pub fn not_too_many(&mut self, fields: &Fields, f: FieldId, span: Span) -> R<()> {
         let FieldKind::List { max, .. } = self.field_ir(fields.unit, f).kind else { return Ok(()) };
         let items = match fields.get(f).cloned() {
-            Some((_, Given::Pieces(ps), _)) => x::u64(ps.len() as u64),
+            Some((_, Given::Pieces(ps), _)) => self.pieces_count(&ps),
             Some((_, Given::Source(e), _)) if self.items_max(&e)? > u64::from(max) => self.item_count(&e)?,
             _ => return Ok(()),
         };
         let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Le, items, x::u64(max.into())));
         self.valid_because(ok, FaultKind::TOO_LONG, span, &format!("the list has at most {max} items"))
+    }
+
+    /// How many items the pieces of a list are: what `join` has put together counts as many as went into it.
+    pub fn pieces_count(&self, pieces: &[Piece]) -> ir::Expr {
+        let mut n = x::u64(0);
+        for p in pieces {
+            let joined = match p { Piece::Ready(v, _) => self.joined_run(v).map(|j| (j.count.clone(), j.each)), Piece::Built(_) => None };
+            let of = match joined {
+                Some((count, each)) => x::bin(n.ty, BinOp::Mul, x::cast(n.ty, count), x::u64(each)),
+                None => x::u64(1),
+            };
+            n = x::bin(n.ty, BinOp::Add, n, of);
+        }
+        crate::fold::fold(&self.cx.m, &n)
+    }
+
+    /// The items of one unit that a value was joined of.
+    pub fn joined_run(&self, v: &Val) -> Option<&Joined> {
+        let Vk::Pure(e) = &v.kind else { return None };
+        match &*e.kind { ir::ExprKind::Local(l) => self.joined.get(l), _ => None }
     }
 
     /// The most items that an expression may give.
@@ -52,6 +74,10 @@ impl Lower<'_, '_> {
             },
             ExprKind::Block(b) => match b.stmts.as_slice() {
                 [wireloom_syntax::ast::Stmt { kind: StmtKind::Expr(a), .. }] => self.items_max(a)?,
+                _ => u64::MAX,
+            },
+            ExprKind::Call(_, args) if self.words_of(e).is_some() => match self.sub(|s| s.expr(&args[0].value, None)).0?.ty {
+                Ty::Bytes(n) => n.saturating_add(1) / 2,
                 _ => u64::MAX,
             },
             // A range, say, has as many as are counted.

@@ -14,6 +14,12 @@ use wireloom_syntax::Diagnostic;
 /// Most instances of a port, and most answers of one `call all`.
 pub const MAX_PARTS: u64 = 65_536;
 
+/// Items of a unit, as they were received, that `join` has put together: how many times `each` of them.
+pub struct Joined { pub unit: ir::UnitId, pub count: ir::Expr, pub each: u64 }
+
+/// Most bytes that `join` puts together for one instance.
+const JOINED_MAX: u64 = 1 << 20;
+
 /// Where a message goes.
 #[derive(Clone, Debug)]
 pub enum Sink {
@@ -353,7 +359,8 @@ impl Lower<'_, '_> {
                 self.push(e.span, StmtKind::For { var, from: x::u32(0), to, max, body });
                 p
             }
-            ExprKind::CallAll { pattern, list, cond, port, msg, within } => self.call_for(e, pattern, list, cond.as_ref(), port, msg, within.as_ref())?,
+            ExprKind::CallAll { join: Some(_), .. } => self.call_joined(e)?,
+            ExprKind::CallAll { pattern, list, cond, port, msg, within, .. } => self.call_for(e, pattern, list, cond.as_ref(), port, msg, within.as_ref())?,
             _ => return Err(Reported),
         };
         let unit = self.response_unit(port, e.span)?;
@@ -379,6 +386,71 @@ impl Lower<'_, '_> {
             Ok(())
         })?;
         found.ok_or(Reported)
+    }
+
+    /// `call all for x in xs join e as bytes, n => port[i](m)`: one request to each instance that has items, with all of them.
+    fn call_joined(&mut self, e: &Expr) -> R<ir::PortId> {
+        let ExprKind::CallAll { pattern, list, cond, join: Some(join), port, msg, within } = &*e.kind else { return Err(Reported) };
+        let at = self.out.len();
+        let (mut found, mut unit) = (None, None);
+        let rounds = self.each(pattern, list, e.span, |s| {
+            s.filtered(cond.as_ref(), e.span, |s| {
+                let (p, index) = s.target(port)?;
+                let parts = s.joined_parts(&join.value)?;
+                unit = s.joined_unit(&parts).map(|u| (u, parts.len() as u64));
+                let size = parts.iter().fold(0, |n: u64, p| n.saturating_add(s.bytes_max(p)));
+                found = Some((p, size));
+                s.push(e.span, StmtKind::GroupAdd { index, parts });
+                Ok(Val::unit())
+            }).map(|_| ())
+        })?;
+        let (p, size) = found.ok_or(Reported)?;
+        let instances = self.cx.app.instances(p);
+        let sp = self.cx.span(e.span);
+        self.out.insert(at, x::stmt(sp, StmtKind::GroupBegin { port: p, max: u32::try_from(instances).unwrap_or(u32::MAX) }));
+        let within = self.within(within.as_ref())?;
+        let var = self.new_local("", &crate::ty::U32);
+        let ty = Ty::Bytes(size.saturating_mul(rounds).min(JOINED_MAX));
+        let (made, body) = self.sub(|s| -> R<()> {
+            let index = s.local_expr(var);
+            let t = s.cx.lower_ty(&ty);
+            let count = ir::Expr::new(T_U32, K::GroupCount(index.clone()));
+            let some = x::cmp(BinOp::Ne, count.clone(), x::u32(0));
+            let (made, then) = s.sub(|s| -> R<()> {
+                let bytes = s.temp(&join.bytes.name, &ty, ir::Expr::new(t, K::GroupBytes(index.clone())), e.span);
+                s.bind_all(&[(join.bytes.clone(), Val::pure(ty.clone(), s.local_expr(bytes)))]);
+                if let Some((unit, each)) = unit { s.joined.insert(bytes, Joined { unit, count: count.clone(), each }); }
+                if let Some(n) = &join.count { s.bind_all(&[(n.clone(), Val::pure(crate::ty::U32, count))]); }
+                s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span }).map(|_| ())
+            });
+            made?;
+            s.push(e.span, StmtKind::If { cond: some, then, other: vec![] });
+            Ok(())
+        });
+        made?;
+        let to = ir::Expr::new(T_U32, K::PortLen(p));
+        self.parts_max = instances;
+        self.push(e.span, StmtKind::For { var, from: x::u32(0), to, max: instances, body });
+        Ok(p)
+    }
+
+    /// What an item adds to its group; what stands in a `concat` is not put together before.
+    fn joined_parts(&mut self, value: &Expr) -> R<Vec<ir::Expr>> {
+        let v = self.expr(value, None)?;
+        let v = self.defined(v, value.span)?;
+        let bytes = self.bytes_of(v, value.span)?;
+        Ok(match *bytes.kind { K::Builtin(ir::Builtin::Concat, parts) => parts, kind => vec![ir::Expr { ty: bytes.ty, kind: Box::new(kind) }] })
+    }
+
+    /// The unit whose items the parts are, if they are nothing else.
+    fn joined_unit(&self, parts: &[ir::Expr]) -> Option<ir::UnitId> {
+        let unit = |e: &ir::Expr| match self.field_at(super::emit::raw_path(e)?)?.kind { ir::FieldKind::Unit { unit, .. } => Some(unit), _ => None };
+        let first = unit(parts.first()?)?;
+        parts.iter().all(|p| unit(p) == Some(first)).then_some(first)
+    }
+
+    fn bytes_max(&self, e: &ir::Expr) -> u64 {
+        match self.cx.m.types.get(e.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => 0 }
     }
 
     /// All answers must be there, or what `else` says happens.

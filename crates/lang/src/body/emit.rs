@@ -150,7 +150,7 @@ impl Lower<'_, '_> {
                     return Ok(Some(x::len_bytes(v)));
                 }
                 (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Source(s)) if reads(&e, f) => return self.item_count(&s).map(Some),
-                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Pieces(p)) if reads(&e, f) => return Ok(Some(x::u64(p.len() as u64))),
+                (FieldKind::List { extent: ir::ListExtent::Count(e), .. }, Given::Pieces(p)) if reads(&e, f) => return Ok(Some(self.pieces_count(&p))),
                 _ => {}
             }
         }
@@ -600,6 +600,7 @@ impl Lower<'_, '_> {
                 crate::val::OutKind::Pass { .. } => Err(self.err("E0429", span, "a changed message cannot stand inside another one")),
             },
             (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => self.emit_raw(x, unit, span),
+            (Ty::Bytes(_), Vk::Pure(x)) if matches!(&*x.kind, K::Local(l) if self.joined.get(l).is_some_and(|j| j.unit == unit)) => { self.emit(span, Emit::Bytes(x)); Ok(()) }
             (Ty::Error, _) => Err(Reported),
             (t, _) => { let (w, f) = (Ty::Msg(unit), t.clone()); Err(self.mismatch(&w, &f, span)) }
         }

@@ -14,17 +14,18 @@ use wireloom_syntax::Diagnostic;
 const MAX_ROUNDS: u64 = 1 << 24;
 
 /// What is walked over.
-enum Walk { Items(ir::Path, Elem, u64), List(X, Ty, u64), Replies(ir::UnitId, u64), Range(X, X, u64) }
+enum Walk { Items(ir::Path, Elem, u64), List(X, Ty, u64), Replies(ir::UnitId, u64), Range(X, X, u64), Words(X, u64) }
 
 impl Walk {
     fn max(&self) -> u64 {
-        match self { Walk::Items(_, _, n) | Walk::List(_, _, n) | Walk::Range(_, _, n) | Walk::Replies(_, n) => *n }
+        match self { Walk::Items(_, _, n) | Walk::List(_, _, n) | Walk::Range(_, _, n) | Walk::Replies(_, n) | Walk::Words(_, n) => *n }
     }
 }
 
 impl Lower<'_, '_> {
     fn walk(&mut self, list: &Expr) -> R<Walk> {
         if let ExprKind::Range(a, b, inclusive) = &*list.kind { return self.range(a, b, *inclusive, list.span); }
+        if let Some(text) = self.words_of(list) { return self.words(text); }
         let v = self.expr(list, None)?;
         let v = self.defined(v, list.span)?;
         let v = self.once(v, list.span);
@@ -35,6 +36,60 @@ impl Lower<'_, '_> {
             (Ty::Error, _) => Err(Reported),
             (t, _) => { let s = self.show(&t); Err(self.err("E0303", list.span, format!("{s} cannot be walked over"))) }
         }
+    }
+
+    /// `words(b)` where something is walked over.
+    pub fn words_of<'e>(&self, list: &'e Expr) -> Option<&'e Expr> {
+        let ExprKind::Call(f, args) = &*list.kind else { return None };
+        match (&*f.kind, args.as_slice()) {
+            (ExprKind::Name(n), [Arg { name: None, value }]) if n.name == "words" && self.lookup("words").is_none() && !self.cx.app.has("words") => Some(value),
+            _ => None,
+        }
+    }
+
+    fn words(&mut self, text: &Expr) -> R<Walk> {
+        let v = self.expr(text, None)?;
+        let v = self.defined(v, text.span)?;
+        let v = self.once(v, text.span);
+        let b = self.bytes_of(v, text.span)?;
+        let max = match self.cx.m.types.get(b.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => 0 };
+        Ok(Walk::Words(b, (max.saturating_add(1) / 2).clamp(1, MAX_ROUNDS)))
+    }
+
+    /// Rounds over the words of a text. In each: its rest is cut at the next blank; words without a byte are none.
+    fn word_rounds(&mut self, text: X, max: u64, span: Span, body: impl FnOnce(&mut Self, Val) -> R<()>) -> R<()> {
+        let size = match self.cx.m.types.get(text.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => 0 };
+        let ty = Ty::Bytes(size);
+        let (u64_ty, bytes) = (x::u64(0).ty, text.ty);
+        let at = self.temp("", &U64, x::u64(0), span);
+        self.bounds.remove(&at);
+        let sp = self.cx.span(span);
+        let len = x::cast(u64_ty, x::len_bytes(text.clone()));
+        self.loops += 1;
+        let (made, block) = self.sub(|s| {
+            let here = x::local(at, u64_ty);
+            s.push(span, StmtKind::If { cond: x::not(x::cmp(BinOp::Lt, here.clone(), len.clone())), then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] });
+            let slice = |b: X, from: X, to: X| X::new(bytes, K::Builtin(ir::Builtin::Slice, vec![b, from, to]));
+            let rest = s.temp("", &ty, slice(text.clone(), here.clone(), len.clone()), span);
+            let rest = x::local(rest, bytes);
+            let found = s.cx.lower_ty(&U32.option());
+            let blank = { let t = s.cx.lower_ty(&Ty::Bytes(1)); X::new(t, K::Bytes(b" ".to_vec())) };
+            let blank = s.temp("", &U32.option(), X::new(found, K::Builtin(ir::Builtin::FindBytes, vec![rest.clone(), blank])), span);
+            let blank = x::local(blank, found);
+            let there = X::new(T_BOOL, K::IsSome(blank.clone()));
+            let n = x::if_(u64_ty, there, x::cast(u64_ty, X::new(T_U32, K::Unwrap(blank))), x::cast(u64_ty, x::len_bytes(rest.clone())));
+            let n = s.temp("", &U64, n, span);
+            let n = x::local(n, u64_ty);
+            let word = s.temp("", &ty, slice(rest, x::u64(0), n.clone()), span);
+            let next = x::bin(u64_ty, BinOp::Add, x::bin(u64_ty, BinOp::Add, here, n.clone()), x::u64(1));
+            s.push(span, StmtKind::Set(at, next));
+            s.push(span, StmtKind::If { cond: x::cmp(BinOp::Eq, n, x::u64(0)), then: vec![x::stmt(sp, StmtKind::Continue)], other: vec![] });
+            body(s, Val::pure(ty.clone(), x::local(word, bytes)))
+        });
+        self.loops -= 1;
+        made?;
+        self.push(span, StmtKind::Loop { max, body: block });
+        Ok(())
     }
 
     fn range(&mut self, a: &Expr, b: &Expr, inclusive: bool, span: Span) -> R<Walk> {
@@ -98,11 +153,13 @@ impl Lower<'_, '_> {
     fn rounds(&mut self, walk: Walk, span: Span, body: impl FnOnce(&mut Self, Val) -> R<()>) -> R<()> {
         if self.pure_only() { return Err(self.involved(span)); }
         let max = walk.max();
+        let walk = match walk { Walk::Words(text, max) => return self.word_rounds(text, max, span, body), other => other };
         let (from, to, var_ty) = match &walk {
             Walk::Items(p, ..) => (x::u32(0), x::count(p.clone()), U32),
             Walk::List(l, ..) => (x::u32(0), X::new(T_U32, K::ListLen(l.clone())), U32),
             Walk::Replies(..) => (x::u32(0), X::new(T_U32, K::Parts), U32),
             Walk::Range(a, b, _) => (a.clone(), b.clone(), if a.ty == T_U32 { U32 } else { U64 }),
+            Walk::Words(..) => return Err(Reported),
         };
         let var = self.new_local("i", &var_ty);
         let index = self.local_expr(var);
@@ -117,7 +174,7 @@ impl Lower<'_, '_> {
                     s.push(span, StmtKind::BindPart { dst, part: index });
                     Val::path(Ty::Msg(u), x::msg(dst))
                 }
-                Walk::Range(..) => Val::pure(if index.ty == T_U32 { U32 } else { U64 }, index),
+                Walk::Range(..) | Walk::Words(..) => Val::pure(if index.ty == T_U32 { U32 } else { U64 }, index),
             };
             body(s, item)
         });

@@ -1,7 +1,7 @@
 //! Expressions, by precedence climbing.
 
 use super::{Column, Parser, P};
-use crate::ast::{Arg, Arm, BinOp, Block, Expr, ExprKind, Ident, Path, Pattern, Span, Stmt, StmtKind, UnOp};
+use crate::ast::{Arg, Arm, BinOp, Block, Expr, ExprKind, Ident, Join, Path, Pattern, Span, Stmt, StmtKind, UnOp};
 use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
 
@@ -701,9 +701,10 @@ impl Parser<'_> {
             self.bump();
             if self.eat_word("for") {
                 let (pattern, list, cond) = self.each()?;
+                let join = if self.eat_word("join") { Some(self.join()?) } else { None };
                 self.arrow("=>", "->", "before the port")?;
                 let (port, msg, within) = self.sending()?;
-                let kind = ExprKind::CallAll { pattern, list, cond, port, msg, within };
+                let kind = ExprKind::CallAll { pattern, list, cond, join, port, msg, within };
                 return Ok(expr_of(self.since(start), kind));
             }
             let (port, msg, within) = self.sending()?;
@@ -711,6 +712,15 @@ impl Parser<'_> {
         }
         let (port, msg, within) = self.sending()?;
         Ok(expr_of(self.since(start), ExprKind::Call1 { port, msg, within }))
+    }
+
+    /// `E as bytes, n` behind `join`
+    fn join(&mut self) -> P<Join> {
+        let value = self.expr()?;
+        self.expect_word("as")?;
+        let bytes = self.name("the items of one instance")?;
+        let count = if self.eat(",") { Some(self.name("their number")?) } else { None };
+        Ok(Join { value, bytes, count })
     }
 
     /// `port(msg) within t`

@@ -57,7 +57,11 @@ impl Parser<'_> {
                 Ok(ClauseKind::Forward { response, body: self.block()? })
             }
             _ => {
-                self.expect_word("fault")?;
+                if self.one_of(&["fault", "request"])? == 1 {
+                    let name = self.handler_param("the request")?;
+                    let guard = if self.eat_word("where") { Some(self.condition_expr()?) } else { None };
+                    return Ok(ClauseKind::OnRequest { name, guard, body: self.block()? });
+                }
                 let name = self.handler_param("the fault")?;
                 Ok(ClauseKind::OnFault { name, body: self.block()? })
             }
