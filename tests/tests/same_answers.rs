@@ -210,7 +210,7 @@ fn nobody_breaks_the_shared_connections() {
     let flags = format!("mg a{}\r\n", format!(" O{}", "1".repeat(200)).repeat(15));
     let texts = [
         "set a 0 x 1\r\nget a\r\n", "set a 0-1 3\r\nget a\r\n", "set a 0 0 5 noreply x\r\nget a\r\n", "set a 0 0 5noreply\r\nget a\r\n", "cas a 0 0 5 7noreply\r\nget a\r\n",
-        "set a 0 99999999999999999999 5\r\nget a\r\n", "set a 4294967296 0 5\r\nget a\r\n", "ms a 5T1\r\nget a\r\n", "ms a -1\r\nget a\r\n", "incr a 1 noreply 2\r\n", &long, &flags,
+        "set a 0 99999999999999999999 5\r\nget a\r\n", "set a 18446744073709551616 0 5\r\nget a\r\n", "ms a 5T1\r\nget a\r\n", "ms a -1\r\nget a\r\n", "incr a 1 noreply 2\r\n", &long, &flags,
     ];
     for t in texts {
         Client::connect(service.port).send(t);

@@ -88,7 +88,7 @@ impl Core {
         match self.parse(id, request, ctx, rest, hold) {
             Parsed::More => None,
             Parsed::Bad { kind, place } => {
-                self.client_fault(id, kind, place, rest);
+                self.client_fault(id, kind, place, Start::of(rest));
                 Some(rest.n)
             }
             Parsed::Message(m) => {
@@ -140,7 +140,7 @@ impl Core {
         c.alt = if alt == 255 { 0 } else { u16::from(alt) };
         c.proto = port.protos[c.alt as usize];
         if alt == 255 {
-            self.client_fault(id, WL_F_MALFORMED, NO_PLACE, rest);
+            self.client_fault(id, WL_F_MALFORMED, NO_PLACE, Start::of(rest));
         }
         alt != 255
     }
@@ -205,6 +205,7 @@ impl Core {
         c.sink = Sink::Discard;
         c.owner = Id::NIL;
         c.dropped = Some(Box::new(start));
+        self.is_endless(id, m.have - m.head, m.view);
     }
 
     /// Answers a message that was dropped; the stream is in step.
@@ -353,12 +354,11 @@ impl Core {
     /// The message under way is refused at what was kept of it.
     pub(super) fn kept_fault(&mut self, id: Id, kind: u32) {
         let kept = Raw::of(self.conns[id].input.as_slice());
-        self.client_fault(id, kind, NO_PLACE, kept);
+        self.client_fault(id, kind, NO_PLACE, Start::of(kept));
     }
 
     /// The client's bytes are out of step with the grammar: earlier replies go out, then the protocol's complaint.
-    fn client_fault(&mut self, id: Id, kind: u32, place: u32, message: Raw) {
-        let start = Start::of(message);
+    pub(super) fn client_fault(&mut self, id: Id, kind: u32, place: u32, start: Start) {
         self.end_message(id);
         let c = &mut self.conns[id];
         c.set(flag::LAST | flag::LINGER);

@@ -13,6 +13,8 @@ const QUEUE_MAX: usize = 1024;
 pub struct Start {
     bytes: [u8; WL_START],
     n: u32,
+    /// Bytes that have been dropped while a delimiter was looked for.
+    pub(super) sought: usize,
 }
 
 impl Start {

@@ -9,6 +9,9 @@ use crate::abi::*;
 use crate::program::Verdict;
 use crate::stats::NO_PLACE;
 
+/// A delimiter that ends a message at fault comes within so many bytes, or the connection ends.
+const SOUGHT_MAX: usize = 2048;
+
 impl Core {
     /// Moves tail bytes on. None: nothing can be done now.
     pub(super) fn pump(&mut self, id: Id, rest: Raw) -> Option<usize> {
@@ -54,9 +57,26 @@ impl Core {
                 self.tail_bad(id, if kind == 0 { WL_F_MALFORMED } else { kind }, place);
                 Some(rest.n)
             }
+            _ if dropped && self.is_endless(id, used, view) => Some(rest.n),
             _ if used == 0 => None,
             _ => Some(used),
         }
+    }
+
+    /// Ends the connection of which so much has been dropped in search of a delimiter that none is waited for; whether it has. (A
+    /// length says itself where it ends.)
+    pub(super) fn is_endless(&mut self, id: Id, used: usize, view: *const wl_parser) -> bool {
+        // SAFETY: the view lives in the connection until `end_message`.
+        let v = unsafe { *view };
+        let Some(start) = self.conns[id].dropped.as_mut().filter(|_| v.left == 0) else { return false };
+        start.sought += used;
+        if start.sought <= SOUGHT_MAX {
+            return false;
+        }
+        let message = **start;
+        self.conns[id].mode = Mode::Head;
+        self.client_fault(id, if v.fault == 0 { WL_F_MALFORMED } else { u32::from(v.fault) }, v.place, message);
+        true
     }
 
     /// Sends bytes where the source's tail goes; pauses the source when the destination is full.
