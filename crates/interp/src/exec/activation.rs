@@ -149,7 +149,7 @@ impl<'a> Activation<'a> {
         unsafe { &*self.core }
     }
 
-    fn task(&self) -> Option<&wl_task> {
+    pub fn task(&self) -> Option<&wl_task> {
         // SAFETY: null or the task being run (module doc).
         unsafe { self.task.as_ref() }
     }

@@ -5,10 +5,10 @@ use super::flatten::{Code, Out, OutEdit};
 use super::Flow;
 use crate::eval::{internal, Env, Res};
 use crate::grammar::tree::{Content, FieldNode, Node};
-use crate::value::{int_type, signed, Value};
+use crate::value::{int_type, signed, MsgRef, Value};
 use std::rc::Rc;
 use wireloom_ir::*;
-use wireloom_runtime::abi::WL_TAIL_NONE;
+use wireloom_runtime::abi::{WL_TAIL_NONE, WL_TAIL_REQ};
 
 /// The head of an outgoing message and where its tail comes from.
 pub struct Ready {
@@ -94,12 +94,14 @@ pub fn build(env: &Env, act: &Activation, out: &Out, locals: &mut Vec<Value>) ->
         Out::Built { body } => Ok(Ready { bytes: Bytes::Built(emitted(env, body, locals)?), tail: WL_TAIL_NONE }),
         Out::Pass { msg, edits } => {
             let Some(Value::Msg(r)) = locals.get(msg.index()) else { return internal("no message to pass on") };
+            // That it is the client's request the runtime must know, also of one without a tail.
+            let request = matches!(r, MsgRef::Request(_)) && act.task().is_some();
             let msg = act.message(*r)?;
             let mut changes = Vec::new();
             for e in edits {
                 edit(env, &msg, e, locals, &mut changes)?;
             }
-            let tail = msg.tail;
+            let tail = if request { WL_TAIL_REQ } else { msg.tail };
             let bytes = if changes.is_empty() { Bytes::Original(msg) } else { Bytes::Built(apply(&msg.bytes, changes)) };
             Ok(Ready { bytes, tail })
         }
