@@ -81,7 +81,63 @@ fn learning_switch_af_xdp_two_cores() {
     switch("nic", &["--cores", "0-1"]);
 }
 
-/// A macvlan device has no XDP of its own: the kernel's generic path.
+/// Frames of 9,000 bytes take several buffers.
+fn jumbo_switch(engine: &str) {
+    let Some(net) = star() else { return };
+    for i in 0..4 {
+        net.sh(&format!("h{i}"), "ip link set eth0 mtu 9000");
+        net.sh("sw", &format!("ip link set p{i} mtu 9000"));
+    }
+    let ports = format!("ports={engine}:p0,{engine}:p1,{engine}:p2,{engine}:p3");
+    let mut app = net.app("sw", "learning_switch", &["--bind", &ports]);
+    for size in [3400, 3500, 3600, 3700, 3800, 4000, 7500, 8972] {
+        net.ping("h0", "10.0.0.2", 3, size);
+    }
+    hosts_talk(&net);
+    ends_well(&mut app);
+}
+
+#[test]
+fn jumbo_frames_af_packet() {
+    jumbo_switch("afpacket");
+}
+
+#[test]
+fn jumbo_frames_af_xdp() {
+    jumbo_switch("afxdp");
+}
+
+/// A frame that cannot leave, as it is longer than the way out, is counted: none is lost in silence.
+fn frames_beyond_the_mtu_are_counted(engine: &str) {
+    let Some(net) = Net::new(&["sw", "h0", "h1"], &ALL) else { return };
+    for i in 0..2 {
+        net.link((&format!("h{i}"), "eth0", &mac(i + 1)), ("sw", &format!("p{i}"), &mac(i + 0x11)));
+        net.sh(&format!("h{i}"), &format!("ip addr add 10.0.0.{}/24 dev eth0", i + 1));
+    }
+    net.sh("h0", "ip link set eth0 mtu 9000");
+    net.sh("sw", "ip link set p0 mtu 9000");
+    let ports = format!("ports={engine}:p0,{engine}:p1");
+    let mut app = net.app("sw", "learning_switch", &["--bind", &ports]);
+    net.ping("h0", "10.0.0.2", 3, 56);
+    let o = net.try_sh("h0", "ping -c 5 -i 0.05 -W 0.5 -M do -s 4000 10.0.0.2");
+    assert_ne!(o.code, Some(0), "{}", o.text);
+    app.signal(libc::SIGINT);
+    assert_eq!(app.exit_code(std::time::Duration::from_secs(20)), Some(0), "{}", app.output());
+    let text = app.output();
+    assert!(text.contains(" 5 dropped"), "{text}");
+}
+
+#[test]
+fn frames_beyond_the_mtu_are_counted_af_packet() {
+    frames_beyond_the_mtu_are_counted("afpacket");
+}
+
+#[test]
+fn frames_beyond_the_mtu_are_counted_af_xdp() {
+    frames_beyond_the_mtu_are_counted("afxdp");
+}
+
+/// A macvlan device has no XDP of its own: the kernel's generic path. Nobody switches offloads off.
 #[test]
 fn af_xdp_on_the_generic_path() {
     let Some(net) = star() else { return };
@@ -91,8 +147,6 @@ fn af_xdp_on_the_generic_path() {
             eprintln!("SKIPPED: no macvlan: {}", made.text);
             return;
         }
-        // A frame is received whole or not at all there, so senders must cut segments themselves.
-        net.sh(&format!("h{i}"), "ethtool -K eth0 tso off gso off");
     }
     let mut app = net.app("sw", "learning_switch", &["--bind", "ports=afxdp:m0,afxdp:m1,afxdp:m2,afxdp:m3"]);
     hosts_talk(&net);

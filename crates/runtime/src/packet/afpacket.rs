@@ -20,8 +20,8 @@ const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 32;
 /// A block that is not full is handed over after this long.
 const RETIRE_MS: u32 = 1;
-/// The kernel is asked for its drops once per so many blocks.
-const ASK: u32 = 64;
+/// The kernel is asked for its drops this often.
+const ASK_NS: u64 = 100_000_000;
 
 // linux/if_packet.h; the libc crate lacks them.
 const PACKET_IGNORE_OUTGOING: i32 = 23;
@@ -35,7 +35,6 @@ struct Ring {
     block: usize,
     left: u32,
     next: u32,
-    blocks_seen: u32,
     /// What is left of a large segment; those whose ends no block has room for.
     large: Large,
     cut: u64,
@@ -58,6 +57,8 @@ pub struct AfPacket {
     /// Sends: the ring's socket would want a header before each frame.
     sender: Option<OwnedFd>,
     messages: Messages,
+    /// When the kernel is asked next.
+    ask_at: u64,
     lost: u64,
 }
 
@@ -99,7 +100,7 @@ impl AfPacket {
         let _ = set(&sender, PACKET_QDISC_BYPASS, &1i32);
         bind(&sender, index, 0).map_err(fail)?;
         if !receives {
-            return Ok(AfPacket { ring: None, fd: sender, sender: None, messages: Messages::new(), lost: 0 });
+            return Ok(AfPacket { ring: None, fd: sender, sender: None, messages: Messages::new(), ask_at: 0, lost: 0 });
         }
         let fd = socket().map_err(fail)?;
         let ring = Some(ring(&fd, index).map_err(fail)?);
@@ -108,7 +109,23 @@ impl AfPacket {
             let hash = u32::from(group) | libc::PACKET_FANOUT_HASH << 16;
             set(&fd, libc::PACKET_FANOUT, &hash).map_err(fail)?;
         }
-        Ok(AfPacket { ring, fd, sender: Some(sender), messages: Messages::new(), lost: 0 })
+        Ok(AfPacket { ring, fd, sender: Some(sender), messages: Messages::new(), ask_at: 0, lost: 0 })
+    }
+}
+
+impl AfPacket {
+    /// What the kernel has dropped: if it is time to ask, or `now`.
+    fn ask_lost(&mut self, now: bool) {
+        let time = common::monotonic();
+        if time < self.ask_at && !now || self.ring.is_none() {
+            return;
+        }
+        self.ask_at = time + ASK_NS;
+        let mut s = [0u32; 3];
+        let mut size = size_of::<[u32; 3]>() as libc::socklen_t;
+        // SAFETY: three words, as the kernel gives for this version of the ring.
+        let r = unsafe { libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, s.as_mut_ptr().cast(), &mut size) };
+        self.lost += if r == 0 { u64::from(s[1]) } else { 0 };
     }
 }
 
@@ -158,7 +175,7 @@ fn ring(fd: &OwnedFd, index: u32) -> io::Result<Ring> {
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    Ok(Ring { base: base.cast(), block: 0, left: 0, next: 0, blocks_seen: 0, large: Large::default(), cut: 0 })
+    Ok(Ring { base: base.cast(), block: 0, left: 0, next: 0, large: Large::default(), cut: 0 })
 }
 
 impl Ring {
@@ -186,7 +203,6 @@ impl Ring {
             // SAFETY: the block is ours while its status says so.
             let h = unsafe { *self.header() };
             (self.left, self.next) = (h.num_pkts, h.offset_to_first_pkt);
-            self.blocks_seen = self.blocks_seen.wrapping_add(1);
             if self.left == 0 {
                 self.release();
             }
@@ -202,7 +218,7 @@ impl Ring {
     /// The next frame, copied to a buffer.
     fn take(&mut self, pool: &mut Pool) -> Option<(u32, wl_frame)> {
         if self.large.next() > 0 {
-            return self.take_cut(pool);
+            return self.large.take_frame(pool);
         }
         // SAFETY: the kernel has put a header here; the block is ours.
         let (at, h) = unsafe {
@@ -244,18 +260,8 @@ impl Ring {
         }
         if large {
             pool.put(buf);
-            return self.take_cut(pool);
+            return self.large.take_frame(pool);
         }
-        Some((buf, f))
-    }
-
-    /// The next frame of a large segment.
-    fn take_cut(&mut self, pool: &mut Pool) -> Option<(u32, wl_frame)> {
-        let n = self.large.next();
-        let (buf, mut f) = pool.take(n)?;
-        // SAFETY: a buffer of our own with that much room.
-        self.large.take(unsafe { std::slice::from_raw_parts_mut(f.p, n) });
-        f.time = self.large.time;
         Some((buf, f))
     }
 }
@@ -263,19 +269,12 @@ impl Ring {
 impl FramePort for AfPacket {
     fn receive(&mut self, pool: &mut Pool, into: &mut Batch, _: u64) -> io::Result<()> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
-        let before = ring.blocks_seen / ASK;
         while into.room() > 0 && (ring.large.next() > 0 || ring.has_frame()) {
             let Some((buf, f)) = ring.take(pool) else { break };
             into.push(buf, f);
         }
         self.lost += std::mem::take(&mut ring.cut);
-        if ring.blocks_seen / ASK != before {
-            let mut s = [0u32; 3];
-            let mut size = size_of::<[u32; 3]>() as libc::socklen_t;
-            // SAFETY: three words, as the kernel gives for this version of the ring.
-            let r = unsafe { libc::getsockopt(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, s.as_mut_ptr().cast(), &mut size) };
-            self.lost += if r == 0 { u64::from(s[1]) } else { 0 };
-        }
+        self.ask_lost(false);
         Ok(())
     }
 
@@ -296,6 +295,11 @@ impl FramePort for AfPacket {
 
     fn ended(&self) -> bool {
         self.ring.is_none()
+    }
+
+    fn finish(&mut self, _: &mut Pool) -> io::Result<()> {
+        self.ask_lost(true);
+        Ok(())
     }
 
     fn lost(&mut self) -> u64 {

@@ -1,12 +1,14 @@
 //! Interfaces through AF_XDP: the kernel puts frames right into buffers of the pool and sends from them, whichever core or port they belong
 //! to, as the pool's region is the UMEM of all sockets. One socket per queue of the interface.
 //!
-//! The driver's own path is used where it has one, else the generic one; zero-copy where the driver can do that. On interfaces without hardware
-//! (veth pairs, say) checksums that a sender has left to it are completed.
+//! The driver's own path is used where it has one, else the generic one; zero-copy where the driver
+//! can do that. Frames that do not fit one buffer (jumbo frames) come and go in several. On interfaces
+//! without hardware (veth pairs, say) checksums that a sender has left to it are completed, and TCP
+//! segments beyond the MTU are cut.
 
 use super::bpf::{set, Attached};
-use super::offload::complete_if_partial;
-use super::pool::{Buf, Pool, Region, CHUNK, NOTE};
+use super::offload::{complete_if_partial, Large};
+use super::pool::{Buf, Pool, Region, Umem, CHUNK, FRAME_MAX, NOTE};
 use super::port::{bytes, Batch, FramePort, Sent};
 use crate::abi::wl_frame;
 use crate::engine::common;
@@ -24,13 +26,25 @@ pub const BUFFERS: usize = 2 * ENTRIES as usize;
 const RESERVE: usize = 256;
 /// Without zero-copy a call sends so many at least; a full ring is given up after this many calls.
 const KICKS: u32 = 256;
-/// The kernel is asked for its drops once per so many looks.
-const ASK: u32 = 4096;
+/// The kernel is asked for its drops, and for the MTU, this often.
+const ASK_NS: u64 = 100_000_000;
+/// The kernel leaves this much of a buffer free before a frame (XDP_PACKET_HEADROOM).
+const KERNEL_HEADROOM: usize = 256;
+/// Ethernet's header and two VLAN tags, which an MTU does not count.
+const LINK_MAX: usize = 14 + 8;
+/// Buffers of one frame: what the kernel takes for one packet (MAX_SKB_FRAGS + 1).
+const PIECES: usize = 18;
 
 /// Receiving queues of an interface.
 pub fn queues(name: &str) -> usize {
     let Ok(list) = std::fs::read_dir(format!("/sys/class/net/{name}/queues")) else { return 1 };
     list.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("rx-")).count().max(1)
+}
+
+/// Largest packet of an interface, without its link header.
+fn mtu(name: &str) -> usize {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).unwrap_or_default();
+    text.trim().parse().unwrap_or(1500)
 }
 
 pub fn exists(name: &str) -> bool {
@@ -137,11 +151,17 @@ pub struct AfXdp {
     done: Ring<u64>,
     fd: Arc<OwnedFd>,
     receives: bool,
-    /// The interface has no hardware: checksums may be left undone.
+    name: String,
+    /// The interface has no hardware: checksums and the cut of segments may be left undone.
     no_hardware: bool,
-    /// Frames given to the kernel to be sent and not yet given back.
+    mtu: usize,
+    /// The parts of a frame of several buffers that have come, and a segment that is being cut.
+    parts: Vec<u8>,
+    large: Large,
+    /// Buffers given to the kernel to be sent and not yet given back.
     under_way: u32,
-    looks: u32,
+    /// When the kernel is asked next.
+    ask_at: u64,
     lost: u64,
     /// What the kernel had lost when it was last asked.
     lost_before: u64,
@@ -169,15 +189,23 @@ impl AfXdp {
             false => None,
         };
         let no_hardware = !std::path::Path::new(&format!("/sys/class/net/{name}/device")).exists();
+        let large = mtu(name) + LINK_MAX > CHUNK - NOTE - KERNEL_HEADROOM;
+        // Some drivers do without zero-copy where frames may take several buffers.
+        let frags = (large || no_hardware) && attached.as_ref().is_none_or(|a| a.frags);
         let mut all = Vec::new();
         // A port that is only written needs one.
         for queue in 0..if receives { queues as u32 } else { 1 } {
-            let mut s = AfXdp::open(index, queue, region, receives, attached.clone(), promiscuous.clone()).map_err(|e| fail("cannot open", e))?;
-            s.no_hardware = no_hardware;
+            let mut s = AfXdp::open((index, queue), region, frags).map_err(|e| fail("cannot open", e))?;
+            (s.name, s.no_hardware, s.mtu, s.receives) = (name.to_string(), no_hardware, mtu(name), receives);
+            (s._attached, s._promiscuous) = (attached.clone(), promiscuous.clone());
             if let Some(a) = &attached {
                 a.give(queue, &s.fd).map_err(|e| fail("cannot redirect frames of", e))?;
             }
             all.push(s);
+        }
+        let frags = frags && region.umem_socket().lock().unwrap_or_else(|e| e.into_inner()).as_ref().is_some_and(|u| u.frags);
+        if large && receives && !frags {
+            return Err(format!("its MTU of {} bytes needs frames of several buffers, which kernel, driver or an interface opened before do not allow; lower the MTU to {}", mtu(name), CHUNK - NOTE - KERNEL_HEADROOM - LINK_MAX));
         }
         if attached.as_ref().is_some_and(|a| a.generic) {
             log::info!("{name}: AF_XDP on the generic path");
@@ -185,7 +213,8 @@ impl AfXdp {
         Ok(all)
     }
 
-    fn open(index: u32, queue: u32, region: &Arc<Region>, receives: bool, attached: Option<Arc<Attached>>, promiscuous: Option<Arc<OwnedFd>>) -> io::Result<AfXdp> {
+    /// The socket of a queue of an interface. `frags`: frames may take several buffers, if the kernel knows that.
+    fn open(at: (u32, u32), region: &Arc<Region>, frags: bool) -> io::Result<AfXdp> {
         // SAFETY: a plain system call.
         let fd = common::check(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
         // SAFETY: opened just now.
@@ -201,38 +230,48 @@ impl AfXdp {
         for ring in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING] {
             set(&fd, ring, &ENTRIES)?;
         }
-        let at = offsets(&fd)?;
+        let rings = offsets(&fd)?;
         let s = AfXdp {
-            receive: Ring::map(&fd, &at.rx, libc::XDP_PGOFF_RX_RING as u64)?,
-            fill: Ring::map(&fd, &at.fr, libc::XDP_UMEM_PGOFF_FILL_RING)?,
-            send: Ring::map(&fd, &at.tx, libc::XDP_PGOFF_TX_RING as u64)?,
-            done: Ring::map(&fd, &at.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?,
+            receive: Ring::map(&fd, &rings.rx, libc::XDP_PGOFF_RX_RING as u64)?,
+            fill: Ring::map(&fd, &rings.fr, libc::XDP_UMEM_PGOFF_FILL_RING)?,
+            send: Ring::map(&fd, &rings.tx, libc::XDP_PGOFF_TX_RING as u64)?,
+            done: Ring::map(&fd, &rings.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?,
             fd,
-            receives,
+            receives: false,
+            name: String::new(),
             no_hardware: false,
+            mtu: 0,
+            parts: Vec::new(),
+            large: Large::default(),
             under_way: 0,
-            looks: 0,
+            ask_at: 0,
             lost: 0,
             lost_before: 0,
-            _attached: attached,
-            _promiscuous: promiscuous,
+            _attached: None,
+            _promiscuous: None,
             _region: region.clone(),
         };
-        s.bind(index, queue, umem.as_deref())?;
-        umem.get_or_insert(s.fd.clone());
+        match &*umem {
+            Some(first) => s.bind(at, libc::XDP_SHARED_UMEM, first.socket.as_raw_fd())?,
+            None => {
+                let plain = libc::XDP_USE_NEED_WAKEUP;
+                let frags = frags && s.bind(at, plain | libc::XDP_USE_SG, 0).is_ok();
+                if !frags {
+                    s.bind(at, plain, 0)?;
+                }
+                *umem = Some(Umem { socket: s.fd.clone(), frags });
+            }
+        }
         Ok(s)
     }
 
-    /// `shared`: the socket whose UMEM this one uses.
-    fn bind(&self, index: u32, queue: u32, shared: Option<&OwnedFd>) -> io::Result<()> {
+    /// `shared`: the socket whose UMEM this one uses, if the flags say so.
+    fn bind(&self, (index, queue): (u32, u32), flags: u16, shared: RawFd) -> io::Result<()> {
         // SAFETY: a plain struct of numbers.
         let mut a: libc::sockaddr_xdp = unsafe { std::mem::zeroed() };
         a.sxdp_family = libc::AF_XDP as u16;
         (a.sxdp_ifindex, a.sxdp_queue_id) = (index, queue);
-        match shared {
-            Some(fd) => (a.sxdp_flags, a.sxdp_shared_umem_fd) = (libc::XDP_SHARED_UMEM, fd.as_raw_fd() as u32),
-            None => a.sxdp_flags = libc::XDP_USE_NEED_WAKEUP,
-        }
+        (a.sxdp_flags, a.sxdp_shared_umem_fd) = (flags, shared as u32);
         let size = size_of::<libc::sockaddr_xdp>() as u32;
         // SAFETY: the address lives here.
         common::check(unsafe { libc::bind(self.fd.as_raw_fd(), (&a as *const libc::sockaddr_xdp).cast(), size) }).map(drop)
@@ -288,32 +327,115 @@ impl AfXdp {
 
     /// Puts a frame into the ring.
     fn put(&mut self, pool: &mut Pool, buf: Buf, f: &wl_frame) -> bool {
-        // What lies elsewhere, in a large buffer or in no buffer of ours, is copied.
-        let (buf, at, n) = match pool.address_of(buf, f) {
-            Some(at) => (buf, at, f.n),
-            None => {
-                let copy = pool.store(bytes(f));
-                pool.put(buf);
-                let Some((copied, c)) = copy else { return false };
-                match pool.address_of(copied, &c) {
-                    Some(at) => (copied, at, c.n),
-                    None => {
-                        pool.put(copied);
-                        return false;
-                    }
-                }
-            }
-        };
-        if self.send.room(1) == 0 {
-            self.push(pool);
-        }
-        if self.send.room(1) == 0 || n == 0 {
+        // The kernel would drop it without a word.
+        if f.n as usize > self.mtu + LINK_MAX || f.n == 0 {
             pool.put(buf);
             return false;
         }
-        self.send.put(libc::xdp_desc { addr: at, len: n, options: 0 });
-        self.under_way += 1;
+        let Some(at) = pool.address_of(buf, f) else {
+            // It lies in a large buffer, or in none of ours.
+            let sent = self.put_copy(pool, bytes(f));
+            pool.put(buf);
+            return sent;
+        };
+        if !self.has_room(pool, 1) {
+            pool.put(buf);
+            return false;
+        }
+        self.offer(at, f.n, 0);
         true
+    }
+
+    /// The same for bytes from elsewhere, in as many buffers as they take.
+    fn put_copy(&mut self, pool: &mut Pool, frame: &[u8]) -> bool {
+        const ROOM: usize = CHUNK - NOTE;
+        let pieces = frame.len().div_ceil(ROOM);
+        if pieces > PIECES || pool.free() < pieces || !self.has_room(pool, pieces as u32) {
+            return false;
+        }
+        for (k, piece) in frame.chunks(ROOM).enumerate() {
+            let Some(buf) = pool.take_small() else { return false }; // cannot be: there were enough
+            let (room, at) = pool.room_of(buf);
+            room[..piece.len()].copy_from_slice(piece);
+            let more = if k + 1 < pieces { libc::XDP_PKT_CONTD } else { 0 };
+            self.offer(at, piece.len() as u32, more);
+        }
+        true
+    }
+
+    /// Whether the ring takes so many buffers, after pushing what lies in it if it must.
+    fn has_room(&mut self, pool: &mut Pool, n: u32) -> bool {
+        if self.send.room(n) < n {
+            self.send.given();
+            self.push(pool);
+        }
+        self.send.room(n) >= n
+    }
+
+    fn offer(&mut self, addr: u64, len: u32, options: u32) {
+        self.send.put(libc::xdp_desc { addr, len, options });
+        self.under_way += 1;
+    }
+
+    /// The next frame; `None`: there is none, or no buffer for it.
+    fn next(&mut self, pool: &mut Pool) -> Option<(Buf, wl_frame)> {
+        loop {
+            if self.large.next() > 0 {
+                return self.large.take_frame(pool);
+            }
+            if self.receive.ready() == 0 {
+                return None;
+            }
+            let d = self.receive.take();
+            // Anything else would be the kernel's mistake.
+            let Some((buf, f)) = pool.at_address(d.addr, d.len) else { continue };
+            let more = d.options & libc::XDP_PKT_CONTD != 0;
+            let (buf, f) = match more || !self.parts.is_empty() {
+                true => match self.join(pool, (buf, f), more) {
+                    Some(whole) => whole,
+                    None => continue,
+                },
+                false => (buf, f),
+            };
+            // SAFETY: a buffer that is ours alone.
+            let frame = unsafe { std::slice::from_raw_parts_mut(f.p, f.n as usize) };
+            if self.no_hardware && frame.len() > self.mtu + LINK_MAX {
+                // A segment that its sender has left to hardware to cut.
+                self.lost += u64::from(!self.large.set_to_mtu(frame, self.mtu));
+                pool.put(buf);
+                continue;
+            }
+            if self.no_hardware {
+                complete_if_partial(frame);
+            }
+            return Some((buf, f));
+        }
+    }
+
+    /// A part of a frame; the frame, with its last one.
+    fn join(&mut self, pool: &mut Pool, (buf, f): (Buf, wl_frame), more: bool) -> Option<(Buf, wl_frame)> {
+        if self.parts.len() + f.n as usize <= FRAME_MAX {
+            self.parts.extend_from_slice(bytes(&f));
+        }
+        pool.put(buf);
+        if more {
+            return None;
+        }
+        let whole = pool.store(&self.parts);
+        self.parts.clear();
+        self.lost += u64::from(whole.is_none());
+        whole
+    }
+
+    /// What the kernel has dropped, if it is time to ask.
+    fn ask(&mut self) {
+        let now = common::monotonic();
+        if now < self.ask_at {
+            return;
+        }
+        self.ask_at = now + ASK_NS;
+        self.mtu = mtu(&self.name);
+        self.ask_lost();
     }
 
     fn ask_lost(&mut self) {
@@ -347,28 +469,18 @@ impl FramePort for AfXdp {
             return Ok(());
         }
         self.refill(pool);
-        let n = self.receive.ready().min(into.room() as u32);
-        for _ in 0..n {
-            let d = self.receive.take();
-            // Anything else would be the kernel's mistake.
-            if let Some((buf, f)) = pool.at_address(d.addr, d.len) {
-                if self.no_hardware {
-                    // SAFETY: a buffer that the kernel has given to us alone.
-                    complete_if_partial(unsafe { std::slice::from_raw_parts_mut(f.p, f.n as usize) });
-                }
-                into.push(buf, f);
-            }
+        let before = self.receive.at;
+        while into.room() > 0 {
+            let Some((buf, f)) = self.next(pool) else { break };
+            into.push(buf, f);
         }
-        if n > 0 {
+        if self.receive.at != before {
             self.receive.taken();
         } else if self.fill.wants_call() {
             // SAFETY: no memory is named.
             unsafe { libc::recvfrom(self.fd.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_DONTWAIT, std::ptr::null_mut(), std::ptr::null_mut()) };
         }
-        self.looks += 1;
-        if self.looks % ASK == 0 {
-            self.ask_lost();
-        }
+        self.ask();
         Ok(())
     }
 
@@ -413,6 +525,7 @@ impl FramePort for AfXdp {
             self.push(pool);
             std::thread::sleep(std::time::Duration::from_millis(u64::from(self.under_way > 0)));
         }
+        self.ask_lost();
         Ok(())
     }
 }

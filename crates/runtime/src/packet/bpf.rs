@@ -18,6 +18,9 @@ const XDP_PASS: i32 = 2;
 /// Offset of the receiving queue in the program's context.
 const RX_QUEUE: i16 = 16;
 
+/// The program takes frames of several buffers (linux/bpf.h, since Linux 5.18).
+const HAS_FRAGS: u32 = 1 << 5;
+
 /// By the driver, or else by the generic path behind it.
 pub const XDP_FLAGS_DRIVER: u32 = 1 << 2;
 pub const XDP_FLAGS_GENERIC: u32 = 1 << 1;
@@ -66,13 +69,23 @@ pub struct Attached {
     _program: OwnedFd,
     _link: OwnedFd,
     pub generic: bool,
+    /// Frames of several buffers pass.
+    pub frags: bool,
 }
 
 impl Attached {
     pub fn new(interface: u32, queues: usize) -> io::Result<Attached> {
         // SAFETY: no pointers.
         let map = unsafe { Attr::new().word(0, MAP_XSK).word(4, 4).word(8, 4).word(12, queues as u32).open(MAP_CREATE)? };
-        let program = load(&map)?;
+        // Old kernels know no such flag, and some drivers refuse a program that has it.
+        Self::attach(&map, interface, HAS_FRAGS).or_else(|e| match e.raw_os_error() {
+            Some(libc::EBUSY | libc::EPERM) => Err(e),
+            _ => Self::attach(&map, interface, 0),
+        }).map(|(program, link, generic, frags)| Attached { map, _program: program, _link: link, generic, frags })
+    }
+
+    fn attach(map: &OwnedFd, interface: u32, load_flags: u32) -> io::Result<(OwnedFd, OwnedFd, bool, bool)> {
+        let program = load(map, load_flags)?;
         // SAFETY: no pointers.
         let attach = |flags| unsafe { Attr::new().fd(0, &program).word(4, interface).word(8, ATTACH_XDP).word(12, flags).open(LINK_CREATE) };
         let (link, generic) = match attach(XDP_FLAGS_DRIVER) {
@@ -81,7 +94,7 @@ impl Attached {
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => return Err(e),
             Err(_) => (attach(XDP_FLAGS_GENERIC)?, true),
         };
-        Ok(Attached { map, _program: program, _link: link, generic })
+        Ok((program, link, generic, load_flags & HAS_FRAGS != 0))
     }
 
     /// Frames of this queue go to this socket.
@@ -94,7 +107,7 @@ impl Attached {
 }
 
 /// r2 = the queue; r1 = the map; r3 = what to do otherwise; redirect.
-fn load(map: &OwnedFd) -> io::Result<OwnedFd> {
+fn load(map: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
     let code = [
         instruction(0x61, 2, 1, RX_QUEUE, 0),
         instruction(0x18, 1, 1, 0, map.as_raw_fd()),
@@ -104,7 +117,7 @@ fn load(map: &OwnedFd) -> io::Result<OwnedFd> {
         instruction(0x95, 0, 0, 0, 0),
     ];
     let license = c"Apache-2.0";
-    let attr = Attr::new().word(0, PROG_XDP).word(4, code.len() as u32).pointer(8, code.as_ptr()).pointer(16, license.as_ptr()).word(68, ATTACH_XDP);
+    let attr = Attr::new().word(0, PROG_XDP).word(4, code.len() as u32).pointer(8, code.as_ptr()).pointer(16, license.as_ptr()).word(44, flags).word(68, ATTACH_XDP);
     // SAFETY: instructions and license live here.
     unsafe { attr.open(PROG_LOAD) }
 }

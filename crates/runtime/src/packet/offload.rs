@@ -1,6 +1,9 @@
 //! What senders on this machine leave to their network card, and frames that never pass one lack: checksums, and the cut of a large segment
 //! into frames. In: a frame as the kernel hands it over, and what it says of it. Out: frames as they would be on the wire.
 
+use super::pool::{Buf, Pool};
+use crate::abi::wl_frame;
+
 /// What the kernel puts before a frame (`struct virtio_net_hdr`).
 pub const HEADER: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
@@ -223,6 +226,26 @@ impl Large {
     pub fn next(&self) -> usize {
         let rest = self.bytes.len().saturating_sub(self.headers + self.taken);
         if rest == 0 { 0 } else { self.headers + rest.min(self.segment) }
+    }
+
+    /// The next frame, in a buffer of its own; `None`: there is none for it now.
+    pub fn take_frame(&mut self, pool: &mut Pool) -> Option<(Buf, wl_frame)> {
+        let n = self.next();
+        let (buf, mut f) = pool.take(n)?;
+        // SAFETY: a buffer of our own with that much room.
+        self.take(unsafe { std::slice::from_raw_parts_mut(f.p, n) });
+        f.time = self.time;
+        Some((buf, f))
+    }
+
+    /// A TCP segment beyond the MTU, whose sender has not said how it is to be cut: into packets of
+    /// the MTU. `false`: it is nothing of that kind.
+    pub fn set_to_mtu(&mut self, frame: &[u8], mtu: usize) -> bool {
+        let Some(l) = Layers::of(frame).filter(|l| l.proto == 6 && l.end(frame) <= frame.len()) else { return false };
+        let size = frame.get(l.transport + 12).map_or(20, |b| usize::from(b >> 4) * 4).max(20);
+        let Some(segment) = mtu.checked_sub(l.transport - l.ip[0] + size).filter(|n| *n > 0) else { return false };
+        let partial = word(frame, l.field()) == fold(l.pseudo(frame, l.end(frame)));
+        partial && self.set(frame, &Left { checksum: Some((l.transport, l.field())), segment }, 0, true)
     }
 
     /// Writes the next frame, which has the length that `next` says.

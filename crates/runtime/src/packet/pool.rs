@@ -48,7 +48,14 @@ pub struct Region {
     /// Holders of each buffer, 1 of those that are free; empty: nobody shares any.
     holders: Box<[AtomicU32]>,
     /// The AF_XDP socket with which it was registered as UMEM.
-    umem_socket: Mutex<Option<Arc<OwnedFd>>>,
+    umem_socket: Mutex<Option<Umem>>,
+}
+
+/// The region as an AF_XDP socket has registered it.
+pub struct Umem {
+    pub socket: Arc<OwnedFd>,
+    /// Frames may take several buffers.
+    pub frags: bool,
 }
 
 // SAFETY: plain memory; who holds a buffer's number is the only one to use it.
@@ -77,7 +84,7 @@ impl Region {
         (self.base, self.cores * self.small * CHUNK)
     }
 
-    pub fn umem_socket(&self) -> &Mutex<Option<Arc<OwnedFd>>> {
+    pub fn umem_socket(&self) -> &Mutex<Option<Umem>> {
         &self.umem_socket
     }
 
@@ -369,6 +376,14 @@ impl Pool {
         let p = unsafe { start.add(offset) };
         let (head, tail) = ((offset - NOTE) as u32, (size - offset) as u32 - n);
         Some((buf as Buf, wl_frame { p, n, head, tail, port: 0, instance: 0, time: 0, wire: n, out: WL_GONE }))
+    }
+
+    /// The room of a small buffer that nobody else has, and where it lies in the UMEM.
+    pub fn room_of(&mut self, buf: Buf) -> (&mut [u8], u64) {
+        assert!(self.region.is_small(buf));
+        let (at, size) = self.region.place(buf);
+        // SAFETY: the caller holds the buffer, and the slice borrows the pool.
+        (unsafe { std::slice::from_raw_parts_mut(at.add(NOTE), size - NOTE) }, (buf as usize * CHUNK + NOTE) as u64)
     }
 
     /// Whether it is one of the few for large frames.

@@ -581,6 +581,10 @@ impl PacketCore {
                 self.errors.push(format!("port `{}`: {err}", self.app.app.desc.ports[of].name));
             }
         }
+        for i in 0..self.inputs.len() {
+            let lost = self.ends[self.inputs[i].end].port.lost();
+            self.count_lost(i, lost);
+        }
         self.publish();
     }
 }

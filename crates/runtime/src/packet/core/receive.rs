@@ -112,7 +112,7 @@ impl PacketCore {
         got
     }
 
-    fn count_lost(&self, i: usize, n: u64) {
+    pub(super) fn count_lost(&self, i: usize, n: u64) {
         match self.inputs[i].fan {
             Some(fan) => self.lost(fan, n),
             None => self.frame_stats(self.inputs[i].port.into()).lost.add(n),
