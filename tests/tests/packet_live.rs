@@ -54,6 +54,19 @@ fn switch(engine: &str, extra: &[&str]) {
     ends_well(&mut app);
 }
 
+/// Segments that one port takes whole are cut here where the way out is no port that has the kernel do it.
+#[test]
+fn segments_are_cut_for_ports_that_take_frames_only() {
+    let Some(net) = star() else { return };
+    let mut app = net.app("sw", "learning_switch", &["--bind", "ports=afpacket:p0,afxdp:p1,afpacket:p2,tap:t3"]);
+    net.ping("h0", "10.0.0.2", 5, 1472);
+    let iperf = net.iperf_server("h1");
+    net.iperf("h0", "10.0.0.2", 20 << 20, "");
+    net.iperf("h2", "10.0.0.2", 20 << 20, "-R");
+    drop(iperf);
+    ends_well(&mut app);
+}
+
 /// The app ends on SIGINT without a fault.
 fn ends_well(app: &mut Process) {
     app.signal(libc::SIGINT);

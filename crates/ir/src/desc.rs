@@ -219,6 +219,9 @@ pub struct PortOptions {
     /// is the end of the stream.
     #[serde(default)]
     pub end_mark: u8,
+    /// Frame ports: a frame may be a segment beyond the MTU (GSO), and checksums may be left to the kernel.
+    #[serde(default)]
+    pub offload: bool,
 }
 
 /// Whose requests share idle connections (as `http-reuse` of HAProxy).
@@ -257,7 +260,7 @@ impl Default for PortOptions {
         PortOptions {
             connect_timeout: 2 * S, call_timeout: 30 * S, read_timeout: 30 * S, idle_timeout: 300 * S,
             write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1, pipeline: 1,
-            reuse: Reuse::Safe, failover: Failover::None, eject_after: 3, eject_time: S, end_mark: 0,
+            reuse: Reuse::Safe, failover: Failover::None, eject_after: 3, eject_time: S, end_mark: 0, offload: false,
         }
     }
 }

@@ -186,6 +186,16 @@ impl Compiler<'_> {
         }
     }
 
+    pub fn const_bool(&mut self, module: ModId, e: &Expr) -> R<bool> {
+        match self.constant(module, e, Some(&Ty::Bool))?.kind {
+            Vk::Pure(x) => match &*x.kind {
+                ir::ExprKind::Bool(on) => Ok(*on),
+                _ => Err(self.error("E0301", e.span, "expected true or false")),
+            },
+            _ => Err(self.not_constant(e.span)),
+        }
+    }
+
     fn const_of(&mut self, module: ModId, e: &Expr, of: &Ty) -> R<u64> {
         let v = self.constant(module, e, Some(of))?;
         match &v.kind {

@@ -315,7 +315,7 @@ fn duration(text: &str) -> Result<u64, String> {
 }
 
 /// The options of ports, by their full names.
-const OPTIONS: [&str; 14] = [
+const OPTIONS: [&str; 15] = [
     "connect_timeout",
     "call_timeout",
     "read_timeout",
@@ -330,6 +330,7 @@ const OPTIONS: [&str; 14] = [
     "eject_after",
     "eject_time",
     "end_mark",
+    "offload",
 ];
 
 fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), String> {
@@ -354,6 +355,10 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
         "eject_after" => o.eject_after = count()?,
         "eject_time" => o.eject_time = time()?,
         "end_mark" => o.end_mark = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?,
+        "offload" => match parse(ParamType::Bool, text.trim())? {
+            ParamValue::Bool(on) => o.offload = on,
+            _ => return Err("true or false".to_string()),
+        },
         _ => {
             let hint = near::lead(option, OPTIONS);
             return Err(format!("no such option{hint} there are {}", OPTIONS.join(", ")));

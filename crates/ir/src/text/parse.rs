@@ -303,7 +303,8 @@ impl Parser {
             "failover" => o.failover = self.word_of(Failover::NAMES)?,
             "eject_after" => o.eject_after = self.num()?,
             "eject_time" => o.eject_time = self.num()?,
-            _ => o.end_mark = self.num()?,
+            "end_mark" => o.end_mark = self.num()?,
+            _ => o.offload = self.num::<u8>()? != 0,
         }
         Ok(())
     }

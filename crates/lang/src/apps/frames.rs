@@ -28,7 +28,8 @@ impl Compiler<'_> {
         if let (Some(e), Value::Param(_), None) = (&p.count, &names, instances) {
             instances = Some(self.const_size(module, e)?.min(MAX_INSTANCES as u64));
         } else if let Some(e) = &p.count { return Err(self.report(Diagnostic::error("E0614", e.span, "a frame port has as many instances as it names").hint("write `[nic(\"a\"), nic(\"b\")]`"))); }
-        for (n, _) in &p.options { self.error("E0614", n.span, format!("a frame port has no option `{}`", n.name)); }
+        let mut options = PortOptions::default();
+        for (n, e) in &p.options { let _ = self.frame_option(module, &mut options, n, e); }
         let unit = self.packet_type(module, p, engine)?;
         let id = ir::PortId(self.m.ports.len() as u32);
         self.app.frames.insert(id, unit);
@@ -38,8 +39,17 @@ impl Compiler<'_> {
             None => { self.app.single.insert(id); self.app.instances.insert(id, 1); }
         }
         let span = self.span(p.name.span);
-        self.m.ports.push(ir::Port { name: p.name.name.clone(), span, kind: PortKind::Frames { engine, names }, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
+        self.m.ports.push(ir::Port { name: p.name.name.clone(), span, kind: PortKind::Frames { engine, names }, protocols: vec![], options, ketama: false, maglev: false });
         Ok(AppName::Port(id))
+    }
+
+    fn frame_option(&mut self, module: ModId, o: &mut PortOptions, name: &Ident, e: &Expr) -> R<()> {
+        if name.name != "offload" {
+            let d = Diagnostic::error("E0614", name.span, format!("a frame port has no option `{}`", name.name)).note("options: offload");
+            return Err(self.report(d));
+        }
+        o.offload = self.const_bool(module, e)?;
+        Ok(())
     }
 
     fn devices(&mut self, module: ModId, p: &ast::Port) -> R<(FrameEngine, Value, Option<u64>)> {

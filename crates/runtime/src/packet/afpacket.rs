@@ -20,6 +20,8 @@ const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 32;
 /// A block that is not full is handed over after this long.
 const RETIRE_MS: u32 = 1;
+/// Bytes that may wait to be sent where segments are sent whole.
+const SEND_ROOM: i32 = 8 << 20;
 /// The kernel is asked for its drops this often.
 const ASK_NS: u64 = 100_000_000;
 
@@ -38,6 +40,8 @@ struct Ring {
     /// What is left of a large segment; those whose ends no block has room for.
     large: Large,
     cut: u64,
+    /// Checksums and segments stay as they come.
+    offload: bool,
 }
 
 // SAFETY: the mapping belongs to this value alone.
@@ -57,6 +61,7 @@ pub struct AfPacket {
     /// Sends: the ring's socket would want a header before each frame.
     sender: Option<OwnedFd>,
     messages: Messages,
+    offload: bool,
     /// When the kernel is asked next.
     ask_at: u64,
     lost: u64,
@@ -88,8 +93,9 @@ fn set<T>(fd: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
 }
 
 impl AfPacket {
-    /// `group`: sockets of one group share the frames, a flow always to the same one.
-    pub fn open(name: &str, receives: bool, group: Option<u16>) -> Result<AfPacket, String> {
+    /// `group`: sockets of one group share the frames, a flow always to the same one. `offload`: checksums and the cut of segments are
+    /// left to the kernel, in both directions.
+    pub fn open(name: &str, receives: bool, group: Option<u16>, offload: bool) -> Result<AfPacket, String> {
         let index = index_of(name)?;
         let fail = |e: io::Error| match e.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => format!("no permission for `{name}`: AF_PACKET needs CAP_NET_RAW; run as root, or give the executable the right: `sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep FILE`"),
@@ -98,18 +104,25 @@ impl AfPacket {
         let sender = socket().map_err(fail)?;
         // Refused by old kernels, and only faster.
         let _ = set(&sender, PACKET_QDISC_BYPASS, &1i32);
+        if offload {
+            set(&sender, PACKET_VNET_HDR, &1i32).map_err(fail)?;
+            // The usual room holds three segments. More needs a right that is not needed otherwise.
+            let _ = common::set_option(sender.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, SEND_ROOM);
+        }
         bind(&sender, index, 0).map_err(fail)?;
         if !receives {
-            return Ok(AfPacket { ring: None, fd: sender, sender: None, messages: Messages::new(), ask_at: 0, lost: 0 });
+            return Ok(AfPacket { ring: None, fd: sender, sender: None, offload, messages: Messages::new(), ask_at: 0, lost: 0 });
         }
         let fd = socket().map_err(fail)?;
-        let ring = Some(ring(&fd, index).map_err(fail)?);
+        let mut ring = ring(&fd, index).map_err(fail)?;
+        ring.offload = offload;
+        let ring = Some(ring);
         bind(&fd, index, libc::ETH_P_ALL as u16).map_err(fail)?;
         if let Some(group) = group {
             let hash = u32::from(group) | libc::PACKET_FANOUT_HASH << 16;
             set(&fd, libc::PACKET_FANOUT, &hash).map_err(fail)?;
         }
-        Ok(AfPacket { ring, fd, sender: Some(sender), messages: Messages::new(), ask_at: 0, lost: 0 })
+        Ok(AfPacket { ring, fd, sender: Some(sender), offload, messages: Messages::new(), ask_at: 0, lost: 0 })
     }
 }
 
@@ -175,7 +188,7 @@ fn ring(fd: &OwnedFd, index: u32) -> io::Result<Ring> {
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    Ok(Ring { base: base.cast(), block: 0, left: 0, next: 0, large: Large::default(), cut: 0 })
+    Ok(Ring { base: base.cast(), block: 0, left: 0, next: 0, large: Large::default(), cut: 0, offload: false })
 }
 
 impl Ring {
@@ -215,6 +228,15 @@ impl Ring {
         self.block = (self.block + 1) % BLOCKS;
     }
 
+    /// Leaves a frame behind.
+    fn advance(&mut self, by: u32) {
+        self.left -= 1;
+        self.next += by;
+        if self.left == 0 {
+            self.release();
+        }
+    }
+
     /// The next frame, copied to a buffer.
     fn take(&mut self, pool: &mut Pool) -> Option<(u32, wl_frame)> {
         if self.large.next() > 0 {
@@ -248,16 +270,17 @@ impl Ring {
         f.time = u64::from(h.tp_sec) * 1_000_000_000 + u64::from(h.tp_nsec);
         f.wire = (h.tp_len + extra as u32).max(f.n);
         let whole = h.tp_snaplen >= h.tp_len;
+        if self.offload && whole {
+            pool.set_undone(buf, left.undone());
+            self.advance(h.tp_next_offset);
+            return Some((buf, f));
+        }
         let large = left.is_large() && self.large.set(to, &left, f.time, whole);
         self.cut += u64::from(large && !whole);
         if !large {
             left.complete(to);
         }
-        self.left -= 1;
-        self.next += h.tp_next_offset;
-        if self.left == 0 {
-            self.release();
-        }
+        self.advance(h.tp_next_offset);
         if large {
             pool.put(buf);
             return self.large.take_frame(pool);
@@ -282,11 +305,18 @@ impl FramePort for AfPacket {
         let n = batch.len().min(BATCH);
         for (i, f) in batch.frames.iter().take(n).enumerate() {
             self.messages.set(i, f.p, f.n as usize, 0);
+            if self.offload {
+                self.messages.set_header(i, pool.header(batch.bufs[i]));
+            }
         }
         // SAFETY: set just above to frames that are ours until they are released.
         let sent = unsafe { self.messages.send(self.sender.as_ref().unwrap_or(&self.fd).as_raw_fd(), n) };
         batch.release(pool);
         sent
+    }
+
+    fn offloads(&self) -> bool {
+        self.offload
     }
 
     fn fd(&self) -> Option<RawFd> {

@@ -4,6 +4,83 @@
 use super::pool::{Buf, Pool};
 use crate::abi::wl_frame;
 
+/// What is still to be done to a frame that came over a port which leaves that to the kernel. It lies in
+/// the note of the frame's buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// The checksum of TCP or UDP is not complete.
+    checksum: bool,
+    /// Bytes of payload of each frame into which this one is to be cut; 0: it is one.
+    segment: u16,
+}
+
+impl Undone {
+    pub const SIZE: usize = 4;
+
+    pub fn read(b: &[u8]) -> Undone {
+        Undone { checksum: b[0] != 0, segment: u16::from_ne_bytes([b[2], b[3]]) }
+    }
+
+    pub fn write(self, b: &mut [u8]) {
+        b[0] = u8::from(self.checksum);
+        b[2..4].copy_from_slice(&self.segment.to_ne_bytes());
+    }
+
+    /// Whether the frame is one, not several.
+    pub fn is_one(self) -> bool {
+        self.segment == 0
+    }
+
+    pub fn is_nothing(self) -> bool {
+        self == Undone::default()
+    }
+
+    /// The kernel's header for a frame of TCP or UDP that it is to complete and cut, whose checksum field
+    /// gets the sum of the pseudo header. `None`: it cannot be told to do that.
+    pub fn header(self, f: &mut [u8]) -> Option<[u8; HEADER]> {
+        let l = Layers::of(f).filter(|l| l.count == 1)?;
+        let size = l.transport_size(f);
+        let (field, end) = (l.field(), f.len());
+        if l.transport + size > end || l.end(f) != end {
+            return None;
+        }
+        let pseudo = fold(l.pseudo(f, end));
+        f[field..field + 2].copy_from_slice(&pseudo.to_be_bytes());
+        let kind = match (self.segment, l.proto, f[l.inner()] >> 4) {
+            (0, ..) => 0,
+            (_, 17, _) => UDP,
+            (_, _, 4) => TCP4,
+            _ => TCP6,
+        };
+        let mut h = [0; HEADER];
+        (h[0], h[1]) = (NEEDS_CHECKSUM, kind);
+        let lengths = [l.transport + size, self.segment.into(), l.transport, field - l.transport];
+        for (to, n) in h[2..].chunks_exact_mut(2).zip(lengths) {
+            to.copy_from_slice(&(n as u16).to_ne_bytes());
+        }
+        Some(h)
+    }
+
+    /// Completes a frame's checksum here, whatever its field holds.
+    pub fn complete(self, f: &mut [u8]) {
+        let Some(l) = Layers::of(f).filter(|_| self.checksum) else { return };
+        let (field, end) = (l.field(), l.end(f));
+        if end > f.len() || field + 2 > end {
+            return;
+        }
+        f[field..field + 2].fill(0);
+        let sum = l.pseudo(f, end) + ones(&f[l.transport..end]);
+        write_sum(f, field, l.proto == 17, sum);
+    }
+
+    /// Has `large` cut the frame here. `false`: it is one, or of no kind that can be cut.
+    pub fn cut(self, f: &[u8], large: &mut Large) -> bool {
+        let Some(l) = Layers::of(f).filter(|_| self.segment > 0) else { return false };
+        let left = Left { checksum: Some((l.transport, l.field())), segment: self.segment.into() };
+        large.set(f, &left, 0, true)
+    }
+}
+
 /// What the kernel puts before a frame (`struct virtio_net_hdr`).
 pub const HEADER: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
@@ -31,6 +108,11 @@ impl Left {
     /// The same for a frame into which so many bytes were put in front of the network header.
     pub fn shifted(self, by: usize) -> Left {
         Left { checksum: self.checksum.map(|(a, b)| (a + by, b + by)), ..self }
+    }
+
+    /// The same, for those behind this port to do.
+    pub fn undone(&self) -> Undone {
+        Undone { checksum: self.checksum.is_some(), segment: if self.is_large() { self.segment as u16 } else { 0 } }
     }
 
     /// Whether the frame is really several.
@@ -141,6 +223,14 @@ impl Layers {
         self.ip[..self.count].iter().copied().find(tells)
     }
 
+    /// Bytes of the TCP or UDP header, by what it says.
+    fn transport_size(&self, f: &[u8]) -> usize {
+        if self.proto == 17 {
+            return 8;
+        }
+        f.get(self.transport + 12).map_or(0, |b| usize::from(b >> 4) * 4).max(20)
+    }
+
     fn inner(&self) -> usize {
         self.ip[self.count - 1]
     }
@@ -199,10 +289,7 @@ impl Large {
     pub fn set(&mut self, frame: &[u8], left: &Left, time: u64, whole: bool) -> bool {
         let Some(l) = Layers::of(frame) else { return false };
         let Some((start, _)) = left.checksum.filter(|_| left.segment > 0) else { return false };
-        let size = match l.proto {
-            6 => frame.get(l.transport + 12).map_or(0, |b| usize::from(b >> 4) * 4).max(20),
-            _ => 8,
-        };
+        let size = l.transport_size(frame);
         let Some(payload) = frame.len().checked_sub(start + size) else { return false };
         let payload = if whole { payload } else { payload / left.segment * left.segment };
         if l.transport != start || payload == 0 {
@@ -242,8 +329,7 @@ impl Large {
     /// the MTU. `false`: it is nothing of that kind.
     pub fn set_to_mtu(&mut self, frame: &[u8], mtu: usize) -> bool {
         let Some(l) = Layers::of(frame).filter(|l| l.proto == 6 && l.end(frame) <= frame.len()) else { return false };
-        let size = frame.get(l.transport + 12).map_or(20, |b| usize::from(b >> 4) * 4).max(20);
-        let Some(segment) = mtu.checked_sub(l.transport - l.ip[0] + size).filter(|n| *n > 0) else { return false };
+        let Some(segment) = mtu.checked_sub(l.transport - l.ip[0] + l.transport_size(frame)).filter(|n| *n > 0) else { return false };
         let partial = word(frame, l.field()) == fold(l.pseudo(frame, l.end(frame)));
         partial && self.set(frame, &Left { checksum: Some((l.transport, l.field())), segment }, 0, true)
     }
@@ -420,6 +506,46 @@ mod tests {
         assert_eq!((count, joined == f[start + 20..]), (70, true));
         // Cut off within the options.
         assert!((0..start + 20).all(|n| !large.set(&f[..n], &Left { checksum: Some((start, start + 16)), segment: 1440 }, 7, true)));
+    }
+
+    #[test]
+    fn what_is_undone_is_told_to_the_kernel_or_done_here() {
+        let mut tcp = vec![0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x10, 1, 1, 0, 0, 0, 0];
+        tcp.extend((0..2500u32).map(|i| i as u8));
+        let undone = Undone { checksum: true, segment: 1000 };
+        let mut note = [0xee; Undone::SIZE];
+        undone.write(&mut note);
+        assert_eq!(Undone::read(&note), undone);
+        // A program has changed an address, and with it the field as if that were complete: its content does not matter.
+        let mut f = packet(6, &tcp);
+        f[50..52].copy_from_slice(&[0xab, 0xcd]);
+        let h = undone.header(&mut f).unwrap();
+        assert_eq!(Left::of(&h), Left { checksum: Some((34, 50)), segment: 1000 });
+        assert_eq!((h[0], h[1], word(&f, 50)), (1, TCP4, fold(Layers::of(&f).unwrap().pseudo(&f, f.len()))));
+        // In a tunnel the kernel cannot be told.
+        let mut tunnelled = packet(4, &f[14..]);
+        assert_eq!(undone.header(&mut tunnelled), None);
+        let mut large = Large::default();
+        assert!(undone.cut(&tunnelled, &mut large));
+        while large.next() > 0 {
+            let mut to = vec![0; large.next()];
+            large.take(&mut to);
+            assert!(to.len() <= 14 + 20 + 20 + 20 + 1000 && sums_are_right(&to));
+        }
+        let one = Undone { checksum: true, segment: 0 };
+        assert_eq!(one.header(&mut f).map(|h| (h[0], h[1])), Some((1, 0)));
+        f[24..26].fill(0);
+        let sum = !fold(ones(&f[14..34]));
+        f[24..26].copy_from_slice(&sum.to_be_bytes());
+        one.complete(&mut f);
+        assert!(sums_are_right(&f));
+        // Cut off, or with lies in its headers, it is sent as it is.
+        for n in 0..55 {
+            let mut g = f[..n].to_vec();
+            assert_eq!(one.header(&mut g), None, "{n}");
+            one.complete(&mut g);
+            assert!(!undone.cut(&g, &mut large), "{n}");
+        }
     }
 
     #[test]

@@ -638,7 +638,12 @@ impl Opening<'_> {
         static OPENED: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
         let number = OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let group = (cores > 1).then(|| (std::process::id() as u16).wrapping_mul(31).wrapping_add(number));
-        self.each(p, i, port, false, |_| Ok(Box::new(AfPacket::open(name, receives, group)?)))
+        // Those that share a port would all have to know.
+        let offload = self.app.settings.ports[p].options.offload && self.opening.is_none();
+        if offload {
+            self.region.keep_offloads();
+        }
+        self.each(p, i, port, false, |_| Ok(Box::new(AfPacket::open(name, receives, group, offload)?)))
     }
 
     /// Each queue goes to a core; a core without one sends through another's.

@@ -6,14 +6,20 @@
 //! frees it. Small buffers are one page each; frames beyond that (captures of coalesced segments) take one of the few large
 //! ones, whose pages are absent until used.
 
+use super::offload::{Undone, HEADER};
 use super::port::Batch;
 use super::spsc::{self, Consumer, Producer};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use wireloom_ir::desc;
+
+/// Where a buffer's note says what is still to be done to its frame; before that is its port's part.
+const UNDONE_AT: usize = NOTE - Undone::SIZE;
+/// Before that lies the kernel's header for a frame that it is to complete.
+const HEADER_AT: usize = UNDONE_AT - HEADER;
 
 /// Names a buffer of the region.
 pub type Buf = u32;
@@ -49,6 +55,8 @@ pub struct Region {
     holders: Box<[AtomicU32]>,
     /// The AF_XDP socket with which it was registered as UMEM.
     umem_socket: Mutex<Option<Umem>>,
+    /// Some port leaves checksums and the cut of segments to the ports behind it.
+    offloads: AtomicBool,
 }
 
 /// The region as an AF_XDP socket has registered it.
@@ -75,7 +83,7 @@ impl Region {
         // SAFETY: the mapping, of which nothing else is known yet.
         crate::core::app::huge_pages(unsafe { std::slice::from_raw_parts(base.cast::<u8>(), cores * small * CHUNK) });
         let holders = (0..if shared { cores * (small + LARGE_COUNT) } else { 0 }).map(|_| AtomicU32::new(1)).collect();
-        Ok(Arc::new(Region { base: base.cast(), bytes, cores, small, holders, umem_socket: Mutex::new(None) }))
+        Ok(Arc::new(Region { base: base.cast(), bytes, cores, small, holders, umem_socket: Mutex::new(None), offloads: AtomicBool::new(false) }))
     }
 
     /// The small buffers of all cores: the UMEM of AF_XDP sockets.
@@ -86,6 +94,15 @@ impl Region {
 
     pub fn umem_socket(&self) -> &Mutex<Option<Umem>> {
         &self.umem_socket
+    }
+
+    pub fn offloads(&self) -> bool {
+        self.offloads.load(Relaxed)
+    }
+
+    /// From now on buffers are taken with an empty [`Undone`].
+    pub fn keep_offloads(&self) {
+        self.offloads.store(true, Relaxed);
     }
 
     /// Buffers of one core, of both sizes.
@@ -288,6 +305,7 @@ impl Pool {
             self.collect();
         }
         let left = self.small.len().saturating_sub(frames.len());
+        let count = self.small.len() - left;
         let (base, bufs) = (self.region.base, &self.small[left..]);
         into.frames.extend(frames.zip(bufs).map(|(bytes, buf)| {
             assert!(bytes.len() <= COLOURED_MAX);
@@ -300,6 +318,11 @@ impl Pool {
         }));
         into.bufs.extend_from_slice(bufs);
         self.small.truncate(left);
+        if self.region.offloads() {
+            for k in into.len() - count..into.len() {
+                self.set_undone(into.bufs[k], Undone::default());
+            }
+        }
     }
 
     /// A small buffer as such, for a ring that the kernel fills.
@@ -308,14 +331,50 @@ impl Pool {
         if self.small.is_empty() {
             self.collect();
         }
-        self.small.pop()
+        let buf = self.small.pop()?;
+        self.forget_undone(buf);
+        Some(buf)
     }
 
     fn take_large(&mut self) -> Option<Buf> {
         if self.large.is_empty() {
             self.collect();
         }
-        self.large.pop()
+        let buf = self.large.pop()?;
+        self.forget_undone(buf);
+        Some(buf)
+    }
+
+    fn forget_undone(&mut self, buf: Buf) {
+        if self.region.offloads() {
+            self.set_undone(buf, Undone::default());
+        }
+    }
+
+    /// What is still to be done to the frame of a buffer.
+    pub fn undone(&mut self, buf: Buf) -> Undone {
+        self.note(buf).map_or(Undone::default(), |n| Undone::read(&n[UNDONE_AT..]))
+    }
+
+    /// What the kernel is told of a frame that leaves; nothing, if nothing is left to it.
+    pub fn header(&mut self, buf: Buf) -> [u8; HEADER] {
+        let mut h = [0; HEADER];
+        if let Some(n) = self.note(buf).filter(|n| !Undone::read(&n[UNDONE_AT..]).is_nothing()) {
+            h.copy_from_slice(&n[HEADER_AT..UNDONE_AT]);
+        }
+        h
+    }
+
+    pub fn set_header(&mut self, buf: Buf, header: &[u8; HEADER]) {
+        if let Some(n) = self.note(buf) {
+            n[HEADER_AT..UNDONE_AT].copy_from_slice(header);
+        }
+    }
+
+    pub fn set_undone(&mut self, buf: Buf, undone: Undone) {
+        if let Some(n) = self.note(buf) {
+            undone.write(&mut n[UNDONE_AT..]);
+        }
     }
 
     /// Gives a buffer back.

@@ -161,6 +161,12 @@ pub trait FramePort: Send {
         false
     }
 
+    /// Whether the kernel behind it completes checksums and cuts segments: then frames may come to it undone, with the kernel's
+    /// header for each in its buffer's note.
+    fn offloads(&self) -> bool {
+        false
+    }
+
     /// Readable when there is something to receive; `None`: there always is, or never will be.
     fn fd(&self) -> Option<RawFd> {
         None

@@ -58,6 +58,10 @@ impl FramePort for Tap {
         self.port.port().transmit(pool, batch)
     }
 
+    fn offloads(&self) -> bool {
+        self.port.port().offloads()
+    }
+
     fn fd(&self) -> Option<RawFd> {
         self.port.port().fd()
     }

@@ -1,5 +1,6 @@
 //! What ports on sockets share: messages of many frames per system call.
 
+use super::offload::HEADER;
 use super::port::{Sent, BATCH};
 use crate::engine::common::{self, RawAddr};
 use std::os::fd::RawFd;
@@ -11,7 +12,9 @@ const WAITS: u32 = 20;
 /// Headers, slices and addresses of a batch.
 pub struct Messages {
     pub headers: Vec<libc::mmsghdr>,
-    slices: Vec<libc::iovec>,
+    /// Two for each: a header, if there are some, and the frame.
+    slices: Vec<[libc::iovec; 2]>,
+    before: Vec<[u8; HEADER]>,
     pub addrs: Vec<RawAddr>,
 }
 
@@ -22,16 +25,24 @@ impl Messages {
     pub fn new() -> Messages {
         // SAFETY: plain structs of numbers and null pointers.
         let (header, slice) = unsafe { std::mem::zeroed::<(libc::mmsghdr, libc::iovec)>() };
-        Messages { headers: vec![header; BATCH], slices: vec![slice; BATCH], addrs: vec![RawAddr::empty(); BATCH] }
+        Messages { headers: vec![header; BATCH], slices: vec![[slice; 2]; BATCH], before: vec![[0; HEADER]; BATCH], addrs: vec![RawAddr::empty(); BATCH] }
     }
 
     /// Ties header `i` to `n` bytes at `p`, and to its address if that has a length.
     pub fn set(&mut self, i: usize, p: *mut u8, n: usize, addr_len: libc::socklen_t) {
-        self.slices[i] = libc::iovec { iov_base: p.cast(), iov_len: n };
+        self.slices[i][1] = libc::iovec { iov_base: p.cast(), iov_len: n };
         let h = &mut self.headers[i].msg_hdr;
-        (h.msg_iov, h.msg_iovlen) = (&mut self.slices[i], 1);
+        (h.msg_iov, h.msg_iovlen) = (&mut self.slices[i][1], 1);
         h.msg_name = if addr_len == 0 { std::ptr::null_mut() } else { self.addrs[i].as_mut_ptr().cast() };
         h.msg_namelen = addr_len;
+    }
+
+    /// Puts a header in front of message `i`, which was set.
+    pub fn set_header(&mut self, i: usize, header: [u8; HEADER]) {
+        self.before[i] = header;
+        self.slices[i][0] = libc::iovec { iov_base: self.before[i].as_mut_ptr().cast(), iov_len: HEADER };
+        let h = &mut self.headers[i].msg_hdr;
+        (h.msg_iov, h.msg_iovlen) = (self.slices[i].as_mut_ptr(), 2);
     }
 
     /// Receives into the first `n`; how many came.
@@ -56,7 +67,7 @@ impl Messages {
             if k > 0 {
                 let gone = &self.headers[at..at + k as usize];
                 sent.frames += gone.len() as u64;
-                sent.bytes += gone.iter().map(|h| u64::from(h.msg_len)).sum::<u64>();
+                sent.bytes += gone.iter().map(|h| u64::from(h.msg_len) - if h.msg_hdr.msg_iovlen == 2 { HEADER as u64 } else { 0 }).sum::<u64>();
                 at += gone.len();
                 continue;
             }

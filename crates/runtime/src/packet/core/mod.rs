@@ -15,8 +15,9 @@ pub use fan::{fan, Fan, Fans, Member};
 pub use host::{queue, serve, transmit};
 
 use super::mesh::Mesh;
+use super::offload::{Large, Undone};
 use super::plan::is_queue;
-use super::pool::Pool;
+use super::pool::{Buf, Pool};
 use super::port::{Batch, FramePort};
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
@@ -157,6 +158,9 @@ pub struct PacketCore {
     copied: usize,
     /// One bit per frame of it: a capture had cut the frame.
     cut: u64,
+    /// Segments to be cut before they leave, and the one that is being cut.
+    uncut: Vec<(Undone, wl_frame, Buf)>,
+    pieces: Large,
     /// Ends that have staged frames.
     touched: Vec<usize>,
     /// By port: whether it is a queue of the program; empty: none is.
@@ -219,6 +223,8 @@ impl PacketCore {
             index: p.index,
             pool: p.pool,
             mesh: p.mesh,
+            uncut: Vec::new(),
+            pieces: Large::default(),
             touched: Vec::with_capacity(p.ends.len()),
             queues: if queues.contains(&true) { queues } else { Vec::new() },
             popped: queues::Popped::default(),

@@ -3,7 +3,8 @@
 use super::{PacketCore, Route};
 use crate::abi::{wl_frame, wl_left, WL_F_OVERLOAD, WL_GONE};
 use crate::packet::mesh::Item;
-use crate::packet::port::{Batch, Sent, BATCH};
+use crate::packet::offload::Undone;
+use crate::packet::port::{bytes, Batch, Sent, BATCH};
 
 /// What a program has done with a batch, all in all.
 #[derive(Debug, PartialEq)]
@@ -181,9 +182,69 @@ impl PacketCore {
     }
 
     fn transmit_through(&mut self, end: usize, batch: &mut Batch) {
+        if self.pool.region().offloads() && !self.ends[end].queue {
+            return self.transmit_undone(end, batch);
+        }
+        self.transmit_done(end, batch);
+    }
+
+    #[inline]
+    fn transmit_done(&mut self, end: usize, batch: &mut Batch) {
         let n = batch.len() as u64;
         let sent = self.ends[end].port.transmit(&mut self.pool, batch);
         self.count_sent(end, n, sent);
+    }
+
+    /// Sends frames of which some may lack checksums or be too large: the kernel is told, or it is done here.
+    #[cold]
+    fn transmit_undone(&mut self, end: usize, batch: &mut Batch) {
+        let told = self.ends[end].port.offloads();
+        let pool = &mut self.pool;
+        let mut large = std::mem::take(&mut self.uncut);
+        batch.retain(|_, frame, buf| {
+            let undone = pool.undone(*buf);
+            if undone.is_nothing() {
+                return true;
+            }
+            // SAFETY: a frame of the batch, which belongs to this core.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(frame.p, frame.n as usize) };
+            if let Some(header) = undone.header(bytes).filter(|_| told) {
+                pool.set_header(*buf, &header);
+                return true;
+            }
+            pool.set_undone(*buf, Undone::default());
+            if undone.is_one() {
+                undone.complete(bytes);
+                return true;
+            }
+            large.push((undone, *frame, *buf));
+            false
+        });
+        self.transmit_done(end, batch);
+        for (undone, frame, buf) in large.drain(..) {
+            self.transmit_cut(end, batch, undone, &frame);
+            self.pool.put(buf);
+        }
+        self.uncut = large;
+    }
+
+    /// Sends a segment as the frames that it stands for.
+    fn transmit_cut(&mut self, end: usize, batch: &mut Batch, undone: Undone, frame: &wl_frame) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        if !undone.cut(bytes(frame), &mut pieces) {
+            return self.count_sent(end, 1, Sent::default());
+        }
+        while let Some((buf, f)) = if pieces.next() > 0 { pieces.take_frame(&mut self.pool) } else { None } {
+            batch.push(buf, wl_frame { time: frame.time, out: frame.out, port: frame.port, instance: frame.instance, ..f });
+            if batch.room() == 0 {
+                self.transmit_done(end, batch);
+            }
+        }
+        self.transmit_done(end, batch);
+        if pieces.next() > 0 {
+            self.count_fault(WL_F_OVERLOAD, crate::stats::NO_PLACE);
+        }
+        self.pieces = pieces;
     }
 
     #[inline]
@@ -215,9 +276,12 @@ impl PacketCore {
     /// A copy leaves. What the program has moved before goes first.
     pub(super) fn copy_out(&mut self, port: u32, instance: u32, data: &[u8]) {
         self.stage_moved();
-        let (time, missing) = self.copied_from(data.as_ptr());
+        let (time, missing, undone) = self.copied_from(data.as_ptr());
         match self.pool.store(data) {
             Some((buf, mut f)) => {
+                if !undone.is_nothing() {
+                    self.pool.set_undone(buf, undone);
+                }
                 f.out = port << 16 | instance & 0xffff;
                 f.time = self.leaves_at(time, f.out);
                 f.wire += missing;
@@ -233,17 +297,20 @@ impl PacketCore {
         }
     }
 
-    /// The time of what begins here, and what a capture has cut off it: a frame of the batch at hand, or a new one.
-    fn copied_from(&mut self, p: *const u8) -> (u64, u32) {
+    /// The time of what begins here, what a capture has cut off it, and what is still to be done to it: a frame of the batch at hand,
+    /// or a new one.
+    fn copied_from(&mut self, p: *const u8) -> (u64, u32, Undone) {
+        let new = (self.app.wl.wall, 0, Undone::default());
         // SAFETY: as in `stage_moved`.
-        let Some(batch) = (unsafe { self.current.as_ref() }) else { return (self.app.wl.wall, 0) };
+        let Some(batch) = (unsafe { self.current.as_ref() }) else { return new };
         let n = batch.len();
         // It is the one at hand, so the search goes on where the last one ended.
         let found = (self.copied..n).find(|k| batch.frames[*k].p.cast_const() == p);
-        let Some(k) = found else { return (self.app.wl.wall, 0) };
+        let Some(k) = found else { return new };
         self.copied = k;
         let f = &batch.frames[k];
-        (f.time, if self.is_cut(k) { f.wire.saturating_sub(f.n) } else { 0 })
+        let undone = if self.pool.region().offloads() { self.pool.undone(batch.bufs[k]) } else { Undone::default() };
+        (f.time, if self.is_cut(k) { f.wire.saturating_sub(f.n) } else { 0 }, undone)
     }
 
     /// Stages the frames of the batch at hand that have been moved so far: handlers run in the frames' order, so all behind the last one
