@@ -97,7 +97,7 @@ pub fn emit(m: &ir::Module, options: &Options) -> CSource {
         names::comment(&m.app)
     );
     let mark = if g.marks.is_some() { gen::MARK } else { "" };
-    let (code, parts) = parts::divide(&g.code, true);
+    let (code, parts) = parts::divide(&g.code, g.marks.is_some());
     let text = [head, mark.into(), g.types, g.data, g.helpers, code].join("\n");
     CSource { name, text: gen::indent(&text), parts, externs: g.externs.into_iter().collect(), marks: g.marks.unwrap_or_default() }
 }
