@@ -13,6 +13,7 @@ typedef struct wl_view {
     uint32_t n;                  /* bytes of the frame, those of f */
     uint32_t end;                /* where the payload ends: what follows is padding */
     uint32_t top;                /* where the last header that is there ends */
+    uint32_t miss;               /* bytes behind `end` that lengths count, and a capture has cut off */
     uint64_t has;                /* bit per header */
     uint16_t at[WL_LAYERS], to[WL_LAYERS];   /* a header's first byte, and the one behind it */
     uint16_t lim[WL_LAYERS];     /* where its payload ends */
@@ -35,6 +36,7 @@ static inline __attribute__((always_inline)) void wl_view_again(wl_view *v, wl_f
     v->n = f->n;
     v->end = f->n > 65535 ? 65535 : f->n;
     v->top = 0;
+    v->miss = 0;
     v->has = has;
 }
 /* The headers that are there, i being the layer, first to last. */
@@ -124,10 +126,18 @@ static inline void wl_view_resum(wl_view *v, const wl_header *h, unsigned layers
 static inline uint64_t wl_get_be(const uint8_t *p, unsigned n) { uint64_t v = 0; for (unsigned i = 0; i < n; i++) v = v << 8 | p[i]; return v; }
 WL_INLINE void wl_set_be(uint8_t *p, unsigned n, uint64_t v) { for (unsigned i = n; i-- > 0; v >>= 8) p[i] = (uint8_t)v; }
 
-/* Sets a header's length to what lies from it, or from behind it, to `to_end` bytes from its first one; its own checksum follows. */
-static inline void wl_covers_set(const wl_header *h, uint8_t *p, uint32_t size, uint32_t to_end) {
+/* A length of a payload that ends at `end`: what was cut off behind the frame counts, too. */
+WL_INLINE uint64_t wl_length(const wl_view *v, const wl_header *h, uint32_t n, uint32_t end) {
+    if (WL_LIKELY(!v->miss) || end != v->end) return n;
+    const uint64_t all = (uint64_t)n + v->miss, most = h->covers_bytes < 8 ? (UINT64_C(1) << (8 * h->covers_bytes)) - 1 : UINT64_MAX;
+    return all < most ? all : most;
+}
+/* Sets a header's length to what lies from it, or from behind it, to the end of its payload, of a view's layer; its own checksum follows. */
+WL_INLINE void wl_covers_set(const wl_view *v, const wl_header *h, unsigned layer) {
+    uint8_t *p = v->p + v->at[layer];
+    const uint32_t size = (uint32_t)(v->to[layer] - v->at[layer]);
     uint64_t was = h->over == WL_OVER_HEADER ? wl_sum(p, size, 0) : 0;
-    wl_set_be(p + h->covers, h->covers_bytes, to_end - (h->covers_own ? 0 : size));
+    wl_set_be(p + h->covers, h->covers_bytes, wl_length(v, h, (uint32_t)(v->lim[layer] - v->at[layer]) - (h->covers_own ? 0 : size), v->lim[layer]));
     if (h->over == WL_OVER_HEADER) wl_sum_fix(p + h->sum, was, wl_sum(p, size, 0), false);
 }
 
@@ -135,7 +145,7 @@ static inline void wl_covers_set(const wl_header *h, uint8_t *p, uint32_t size, 
 static inline void wl_view_grown(wl_view *v, const wl_header *h, unsigned layers, uint32_t pos) {
     WL_EACH(v, i)
         if (h[i].covers >= 0 && v->at[i] < pos && pos <= v->lim[i])
-            wl_covers_set(&h[i], v->p + v->at[i], (uint32_t)(v->to[i] - v->at[i]), (uint32_t)(v->lim[i] - v->at[i]));
+            wl_covers_set(v, &h[i], (unsigned)i);
     wl_view_resum(v, h, layers, pos ? pos - 1 : 0);
 }
 
@@ -227,12 +237,15 @@ static inline void wl_view_close(wl_view *v, unsigned layers, const uint8_t *slo
 typedef struct wl_piece { uint32_t at; const wl_header *h; } wl_piece;
 
 /* Fills in lengths and checksums of parts that lie at base + part[i].at, each ending where the next begins (the last at `last`), the
- * payload of all ending at `end`. `net`: the network header before them, if any. */
-WL_INLINE void wl_parts_done(uint8_t *base, const wl_piece *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
+ * payload of all ending at `end`, that of the frame `v` at `around`. `net`: the network header before them, if any. */
+WL_INLINE void wl_parts_done(const wl_view *v, uint32_t around, uint8_t *base, const wl_piece *part, unsigned n, uint32_t last, uint32_t end, const uint8_t *net, const wl_header *nh) {
     for (unsigned i = 0; i < n; i++) {
         uint32_t next = i + 1 < n ? part[i + 1].at : last;
         const wl_header *h = part[i].h;
-        if (h && h->covers >= 0) wl_set_be(base + part[i].at + h->covers, h->covers_bytes, end - (h->covers_own ? part[i].at : next));
+        if (h && h->covers >= 0) {
+            const uint32_t length = end - (h->covers_own ? part[i].at : next);
+            wl_set_be(base + part[i].at + h->covers, h->covers_bytes, v ? wl_length(v, h, length, around) : length);
+        }
     }
     for (unsigned i = n; i-- > 0;) {
         const wl_header *h = part[i].h;
@@ -246,19 +259,20 @@ WL_INLINE void wl_parts_done(uint8_t *base, const wl_piece *part, unsigned n, ui
 }
 /* Puts built bytes into the frame at pos. `around`: the payload of the new headers ends there. */
 static inline bool wl_view_insert(wl_view *v, const wl_header *h, unsigned layers, const uint8_t *slot_layer, unsigned slots, uint32_t pos, uint32_t around, wl_bytes built, wl_piece *part, unsigned parts) {
+    const bool all = around == v->end;
     if (!wl_view_open(v, layers, slot_layer, slots, pos, built.n)) return false;
     memcpy(v->p + pos, built.p, built.n);
     const uint8_t *net = NULL;
     const wl_header *nh = NULL;
     WL_EACH(v, i) if (h[i].src >= 0 && v->to[i] <= pos) { net = v->p + v->at[i]; nh = &h[i]; }
-    wl_parts_done(v->p + pos, part, parts, built.n, around + built.n - pos, net, nh);
+    wl_parts_done(all ? v : NULL, v->end, v->p + pos, part, parts, built.n, around + built.n - pos, net, nh);
     wl_view_grown(v, h, layers, pos);
     return true;
 }
 /* Puts in headers of fixed size that are complete but for their lengths and checksums, which cover no more than themselves. All but the
  * frame's own sizes is known where it is inlined. What becomes of the other headers is said by the functions below, one by one. */
 WL_INLINE bool wl_view_put(wl_view *v, const uint32_t pos, uint32_t around, uint8_t *built, const uint32_t n, const wl_piece *part, const unsigned parts) {
-    wl_parts_done(built, part, parts, n, around + n - pos, NULL, NULL);
+    wl_parts_done(v, around, built, part, parts, n, around + n - pos, NULL, NULL);
     if (WL_UNLIKELY(!wl_view_gap(v, pos, n))) return false;
     memcpy(v->p + pos, built, n);
     wl_view_longer(v, pos, (int32_t)n);
@@ -273,7 +287,7 @@ WL_INLINE void wl_layer_moved(wl_view *v, const unsigned layer, const uint32_t n
 /* The payload of a header has grown by n bytes: its length follows. */
 WL_INLINE void wl_layer_grown(wl_view *v, const wl_header *h, const unsigned layer, const uint32_t n) {
     v->lim[layer] = (uint16_t)(v->lim[layer] + n);
-    if (h[layer].covers >= 0) wl_covers_set(&h[layer], v->p + v->at[layer], (uint32_t)(v->to[layer] - v->at[layer]), (uint32_t)(v->lim[layer] - v->at[layer]));
+    if (h[layer].covers >= 0) wl_covers_set(v, &h[layer], layer);
 }
 /* ---- payloads ---- */
 
@@ -312,6 +326,7 @@ static inline uint8_t *wl_view_lay(wl_view *v, unsigned layers, uint32_t pos, ui
     }
     v->p = p;
     v->n = (uint32_t)n;
+    if (end == v->end) v->miss = 0;
     for (unsigned i = 0; i < layers; i++) {
         if (v->lim[i] >= end) v->lim[i] = (uint16_t)(v->lim[i] + by);
         if (v->at[i] >= pos) v->has &= ~(UINT64_C(1) << i);
@@ -337,6 +352,21 @@ static inline bool wl_view_payload(wl_view *v, const wl_header *h, unsigned laye
 }
 
 /* ---- leaving ---- */
+
+/* A frame as it was before an element that has it for itself. */
+typedef struct wl_saved { wl_view v; uint8_t *p; uint32_t n, head, tail; uint8_t bytes[1 << 17]; } wl_saved;
+static inline bool wl_view_save(const wl_view *v, wl_saved *s) {
+    if (v->n > sizeof s->bytes) return false;
+    s->v = *v;
+    s->p = v->f->p; s->n = v->f->n; s->head = v->f->head; s->tail = v->f->tail;
+    memcpy(s->bytes, v->p, v->n);
+    return true;
+}
+static inline void wl_view_restore(wl_view *v, const wl_saved *s) {
+    *v = s->v;
+    v->f->p = s->p; v->f->n = s->n; v->f->head = s->head; v->f->tail = s->tail;
+    memcpy(v->p, s->bytes, v->n);
+}
 
 /* The frame leaves as it is. */
 WL_INLINE void wl_view_pass(wl_view *v, uint32_t port, uint32_t instance) { v->f->out = port << 16 | (instance & 0xffff); }

@@ -22,6 +22,7 @@ pub mod python;
 pub mod redis;
 pub mod script;
 mod stand_in;
+pub mod whole;
 
 pub use client::Client;
 pub use dialogue::{tag, Dialogue};

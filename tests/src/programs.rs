@@ -20,16 +20,21 @@ pub fn module(path: impl AsRef<Path>) -> Module {
 
 /// The same with one of several apps.
 pub fn module_of(path: impl AsRef<Path>, app: Option<&str>) -> Module {
+    checked(path.as_ref(), app).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.as_ref().display()))
+}
+
+/// The same, or what the checker has against it.
+pub fn checked(path: &Path, app: Option<&str>) -> Result<Module, String> {
     let root = crate::root();
     let path = root.join(path);
     let checked = wireloom_lang::compile(&OsWorld::new(root.join("std")), &path, app);
     let errors: Vec<String> = checked.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.render(&checked.map, false)).collect();
-    assert!(errors.is_empty(), "{}:\n{}", path.display(), errors.concat());
+    if !errors.is_empty() { return Err(errors.concat()) }
     let mut module = checked.module.expect("a module without errors");
     wireloom_ir::passes::run_all(&mut module);
     let wrong = wireloom_ir::verify::verify(&module);
     assert!(wrong.is_empty(), "{}: {}", path.display(), wrong[0]);
-    module
+    Ok(module)
 }
 
 pub fn twins(path: impl AsRef<Path>) -> Twins {

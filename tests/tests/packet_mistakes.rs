@@ -353,3 +353,38 @@ fn drop_field(row: &str) -> String {
     row.remove("was");
     serde_json::to_string(&row).expect("JSON")
 }
+
+/// A run that waits for the first frame of a pipe ends when it is told to, whether or not somebody has the pipe open.
+#[test]
+fn a_silent_pipe_is_left() {
+    for opened in [false, true] {
+        let f = Files::new(&format!("pipe-{opened}"));
+        let pipe = f.0.file("in.fifo");
+        let name = std::ffi::CString::new(pipe.to_str().expect("a plain name")).expect("no zero in it");
+        // SAFETY: a name that lives here.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let _writer = opened.then(|| std::fs::File::options().read(true).write(true).open(&pipe).expect("the pipe is there"));
+        let mut run = Command::new(Wireloom::binary()).current_dir(root()).args(["run", "--interpret", "apps/dns_tap.loom", "--bind"])
+            .args([format!("lan=pcap:{}", pipe.display()), "--bind".into(), "mon=null".into()]).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(700));
+        assert!(run.try_wait().expect("a child").is_none(), "it waits");
+        // SAFETY: our own child.
+        unsafe { libc::kill(run.id() as libc::pid_t, libc::SIGTERM) };
+        let ended = (0..50).find_map(|_| { std::thread::sleep(Duration::from_millis(100)); run.try_wait().expect("a child") });
+        run.kill().ok();
+        assert_eq!(ended.expect("it ends within five seconds").code(), Some(0));
+    }
+}
+
+/// A link type that is not read is said to be that; there is nothing wrong with the capture.
+#[test]
+fn other_links_are_no_damage() {
+    let f = Files::new("links");
+    f.capture("in.pcap", 113, [(0, framed(udp([10, 0, 0, 1], 4000)))]);
+    f.refused("dns_tap", &["--bind", "lan=pcap:@/in.pcap", "--bind", "mon=null"], "link type 113 (Linux cooked, as of tcpdump -i any) is not supported");
+    // pcapng: a section, an interface, a frame of 4 bytes.
+    let blocks = [&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28][..], &[1, 20, 113, 65535, 20], &[6, 36, 0, 0, 0, 4, 4, 0, 36]];
+    let bytes: Vec<u8> = blocks.concat().iter().flat_map(|n: &u32| n.to_le_bytes()).collect();
+    std::fs::write(f.0.file("in.pcapng"), bytes).expect("the folder is writable");
+    f.refused("dns_tap", &["--bind", "lan=pcap:@/in.pcapng", "--bind", "mon=null"], "frame 1 of the capture cannot be read: link type 113");
+}

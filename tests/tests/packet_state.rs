@@ -612,8 +612,8 @@ record Kept { n: u64, sport: u16 }
 /// Every packet does the same to a table with a cache and to one without.
 app cached {
     port wire = nic("a"), out = nic("b"), wrong = nic("c")
-    table t: flow5 -> Kept { capacity 64, idle 1s, cache 4 }
-    table u: flow5 -> Kept { capacity 64, idle 1s }
+    table t: flow5 -> Kept { capacity 2K, idle 1s, cache 4 }
+    table u: flow5 -> Kept { capacity 2K, idle 1s }
     on wire(p) where p.udp {
         let k = p.flow5
         let what = p.len % 8

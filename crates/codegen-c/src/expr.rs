@@ -548,6 +548,7 @@ impl Gen<'_> {
             Builtin::RandomBytes => format!("wl_crypto(x, WL_X_RANDOM, 1, (wl_bytes[]){{wl_b(NULL, (uint32_t)({}))}})", arg(0)),
             Builtin::FromHex => format!("wl_from_hex(x, {})", arg(0)),
             Builtin::UnixNanos => "x->core->wall".into(),
+            Builtin::Keep => format!("{}({}, x)", self.copier(ty), arg(0)),
             Builtin::HasToken => format!("wl_has_token({}, {})", arg(0), arg(1)),
             Builtin::AllIn => {
                 let set = match args.get(1).map(|e| &*e.kind) {
@@ -607,6 +608,6 @@ pub(crate) fn takes_scratch(b: Builtin) -> bool {
     matches!(
         b,
         Lower | Upper | Concat | TextU64 | TextIp | Be32 | AesCtr | AesCbcEncrypt | AesCbcDecrypt | AesGcmSeal | AesGcmOpen | HmacSha1 | HmacSha256 | Sha1 | Sha256
-            | RandomBytes | FromHex
+            | RandomBytes | FromHex | Keep
     )
 }

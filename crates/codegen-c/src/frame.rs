@@ -7,7 +7,7 @@
 use crate::expr::{At, Inst, Scope};
 use crate::gen::Gen;
 use std::collections::{BTreeMap, BTreeSet};
-use wireloom_ir::frame::{alternatives, field_size, fixed_offset, leads_to};
+use wireloom_ir::frame::{field_size, fixed_offset};
 use wireloom_ir::*;
 
 /// Where a field of a header begins.
@@ -68,8 +68,7 @@ impl Gen<'_> {
         for u in 0..m.units.len() {
             let id = UnitId(u as u32);
             if !self.is_frame(id) { continue }
-            let asked = self.asked_layers(id);
-            let needed = self.leading_to(id, asked.clone());
+            let (asked, needed) = wireloom_ir::frame::needed_layers(m, id);
             self.frames.asked.insert(id.0, asked);
             self.frames.layers = self.frames.layers.max(self.layers(id).len());
             for (n, l) in self.layers(id).to_vec().iter().enumerate() {
@@ -92,65 +91,6 @@ impl Gen<'_> {
             }
             fixed &= !varies;
         }
-    }
-
-    fn asked_layers(&self, u: UnitId) -> BTreeSet<u32> {
-        let m = self.m;
-        let layers = self.layers(u);
-        let mut asked = BTreeSet::new();
-        let mut all = false;
-        let by_field = |f: FieldId| layers.iter().position(|l| l.switch == f || l.header == f).map(|n| n as u32);
-        m.bodies(&mut |body| {
-            let is = |l: LocalId| body.locals.get(l.index()).is_some_and(|l| *m.ty(l.ty) == Ty::Msg(u));
-            walk::block_exprs(&body.block, &mut |e| match &*e.kind {
-                ExprKind::Payload(l, None) if is(*l) => all = true,
-                ExprKind::Payload(l, Some(n)) | ExprKind::ChecksumOk(l, n) if is(*l) => { asked.insert(*n); }
-                _ => if let Some(Path { root: Root::Local(l), steps }) = walk::path_of(e) {
-                    if let (true, Some(Step::Field(f))) = (is(*l), steps.first()) { asked.extend(by_field(*f)) }
-                },
-            });
-            walk::stmts(&body.block, &mut |s| match &s.kind {
-                StmtKind::Frame { frame, act } if is(*frame) => match act {
-                    // The place of a change must be known, and what covers it: what leads there.
-                    FrameAct::Insert { before: Some(n), .. } | FrameAct::Remove { layer: n } | FrameAct::Payload { layer: Some(n), .. } => { asked.insert(*n); }
-                    FrameAct::Insert { before: None, .. } | FrameAct::Payload { layer: None, .. } => all = true,
-                    FrameAct::Set { layer, .. } => { asked.insert(*layer); asked.extend(self.summed_with(layers, *layer)) }
-                    FrameAct::Checksum { layer } => { asked.insert(*layer); }
-                    FrameAct::Send { .. } => {}
-                },
-                _ => {}
-            });
-        });
-        for e in m.steer.iter().filter(|s| s.unit == u).flat_map(|s| &s.keys) {
-            walk::expr(e, &mut |e| if let Some(Path { root: Root::Local(LocalId(0)), steps }) = walk::path_of(e) {
-                if let Some(Step::Field(f)) = steps.first() { asked.extend(by_field(*f)) }
-            });
-        }
-        if all { (0..layers.len() as u32).collect() } else { asked }
-    }
-
-    /// Layers, those that they come after, and those that may be in the place of any.
-    fn leading_to(&self, u: UnitId, mut needed: BTreeSet<u32>) -> BTreeSet<u32> {
-        let (m, layers) = (self.m, self.layers(u));
-        loop {
-            let mut more: BTreeSet<u32> = needed.iter().flat_map(|n| layers[*n as usize].after.iter().filter_map(|a| a.layer)).collect();
-            for n in &needed {
-                let n = *n as usize;
-                more.extend((0..layers[n].after.len()).flat_map(|i| alternatives(m, layers, n, i)).map(|k| k as u32));
-            }
-            if more.is_subset(&needed) { return needed }
-            needed.extend(more);
-        }
-    }
-
-    /// Layers whose checksum a change in this one may touch.
-    fn summed_with(&self, layers: &[Layer], layer: u32) -> Vec<u32> {
-        let over = |l: &Layer| self.m.unit(l.unit).header.checksum.map(|c| c.over);
-        let addresses = self.m.unit(layers[layer as usize].unit).header.addresses.is_some();
-        (0..layers.len() as u32)
-            .filter(|n| *n != layer && matches!(over(&layers[*n as usize]), Some(Over::Message | Over::Transport { .. })))
-            .filter(|n| (addresses && leads_to(layers, layer, *n)) || leads_to(layers, *n, layer))
-            .collect()
     }
 
     pub fn offset(&self, frame: UnitId, layer: u32, header: UnitId, f: FieldId) -> Offset {

@@ -31,6 +31,11 @@ impl<'m> BodyGen<'_, 'm> {
         match act {
             FrameAct::Set { layer, field, value } => self.set_header(frame, *layer, *field, value),
             FrameAct::Checksum { layer } => line!(self, "wl_view_sum({v}, {headers}, {layer});"),
+            FrameAct::Save { copy } => {
+                let leave = self.leave_fault();
+                line!(self, "if (WL_UNLIKELY(!wl_view_save({v}, &wl_state(x)->saved[{copy}]))) {{ wl_fail(x, WL_F_OVERLOAD, 0); {leave} }}");
+            }
+            FrameAct::Restore { copy } => line!(self, "wl_view_restore({v}, &wl_state(x)->saved[{copy}]);"),
             FrameAct::Remove { layer } => {
                 line!(self, "{{ uint32_t pos_ = {v}->at[{layer}], n_ = (uint32_t)({v}->to[{layer}] - {v}->at[{layer}]);");
                 line!(self, "{v}->has &= ~(UINT64_C(1) << {layer});\nwl_view_close({v}, {args}, pos_, n_);\nwl_view_grown({v}, {headers}, {layers}, pos_); }}");
@@ -189,7 +194,7 @@ impl<'m> BodyGen<'_, 'm> {
         let text = self.expr(index);
         line!(self, "uint32_t i_ = (uint32_t)({text});");
         self.check(may_fault(index));
-        line!(self, "wl_bytes built_ = wl_built(x);\nwl_parts_done(x->core->out.start, part_, {}, built_.n, built_.n, NULL, NULL);", parts.len());
+        line!(self, "wl_bytes built_ = wl_built(x);\nwl_parts_done(NULL, 0, x->core->out.start, part_, {}, built_.n, built_.n, NULL, NULL);", parts.len());
         line!(self, "packets.transmit(x->core, {}, i_, built_.p, built_.n); }}", port.0);
     }
 

@@ -109,7 +109,7 @@ impl<'m> BodyGen<'_, 'm> {
         let t = &self.g.m.tables[id.index()];
         let n = format!("wl_state(x)->{}", names::table(self.g.m, id));
         match t.kind {
-            TableKind::Wildcard | TableKind::Lpm => self.masked(t, &n, s),
+            TableKind::Wildcard | TableKind::Lpm => self.masked(t, id, &n, s),
             TableKind::Bloom | TableKind::CountMin => self.sketch(t, &n, id, s),
             TableKind::HyperLogLog => self.estimate(&n, s),
             TableKind::Ring => self.ring(t, &n, s),
@@ -117,12 +117,17 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
-    fn masked(&mut self, t: &'m Table, n: &str, s: &'m StmtKind) {
+    fn masked(&mut self, t: &'m Table, id: TableId, n: &str, s: &'m StmtKind) {
         let words = words32(self.g.m, t);
         let value = format!("{n}_value[e_]");
+        let copied = layout::has_bytes(self.g.m, t.value) && self.g.rewritten.contains(&id.0);
+        let load = |g: &mut Gen, at: &str| {
+            let text = g.load(t.value, at);
+            if copied { format!("{}({text}, x)", g.copier(t.value)) } else { text }
+        };
         match s {
             StmtKind::TableGet { key, dst, .. } => {
-                let (dst, load) = (self.name(*dst), self.g.load(t.value, &value));
+                let (dst, load) = (self.name(*dst), load(self.g, &value));
                 line!(self, "{{");
                 let (has, small) = (format!("{dst}.has"), packed(self.g.m, t.value).is_some_and(|n| n <= 16));
                 if self.ahead.as_ref().and_then(|a| a.masked.as_ref()).is_some_and(|u| std::ptr::eq(u.site, key)) {
@@ -138,6 +143,7 @@ impl<'m> BodyGen<'_, 'm> {
                 }
                 line!(self, "{dst}.has = e_ != UINT32_MAX;");
                 line!(self, "if ({dst}.has) {{ {dst}.v = {load}; {n}.stats.hits++; }} else {n}.stats.misses++;\n}}");
+                self.check(copied);
             }
             StmtKind::TableInsert { key, mask, priority, value: v, place, .. } => {
                 let (c, text, prio) = (self.g.cty(t.value), self.expr(v), self.expr(priority));
@@ -163,7 +169,7 @@ impl<'m> BodyGen<'_, 'm> {
             }
             StmtKind::TableLen { dst, .. } => { let dst = self.name(*dst); line!(self, "{dst} = {n}.used;") }
             StmtKind::TableNext { cursor, key, value: v, more, masked, .. } => {
-                let (unpack, load, all) = (self.g.unpacker(t.key), self.g.load(t.value, &value), self.g.words(t));
+                let (unpack, load, all) = (self.g.unpacker(t.key), load(self.g, &value), self.g.words(t));
                 let (cursor, key, v, more) = (self.name(*cursor), self.name(*key), self.name(*v), self.name(*more));
                 line!(self, "{{ uint32_t e_ = wl_wild_next(&{n}, &{cursor});\n{more} = e_ != UINT32_MAX;\nif ({more}) {{ uint64_t k_[{all}] = {{0}};");
                 line!(self, "memcpy(k_, wl_wild_key(&{n}, e_), {words} * 4);\n{key} = {unpack}(k_); {v} = {load};");
@@ -172,6 +178,7 @@ impl<'m> BodyGen<'_, 'm> {
                     line!(self, "memcpy(k_, wl_wild_mask(&{n}, e_), {words} * 4);\n{mask} = {unpack}(k_); {priority} = *wl_wild_priority(&{n}, e_);");
                 }
                 line!(self, "}} }}");
+                self.check(copied);
             }
             _ => {}
         }

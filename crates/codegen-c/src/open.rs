@@ -69,7 +69,7 @@ impl<'m> Gen<'m> {
         };
         self.helpers.push_str(&format!(
             "/* Finds the headers of a frame: {}. A header that is cut off or breaks a rule is absent, with all behind it. */\n\
-             WL_INLINE void {name}_open(wl_fx *x, wl_view *v, wl_frame *f) {{\n(void)x;\nv->f = f;\nv->p = f->p;\nv->n = f->n;\nv->end = f->n > 65535 ? 65535 : f->n;\nv->top = 0;\nv->has = 0;\n\
+             WL_INLINE void {name}_open(wl_fx *x, wl_view *v, wl_frame *f) {{\n(void)x;\nv->f = f;\nv->p = f->p;\nv->n = f->n;\nv->end = f->n > 65535 ? 65535 : f->n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\n\
              memset(v->at, 0, sizeof v->at);\n\
              uint8_t net = 0xff;\n(void)net;\nuint32_t cut = f->wire > v->end ? f->wire - v->end : 0; /* how far a length may go past what is there */\n(void)cut;\n{body}}}\n\n",
             names::comment(&m.unit(u).name)
@@ -77,7 +77,7 @@ impl<'m> Gen<'m> {
         if let Some((usual, most)) = chain.and_then(|c| self.open_usual(u, &c)) {
             let mut add = |what: &str, which: &str, body: &str| self.helpers.push_str(&format!(
                 "/* The same for frames of {which}; false: it is of another. */\n\
-                 WL_INLINE bool {name}_{what}(wl_view *v, wl_frame *f) {{\nv->f = f;\nv->p = f->p;\nv->n = v->end = f->n;\nv->top = 0;\nv->has = 0;\nmemset(v->at, 0, sizeof v->at);\nuint8_t net = 0xff;\n(void)net;\n{body}}}\n\n"
+                 WL_INLINE bool {name}_{what}(wl_view *v, wl_frame *f) {{\nv->f = f;\nv->p = f->p;\nv->n = v->end = f->n;\nv->top = 0;\nv->miss = 0;\nv->has = 0;\nmemset(v->at, 0, sizeof v->at);\nuint8_t net = 0xff;\n(void)net;\n{body}}}\n\n"
             ));
             add("usual", "the usual shapes", &usual);
             if let Some(most) = &most {
@@ -87,6 +87,9 @@ impl<'m> Gen<'m> {
             self.frames.usual.insert(u.0);
         }
     }
+
+    /// What a fault of a header that is cut off names.
+    fn header_place(&self, u: UnitId, n: u32) -> u32 { self.m.unit(u).fields[self.layers(u)[n as usize].header.index()].place.0 }
 
     /// Bytes of a header without what varies.
     pub(crate) fn least(&self, header: UnitId) -> u32 {
@@ -209,8 +212,11 @@ impl<'m> Gen<'m> {
         text.push_str(&self.header_rules(u, n, l.unit, miss, &Known::new()));
         if let Some(c) = header.header.covers {
             let (value, own) = (value_of(self, c.field), if c.own { "" } else { " + size" });
+            // 0: whoever cuts a large packet into frames sets it (RFC 791 knows no such length).
+            let open = if c.own { "if (!covers) covers = left;\n" } else { "" };
             text.push_str(&format!(
-                "uint32_t covers = (uint32_t)({value}){own};\n{}if (covers < left) v->end = at + covers;\n",
+                "uint32_t covers = (uint32_t)({value}){own};\n{open}{}if (covers < left) v->end = at + covers;\n\
+                 else if (WL_UNLIKELY(covers - left > v->miss)) {{ const uint32_t off = f->wire > f->n ? f->wire - f->n : 0; v->miss = covers - left < off ? covers - left : off; }}\n",
                 miss.if_so("covers < size || covers > left + cut", "WL_F_CONSTRAINT", header.fields[c.field.index()].place.0)
             ));
         }
@@ -275,11 +281,11 @@ impl<'m> Gen<'m> {
                 FieldKind::Bytes { max, extent: Extent::Length(e), .. } if field_size(m, field).is_none() => {
                     let value = self.expr(&scope, e);
                     if let Some(n) = fixed.take() { text.push_str(&format!("uint32_t o = {n};\n")) }
-                    let place = field.place.0;
+                    let (place, cut_off) = (field.place.0, self.header_place(u, n));
                     let short = self.always(header, f, e, known, |len| len <= *max);
                     let long = if short { String::new() } else { miss.if_so(&format!("len > {max}"), &field.too_long.0.to_string(), place) };
                     text.push_str(&format!("{{ uint64_t len = {value};\n{long}"));
-                    text.push_str(&format!("{}size += (uint32_t)len;\n", miss.if_so("len > left - size", "WL_F_TRUNCATED", place)));
+                    text.push_str(&format!("{}size += (uint32_t)len;\n", miss.if_so("len > left - size", "WL_F_TRUNCATED", cut_off)));
                     if let Some(s) = slot { text.push_str(&format!("v->slot[{}] = (uint16_t)len;\n", s + 1)) }
                     text.push_str("o += (uint32_t)len; }\n");
                 }

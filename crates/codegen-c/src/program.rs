@@ -34,6 +34,8 @@ impl<'m> Gen<'m> {
         let scratch = self.scratch();
         let flows = self.flow_members() + &self.array_members() + &self.keyed_members();
         let rest = if self.has_frames() { format!("uint8_t rest[{}]; /* of handlers of frames, see wl_lanes_try */\n", self.m.handlers.len().max(1)) } else { String::new() };
+        let saved = self.saved_frames();
+        if saved > 0 { text.push_str(&format!("wl_saved saved[{saved}]; /* frames that elements have for themselves */\n")) }
         text.push_str(&format!("uint8_t scratch[{scratch}];\n{rest}{flows}}} app_state;\n"));
         if !m.sessions.is_empty() {
             text.push_str("/* Of one client connection. */\ntypedef struct app_session {\n");
@@ -43,6 +45,13 @@ impl<'m> Gen<'m> {
         text.push_str("#define wl_state(x) ((app_state *)(x)->core->state)\n\n");
         self.types.push_str(&text);
         self.table_structs();
+    }
+
+    /// How many frames are kept at a time, one in another.
+    fn saved_frames(&self) -> u32 {
+        let mut most = 0;
+        self.m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| if let StmtKind::Frame { act: FrameAct::Save { copy }, .. } = &s.kind { most = most.max(copy + 1) }));
+        most
     }
 
     /// Scratch that one activation of the hungriest handler can take, functions it calls included.
@@ -68,6 +77,10 @@ impl<'m> Gen<'m> {
                 StmtKind::TableGet { table, .. } | StmtKind::TableUpdate { table, .. } | StmtKind::TablePop { table, .. } => {
                     own = own.saturating_add(layout::bytes_in(self.m, self.m.tables[table.index()].value))
                 }
+                StmtKind::TableNext { table, .. } => {
+                    let t = &self.m.tables[table.index()];
+                    own = own.saturating_add(layout::bytes_in(self.m, t.key)).saturating_add(layout::bytes_in(self.m, t.value));
+                }
                 StmtKind::Render { .. } => own = own.saturating_add(64 << 10),
                 // The parts' texts are put together in scratch, those too that lie in a message.
                 StmtKind::Log(parts) => {
@@ -78,6 +91,7 @@ impl<'m> Gen<'m> {
                 StmtKind::GroupAdd { parts, .. } => own = parts.iter().fold(own.saturating_add(8), |sum, e| sum.saturating_add(layout::bytes_in(self.m, e.ty))),
                 _ => {}
             }
+            own = own.saturating_add(self.key_scratch(&s.kind));
             // Conditions of edits are evaluated once per item where items are removed.
             if walk::outgoing(&s.kind).is_some_and(removes) { own = own.saturating_mul(128) }
             let mut inner = 0u64;

@@ -76,6 +76,13 @@ impl Gen<'_> {
         ("sizeof(app_shared)".into(), text)
     }
 
+    /// Scratch that a statement's key is encoded in.
+    pub fn key_scratch(&self, s: &StmtKind) -> u64 {
+        let (StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }) = s else { return 0 };
+        let max = encoded_max(self.m, self.m.tables[table.index()].key);
+        if max > STACK_KEY { max } else { 0 }
+    }
+
     /// Defines size, encoder and decoder of a type; answers the suffix of their names.
     fn codec(&mut self, ty: TyId) -> String {
         let c = self.cty(ty);

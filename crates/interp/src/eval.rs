@@ -410,6 +410,7 @@ impl<'a> Env<'a> {
                 Some(x) => n(x as u64),
                 None => return internal("byte index out of range"),
             },
+            Builtin::Keep => vals.first().cloned().map_or_else(|| internal("nothing is copied"), Ok)?,
             Builtin::Concat => {
                 let mut out = Vec::new();
                 for i in 0..vals.len() {

@@ -332,7 +332,7 @@ unsafe fn one_frame(inner: &Inner, core: *mut wl_core, handler: u32, f: &mut wl_
     };
     // SAFETY: n bytes are there.
     let bytes = unsafe { input(f.p, f.n) }.to_vec();
-    let mut frame = Frame::open(m, unit, f, bytes, &mut |k, p| tell(k.0, p.0));
+    let mut frame = Frame::open(&inner.grammar, unit, f, bytes, &mut |k, p| tell(k.0, p.0));
     frame.raw = f;
     // SAFETY: by contract.
     let act = unsafe { activation(inner, core, std::ptr::null_mut()) };

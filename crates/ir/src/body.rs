@@ -142,6 +142,10 @@ pub enum FrameAct {
     Payload { layer: Option<u32>, body: Block, max: u32, place: PlaceId },
     /// Computes a header's checksum anew.
     Checksum { layer: u32 },
+    /// Keeps the frame as it is now, and makes it that again: in between it is an element's own. `copy` is a pair's number; the `copies` pass drops
+    /// pairs that change nothing for what comes behind them, and makes it the number of pairs around.
+    Save { copy: u32 },
+    Restore { copy: u32 },
     /// The frame as it is now leaves through an instance of a port. `last`: the handler does not use it again (set by the `last` pass),
     /// so it is moved, else copied.
     Send { port: PortId, index: Expr, last: bool },
@@ -380,6 +384,8 @@ pub enum Builtin {
     FromHex,
     /// → u64: nanoseconds since 1970, read once per batch
     UnixNanos,
+    /// any value → the same value, its bytes copied to the core's scratch
+    Keep,
 }
 
 impl Builtin {

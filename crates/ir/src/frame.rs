@@ -1,6 +1,76 @@
 //! Sizes and places in frames that all backends share.
 
 use crate::*;
+use std::collections::BTreeSet;
+
+/// The layers of a frame's unit that a program asks for anywhere, and with them those that must be looked at to find them. Only these are looked at, and
+/// only what is wrong with these is a fault. A program with `on fault` asks for all.
+pub fn needed_layers(m: &Module, u: UnitId) -> (BTreeSet<u32>, BTreeSet<u32>) {
+    if m.unit(u).frame.is_none() { return Default::default() }
+    let asked = asked_layers(m, u);
+    let needed = leading_to(m, u, if m.handlers.iter().any(|h| h.on == On::Fault) { (0..layers(m, u).len() as u32).collect() } else { asked.clone() });
+    (asked, needed)
+}
+
+fn layers(m: &Module, u: UnitId) -> &[Layer] { m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers) }
+
+fn asked_layers(m: &Module, u: UnitId) -> BTreeSet<u32> {
+    let layers = layers(m, u);
+    let mut asked = BTreeSet::new();
+    let mut all = false;
+    let by_field = |f: FieldId| layers.iter().position(|l| l.switch == f || l.header == f).map(|n| n as u32);
+    m.bodies(&mut |body| {
+        let is = |l: LocalId| body.locals.get(l.index()).is_some_and(|l| *m.ty(l.ty) == Ty::Msg(u));
+        walk::block_exprs(&body.block, &mut |e| match &*e.kind {
+            ExprKind::Payload(l, None) if is(*l) => all = true,
+            ExprKind::Payload(l, Some(n)) | ExprKind::ChecksumOk(l, n) if is(*l) => { asked.insert(*n); }
+            _ => if let Some(Path { root: Root::Local(l), steps }) = walk::path_of(e) {
+                if let (true, Some(Step::Field(f))) = (is(*l), steps.first()) { asked.extend(by_field(*f)) }
+            },
+        });
+        walk::stmts(&body.block, &mut |s| match &s.kind {
+            StmtKind::Frame { frame, act } if is(*frame) => match act {
+                // The place of a change must be known, and what covers it: what leads there.
+                FrameAct::Insert { before: Some(n), .. } | FrameAct::Remove { layer: n } | FrameAct::Payload { layer: Some(n), .. } => { asked.insert(*n); }
+                FrameAct::Insert { before: None, .. } | FrameAct::Payload { layer: None, .. } => all = true,
+                FrameAct::Set { layer, .. } => { asked.insert(*layer); asked.extend(summed_with(m, layers, *layer)) }
+                FrameAct::Checksum { layer } => { asked.insert(*layer); }
+                FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}
+            },
+            _ => {}
+        });
+    });
+    for e in m.steer.iter().filter(|s| s.unit == u).flat_map(|s| &s.keys) {
+        walk::expr(e, &mut |e| if let Some(Path { root: Root::Local(LocalId(0)), steps }) = walk::path_of(e) {
+            if let Some(Step::Field(f)) = steps.first() { asked.extend(by_field(*f)) }
+        });
+    }
+    if all { (0..layers.len() as u32).collect() } else { asked }
+}
+
+/// Layers, those that they come after, and those that may be in the place of any.
+fn leading_to(m: &Module, u: UnitId, mut needed: BTreeSet<u32>) -> BTreeSet<u32> {
+    let layers = layers(m, u);
+    loop {
+        let mut more: BTreeSet<u32> = needed.iter().flat_map(|n| layers[*n as usize].after.iter().filter_map(|a| a.layer)).collect();
+        for n in &needed {
+            let n = *n as usize;
+            more.extend((0..layers[n].after.len()).flat_map(|i| alternatives(m, layers, n, i)).map(|k| k as u32));
+        }
+        if more.is_subset(&needed) { return needed }
+        needed.extend(more);
+    }
+}
+
+/// Layers whose checksum a change in this one may touch.
+fn summed_with(m: &Module, layers: &[Layer], layer: u32) -> Vec<u32> {
+    let over = |l: &Layer| m.unit(l.unit).header.checksum.map(|c| c.over);
+    let addresses = m.unit(layers[layer as usize].unit).header.addresses.is_some();
+    (0..layers.len() as u32)
+        .filter(|n| *n != layer && matches!(over(&layers[*n as usize]), Some(Over::Message | Over::Transport { .. })))
+        .filter(|n| (addresses && leads_to(layers, layer, *n)) || leads_to(layers, *n, layer))
+        .collect()
+}
 
 /// Whether header `from` can be followed, directly or not, by `to`.
 pub fn leads_to(layers: &[Layer], from: u32, to: u32) -> bool {

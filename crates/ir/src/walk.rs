@@ -67,7 +67,7 @@ macro_rules! direct {
                 TableDelete { key, mask, priority, .. } => { f(key); f(mask); f(priority) }
                 Frame { act, .. } => match act {
                     FrameAct::Set { value: e, .. } | FrameAct::Send { index: e, .. } => f(e),
-                    FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. } | FrameAct::Checksum { .. } => {}
+                    FrameAct::Insert { .. } | FrameAct::Remove { .. } | FrameAct::Payload { .. } | FrameAct::Checksum { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => {}
                 },
             }
         }

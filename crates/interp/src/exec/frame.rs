@@ -4,6 +4,7 @@ use super::activation::{Activation, Message};
 use super::flatten::Code;
 use crate::eval::{internal, Env, Res, Seen, Stop};
 use crate::grammar::parse::{Halt, Parser};
+use crate::grammar::Grammar;
 use crate::grammar::tree::{Content, FieldNode, Node};
 use crate::value::Value;
 use std::rc::Rc;
@@ -38,8 +39,12 @@ pub struct Frame {
     pub tail: usize,
     /// Bytes of the wire behind `end` as the frame came: a capture has cut them off, or they lie too far behind for a header to name.
     cut: usize,
+    /// Bytes behind `end` that lengths count, and a capture has cut off.
+    miss: usize,
     /// Where the runtime's frame is.
     pub raw: *mut wl_frame,
+    /// As it was before the elements that are under way changed it.
+    kept: Vec<Frame>,
 }
 
 /// Part of what is built: its header's unit, if it is one, and its bytes.
@@ -124,17 +129,22 @@ fn moved(at: usize, by: isize) -> usize {
 
 impl Frame {
     /// Finds the headers. `fault` is told of those that are there but wrong.
-    pub fn open(m: &Module, unit: UnitId, f: &wl_frame, bytes: Vec<u8>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Frame {
+    pub fn open(grammar: &Grammar, unit: UnitId, f: &wl_frame, bytes: Vec<u8>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Frame {
+        let (m, looks_at) = (&*grammar.module, |n| grammar.looks_at(unit, n));
         let end = bytes.len().min(65535);
         let layers = m.unit(unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
         let cut = (f.wire as usize).saturating_sub(end);
         let mut frame = Frame {
             unit, bytes, layers: vec![None; layers.len()], end, top: 0, instance: u32::from(f.instance), time: f.time, head: f.head as usize,
-            tail: f.tail as usize, cut, raw: std::ptr::null_mut(),
+            tail: f.tail as usize, cut, miss: 0, raw: std::ptr::null_mut(), kept: Vec::new(),
         };
         let mut net = None;
+        let mut ignored = |_, _| ();
         for (n, l) in layers.iter().enumerate() {
-            if let Some(p) = frame.layer(m, n, l, net, fault) {
+            // What nobody asks for is no fault.
+            let fault: &mut dyn FnMut(FaultKind, PlaceId) = if looks_at(n) { fault } else { &mut ignored };
+            if let Some((p, beyond)) = frame.layer(m, n, l, net, fault) {
+                if beyond > frame.miss { frame.miss = beyond.min((f.wire as usize).saturating_sub(f.n as usize)) }
                 if m.unit(l.unit).header.addresses.is_some() {
                     net = Some(n);
                 }
@@ -158,6 +168,13 @@ impl Frame {
         }
     }
 
+    fn restore(&mut self, n: usize) {
+        let mut kept = std::mem::take(&mut self.kept);
+        if let Some(f) = kept.get(n).cloned() { *self = f }
+        kept.truncate(n);
+        self.kept = kept;
+    }
+
     /// The runtime's frame becomes this one; where it lies.
     fn write_back(&self) -> Option<(*const u8, usize)> {
         // SAFETY: null, or the frame of the batch at hand, which nobody else uses while its handler runs.
@@ -174,7 +191,7 @@ impl Frame {
         Some((f.p.cast_const(), f.n as usize))
     }
 
-    fn layer(&self, m: &Module, n: usize, l: &Layer, net: Option<usize>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Option<Place> {
+    fn layer(&self, m: &Module, n: usize, l: &Layer, net: Option<usize>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Option<(Place, usize)> {
         let node = self.node(m);
         let (by, at) = l.after.iter().enumerate().find_map(|(i, a)| {
             let at = match a.layer {
@@ -192,23 +209,29 @@ impl Frame {
         let fault: &mut dyn FnMut(FaultKind, PlaceId) = if has_alternative(m, all, n, by) { &mut none } else { fault };
         let place = m.unit(self.unit).fields[l.header.index()].place;
         let def = m.unit(l.unit);
+        let least: u32 = def.body.iter().map(|f| wireloom_ir::frame::step(m, &def.fields[f.index()])).sum();
+        if self.end - at < least as usize {
+            fault(FaultKind::TRUNCATED, place);
+            return None;
+        }
         let node = match Parser::new(m, &self.bytes[..self.end], true).unit(l.unit, def, at, Vec::new(), def.body.len()) {
             Ok(node) => node,
             Err(Halt::More(_)) => { fault(FaultKind::TRUNCATED, place); return None }
             Err(Halt::Fault { kind, place, .. }) => { fault(kind, place); return None }
             Err(Halt::Internal(why)) => { crate::note_internal(&why); return None }
         };
-        let (to, mut lim) = (node.end, self.end);
+        let (to, mut lim, mut beyond) = (node.end, self.end, 0);
         if let Some(c) = def.header.covers {
             let value = match node.field(c.field).map(|f| &f.content) { Some(Content::Scalar(Value::Int(n))) => *n as usize, _ => 0 };
-            let all = if c.own { value } else { value + (to - at) };
+            let all = match value { 0 if c.own => self.end - at, n if c.own => n, n => n + (to - at) };
             if all < to - at || all > self.end - at + self.cut {
                 fault(FaultKind::CONSTRAINT, def.fields[c.field.index()].place);
                 return None;
             }
             lim = lim.min(at + all);
+            beyond = (at + all).saturating_sub(self.end);
         }
-        Some(Place { node, at, to, lim, net })
+        Some((Place { node, at, to, lim, net }, beyond))
     }
 
     /// The frame as a parsed unit.
@@ -391,11 +414,18 @@ impl Frame {
         self.resum_around(m, self.layers.len(), pos.saturating_sub(1));
     }
 
+    /// A length of `bytes` bytes, of a payload that ends at `end`: what was cut off behind the frame counts, too.
+    fn length(&self, n: usize, end: usize, bytes: usize) -> usize {
+        if self.miss == 0 || end != self.end { return n }
+        (n + self.miss).min(if bytes < 8 { (1 << (8 * bytes)) - 1 } else { usize::MAX })
+    }
+
     fn set_covers(&mut self, m: &Module, unit: UnitId, c: &Covers, at: usize, to: usize, end: usize) {
         let Some(r) = range(m, unit, c.field) else { return };
         let own = m.unit(unit).header.checksum.filter(|c| c.over == Over::Header);
         let was = sum(&self.bytes[at..to]);
-        set_number(&mut self.bytes[at + r.start..at + r.end], end - if c.own { at } else { to });
+        let n = self.length(end - if c.own { at } else { to }, end, r.len());
+        set_number(&mut self.bytes[at + r.start..at + r.end], n);
         let now = sum(&self.bytes[at..to]);
         if let Some(s) = own.and_then(|c| range(m, unit, c.field)) {
             fix(&mut self.bytes[at + s.start..at + s.end], was, now, false);
@@ -416,7 +446,8 @@ impl Frame {
         let net = (0..self.layers.len()).rev().find(|k| self.layers[*k].as_ref().is_some_and(|p| p.to <= pos) && m.unit(self.unit_of(m, *k)).header.addresses.is_some());
         let net = net.and_then(|k| Some((self.unit_of(m, k), self.bytes[self.layers[k].as_ref()?.at..].to_vec())));
         let behind = self.bytes[pos..around].to_vec();
-        finish(m, parts, &mut built, &behind, net.as_ref().map(|(u, b)| (*u, b.as_slice())));
+        let missing = if around == self.end { self.miss } else { 0 };
+        finish(m, parts, &mut built, &behind, missing, net.as_ref().map(|(u, b)| (*u, b.as_slice())));
         self.bytes.splice(pos..pos, built);
         self.shift(pos, n as isize);
         self.grown(m, pos);
@@ -441,6 +472,7 @@ impl Frame {
         let behind = by.min(self.tail as isize);
         (self.head, self.tail) = (moved(self.head, behind - by), moved(self.tail, -behind));
         self.bytes.splice(pos..end, to.iter().copied());
+        if end == self.end { self.miss = 0 }
         for p in self.layers.iter_mut().flatten() {
             if p.lim >= end { p.lim = moved(p.lim, by) }
         }
@@ -454,7 +486,7 @@ impl Frame {
 }
 
 /// Fills in lengths and checksums of new headers; `behind` is the payload of all, `net` a network header before them.
-fn finish(m: &Module, parts: &Built, built: &mut Vec<u8>, behind: &[u8], net: Option<(UnitId, &[u8])>) {
+fn finish(m: &Module, parts: &Built, built: &mut Vec<u8>, behind: &[u8], missing: usize, net: Option<(UnitId, &[u8])>) {
     let n = built.len();
     let starts: Vec<usize> = parts.iter().scan(0, |at, p| { let here = *at; *at += p.1.len(); Some(here) }).collect();
     let next = |i: usize| starts.get(i + 1).copied().unwrap_or(n);
@@ -464,7 +496,9 @@ fn finish(m: &Module, parts: &Built, built: &mut Vec<u8>, behind: &[u8], net: Op
         let Some((u, c)) = unit.and_then(|u| Some((u, m.unit(u).header.covers?))) else { continue };
         let Some(r) = range(m, u, c.field) else { continue };
         let at = starts[i];
-        set_number(&mut built[at + r.start..at + r.end], end - if c.own { at } else { next(i) });
+        let n = end - if c.own { at } else { next(i) };
+        let n = if missing == 0 { n } else { (n + missing).min(if r.len() < 8 { (1 << (8 * r.len())) - 1 } else { usize::MAX }) };
+        set_number(&mut built[at + r.start..at + r.end], n);
     }
     for (i, (unit, _)) in parts.iter().enumerate().rev() {
         let Some((u, c)) = unit.and_then(|u| Some((u, m.unit(u).header.checksum?))) else { continue };
@@ -502,7 +536,7 @@ pub fn send_frame(env: &Env, a: &Activation, port: PortId, index: &Expr, parts: 
     let built = build(env, parts, locals)?;
     let index = Env { locals, ..*env }.int(index)? as u32;
     let mut bytes: Vec<u8> = built.iter().flat_map(|p| p.1.iter().copied()).collect();
-    finish(env.module, &built, &mut bytes, &[], None);
+    finish(env.module, &built, &mut bytes, &[], 0, None);
     a.transmit(port, index, &bytes);
     Ok(())
 }
@@ -525,6 +559,8 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
             a.with_frame(|f| f.set(m, *layer as usize, *field, &v))?
         }
         Act::Plain(FrameAct::Remove { layer }) => a.with_frame(|f| f.remove(m, *layer as usize)),
+        Act::Plain(FrameAct::Save { copy }) => a.with_frame(|f| { f.kept.truncate(*copy as usize); f.kept.push(f.clone()) }),
+        Act::Plain(FrameAct::Restore { copy }) => a.with_frame(|f| f.restore(*copy as usize)),
         Act::Plain(FrameAct::Checksum { layer }) => a.with_frame(|f| f.resum(m, *layer as usize)),
         Act::Plain(FrameAct::Send { port, index, last }) => {
             let index = Env { locals, ..*env }.int(index)? as u32;

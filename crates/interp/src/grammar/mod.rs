@@ -50,6 +50,8 @@ pub struct Grammar {
     programs: Vec<Result<tail::Program, String>>,
     /// All delimiters that a recovery may look for.
     recovers: Vec<Until>,
+    /// By unit: the layers of frames that the program looks at.
+    looked_at: Vec<std::collections::BTreeSet<u32>>,
 }
 
 impl Grammar {
@@ -62,8 +64,12 @@ impl Grammar {
             _ => None,
         });
         let recovers = recovers.collect();
-        Grammar { module, programs, recovers }
+        let looked_at = (0..module.units.len()).map(|u| wireloom_ir::frame::needed_layers(&module, UnitId(u as u32)).1).collect();
+        Grammar { module, programs, recovers, looked_at }
     }
+
+    /// Whether a fault of this layer of a frame counts.
+    pub fn looks_at(&self, unit: UnitId, layer: usize) -> bool { self.looked_at.get(unit.index()).is_some_and(|l| l.contains(&(layer as u32))) }
 
     pub fn program(&self, unit: UnitId) -> Option<&tail::Program> {
         self.programs[unit.index()].as_ref().ok()

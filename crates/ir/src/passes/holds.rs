@@ -119,7 +119,7 @@ impl<'a> Known<'a> {
                 let signed = matches!(self.program.types.get(n.ty.index()), Some(Ty::Int(_)));
                 Made { of: ByteSet::of(if signed { b"-0123456789" } else { b"0123456789" }), longest: 20 }
             }
-            (Builtin::Slice, [from, ..]) => self.made(from),
+            (Builtin::Slice | Builtin::Keep, [from, ..]) => self.made(from),
             (Builtin::Concat, parts) => Made { longest: u64::MAX, ..parts.iter().fold(Made::NOTHING, |all, p| all.or(self.made(p))) },
             _ => Made::ANY,
         }

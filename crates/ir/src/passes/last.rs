@@ -4,9 +4,13 @@
 //! whose bytes lie in the frame (`let d = payload(p.udp)`) or in a state (`let old = name`) is a value: if it is read behind a change of what
 //! it lies in, it gets a copy (`concat` of one part), for that may have been overwritten or moved.
 //!
+//! A state that is set to its own parts in other places (`r = Two { a: r.b, b: r.a }`) is written part by part while they point into it: such parts
+//! are copied first ([`moves`]).
+//!
 //! A backward data-flow analysis over the structured code, as in `liveness`.
 
 use super::liveness::Set;
+use super::moves;
 use crate::*;
 
 const FRAME: LocalId = LocalId(0);
@@ -18,6 +22,11 @@ pub fn run(m: &mut Module) {
 }
 
 fn handler(m: &Module, frame: bool, body: &mut Body) {
+    read_behind_changes(m, frame, body);
+    moves::settle(m, body);
+}
+
+fn read_behind_changes(m: &Module, frame: bool, body: &mut Body) {
     let memory = memory(m, frame, body);
     if memory.is_empty() { return }
     let mut kept = changed_under(body, &memory);
@@ -40,7 +49,13 @@ fn changed_under(body: &mut Body, memory: &[Memory]) -> Set {
 
 /// What changes while a handler runs.
 #[derive(Clone, Copy, PartialEq)]
-enum What { Frame, State(StateId), Session(SessionId) }
+pub(super) enum What {
+    Frame,
+    State(StateId),
+    Session(SessionId),
+    /// A local's place in the task's frame (see `moves`).
+    Local(LocalId),
+}
 
 /// Such memory, and the locals whose bytes may lie in it; of the frame, itself.
 struct Memory { what: What, views: Set }
@@ -48,7 +63,7 @@ struct Memory { what: What, views: Set }
 /// What a statement changes.
 fn changes(s: &StmtKind) -> Option<What> {
     match s {
-        StmtKind::Frame { act: FrameAct::Send { .. }, .. } => None,
+        StmtKind::Frame { act: FrameAct::Send { .. } | FrameAct::Save { .. }, .. } => None,
         StmtKind::Frame { .. } => Some(What::Frame),
         StmtKind::SetState(id, _) => Some(What::State(*id)),
         StmtKind::SetSession(id, _) => Some(What::Session(*id)),
@@ -64,7 +79,7 @@ fn memory(m: &Module, frame: bool, body: &Body) -> Vec<Memory> {
 }
 
 /// The local that gets bytes by a statement, and from where. Bytes of tables and of queues lie elsewhere.
-fn definition(s: &StmtKind) -> Option<(LocalId, &Expr)> {
+pub(super) fn definition(s: &StmtKind) -> Option<(LocalId, &Expr)> {
     match s {
         StmtKind::Set(l, e) | StmtKind::SetField(l, _, e) | StmtKind::Push(l, e) | StmtKind::Parse { dst: l, bytes: e, .. } => Some((*l, e)),
         _ => None,
@@ -78,9 +93,9 @@ fn definition_mut(s: &mut StmtKind) -> Option<(LocalId, &mut Expr)> {
     }
 }
 
-fn views(m: &Module, what: What, body: &Body) -> Set {
+pub(super) fn views(m: &Module, what: What, body: &Body) -> Set {
     let mut views = Set::new(body.locals.len());
-    if what == What::Frame { views.add(FRAME.index()) }
+    match what { What::Frame => views.add(FRAME.index()), What::Local(l) => views.add(l.index()), _ => {} }
     loop {
         let before = views.clone();
         walk::stmts(&body.block, &mut |s| if let Some((l, e)) = definition(&s.kind) { if lies_in(m, what, &views, e) { views.add(l.index()) } });
@@ -89,7 +104,7 @@ fn views(m: &Module, what: What, body: &Body) -> Set {
 }
 
 /// Whether a value has bytes that may lie there.
-fn lies_in(m: &Module, what: What, views: &Set, e: &Expr) -> bool {
+pub(super) fn lies_in(m: &Module, what: What, views: &Set, e: &Expr) -> bool {
     if !layout::has_bytes(m, e.ty) { return false }
     match &*e.kind {
         ExprKind::State(id) => what == What::State(*id),
@@ -125,31 +140,16 @@ fn put_aside(m: &Module, memory: &[Memory], e: &mut Expr) {
     match &*e.kind {
         // It gets a copy itself.
         ExprKind::Local(_) => {}
-        ExprKind::State(_) | ExprKind::Session(_) => *e = copy(m, e.clone()),
-        _ if matches!(m.ty(e.ty), Ty::Bytes(_)) => *e = copy(m, e.clone()),
-        _ => walk::children_mut(e, &mut |c| put_aside(m, memory, c)),
+        _ if is_made(e) => walk::children_mut(e, &mut |c| put_aside(m, memory, c)),
+        _ => keep(e),
     }
 }
 
-/// A value with bytes of its own.
-fn copy(m: &Module, e: Expr) -> Expr {
-    let ty = e.ty;
-    let member = |e: &Expr, i: usize, t: TyId| copy(m, Expr::new(t, ExprKind::Get(e.clone(), i as u32)));
-    let kind = match m.ty(ty) {
-        _ if !layout::has_bytes(m, ty) => return e,
-        Ty::Bytes(_) => ExprKind::Builtin(Builtin::Concat, vec![e]),
-        Ty::Record(r) => ExprKind::Make(m.records[r.index()].fields.iter().enumerate().map(|(i, f)| member(&e, i, f.1)).collect()),
-        Ty::Tuple(list) => ExprKind::Make(list.iter().enumerate().map(|(i, t)| member(&e, i, *t)).collect()),
-        Ty::Option(t) => {
-            let Some(bool) = m.types.iter().position(|t| *t == Ty::Bool) else { return e };
-            let there = Expr::new(TyId(bool as u32), ExprKind::IsSome(e.clone()));
-            let value = copy(m, Expr::new(*t, ExprKind::Unwrap(e)));
-            ExprKind::If(there, Expr::new(ty, ExprKind::Some(value)), Expr::new(ty, ExprKind::None))
-        }
-        _ => return e,
-    };
-    Expr::new(ty, kind)
-}
+/// Whether a value is put together of others, so that each of them has a place of its own.
+fn is_made(e: &Expr) -> bool { matches!(&*e.kind, ExprKind::If(..) | ExprKind::Make(_) | ExprKind::MakeList(_) | ExprKind::Some(_)) }
+
+/// Gives a value bytes of its own.
+pub(super) fn keep(e: &mut Expr) { *e = Expr::new(e.ty, ExprKind::Builtin(Builtin::Keep, vec![e.clone()])) }
 
 struct Loop { at_break: Set, at_continue: Set }
 

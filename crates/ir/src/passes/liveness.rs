@@ -16,6 +16,7 @@ pub fn run(m: &mut Module) {
         let mut body = std::mem::take(&mut m.handlers[h].body);
         let on = m.handlers[h].on;
         handler(m, on, &mut body);
+        super::moves::suspend(m, &mut body);
         m.handlers[h].body = body;
     }
 }

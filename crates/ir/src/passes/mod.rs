@@ -4,12 +4,14 @@
 //! changes only what its line in [`TABLE`] says; running all of them twice gives the same module.
 
 pub mod cluster;
+pub mod copies;
 pub mod edits;
 pub mod fold;
 pub mod holds;
 pub mod init;
 pub mod last;
 pub mod liveness;
+mod moves;
 pub mod steer;
 pub mod steps;
 pub mod used;
@@ -29,6 +31,7 @@ pub const TABLE: &[Pass] = &[
     Pass { name: "init", doc: "sets locals to zero that may be read before they are set", run: init::run },
     Pass { name: "edits", doc: "sorts the edits of passed messages into wire order", run: edits::run },
     Pass { name: "used", doc: "marks the fields whose value or extent is read; the rest is not stored", run: used::run },
+    Pass { name: "copies", doc: "drops copies of packets that nobody uses behind the element they were made for", run: copies::run },
     Pass { name: "steer", doc: "the flow key of packets, and which tables each core has for itself", run: steer::run },
     Pass { name: "last", doc: "the last use of a frame, which moves it; copies of bytes that are used behind a change of the frame or state that they lie in", run: last::run },
     Pass { name: "liveness", doc: "live locals at suspensions; which messages are held across them", run: liveness::run },

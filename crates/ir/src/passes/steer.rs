@@ -37,12 +37,11 @@ pub fn run(m: &mut Module) {
 }
 
 /// For a run on one core, which has all tables to itself: those of entries of one size need no locks. Not where connections use them, too, on
-/// cores of their own, and not small tables that evict: shared ones find the very entry that was used least recently.
+/// cores of their own, and not small tables that evict or expire: shared ones do that exactly.
 pub fn alone(m: &mut Module) {
     let frames = m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. }));
     if !frames || m.handlers.iter().any(|h| matches!(h.on, On::Message { .. } | On::Opened(_) | On::Closed(_))) { return }
-    let exact = |t: &Table| t.evict_lru && t.capacity < 1024;
-    let own: Vec<bool> = m.tables.iter().map(|t| m.sharing(t) == Sharing::One && fixed(m, t) && !exact(t)).collect();
+    let own: Vec<bool> = m.tables.iter().map(|t| m.sharing(t) == Sharing::One && fixed(m, t) && !is_exact(t)).collect();
     for (t, own) in m.tables.iter_mut().zip(own) { t.local |= own }
 }
 
@@ -292,6 +291,7 @@ impl Uses<'_> {
     fn why(&self, t: usize, derivable: bool) -> Option<String> {
         if derivable { return None }
         Some(if self.mixed { "the app's ports give packets of several types".into() }
+        else if is_exact(&self.m.tables[t]) { "below 1024 entries, what is used least recently gives way, of all cores' entries, and expiry is exact".into() }
         else if !divided(&self.m.tables[t]) { "its kind is not divided by key".into() }
         else if self.of[t].is_empty() { "no handler of packets uses it by key".into() }
         else if let Some(why) = self.outside[t] { why.into() }
@@ -300,7 +300,9 @@ impl Uses<'_> {
 }
 
 /// Whether parts of a table can be kept apart by parts of its keys.
-fn divided(t: &Table) -> bool { matches!(t.kind, TableKind::Exact | TableKind::Array | TableKind::Bloom | TableKind::CountMin) }
+fn divided(t: &Table) -> bool { !is_exact(t) && matches!(t.kind, TableKind::Exact | TableKind::Array | TableKind::Bloom | TableKind::CountMin) }
+/// A small table that evicts or expires: kept as one, in which the very entry that was used least recently gives way, and time is exact.
+fn is_exact(t: &Table) -> bool { t.kind == TableKind::Exact && t.capacity < 1024 && (t.evict_lru || t.idle > 0) }
 /// Keys that walks give, and nothing else sets.
 fn walked(block: &Block) -> Vec<(TableId, LocalId)> {
     let (mut found, mut set) = (Vec::new(), Vec::new());

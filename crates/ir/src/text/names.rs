@@ -24,7 +24,7 @@ pub const BUILTINS: &[(Builtin, &str)] = &[
     (Builtin::AesCtr, "aes_ctr"), (Builtin::AesCbcEncrypt, "aes_cbc_encrypt"), (Builtin::AesCbcDecrypt, "aes_cbc_decrypt"),
     (Builtin::AesGcmSeal, "aes_gcm_seal"), (Builtin::AesGcmOpen, "aes_gcm_open"), (Builtin::HmacSha1, "hmac_sha1"),
     (Builtin::HmacSha256, "hmac_sha256"), (Builtin::Sha1, "sha1"), (Builtin::Sha256, "sha256"),
-    (Builtin::ConstantTimeEq, "constant_time_eq"), (Builtin::RandomBytes, "random_bytes"), (Builtin::FromHex, "from_hex"),
+    (Builtin::ConstantTimeEq, "constant_time_eq"), (Builtin::RandomBytes, "random_bytes"), (Builtin::FromHex, "from_hex"), (Builtin::Keep, "keep"),
 ];
 
 pub const QUEUE_ACTS: &[(QueueAct, &str)] = &[(QueueAct::Pop, "pop"), (QueueAct::Drop, "drop"), (QueueAct::Len, "len"), (QueueAct::First, "first")];

@@ -237,6 +237,8 @@ impl Parser {
             }
             "remove" => FrameAct::Remove { layer: self.num()? },
             "checksum" => FrameAct::Checksum { layer: self.num()? },
+            "save" => FrameAct::Save { copy: self.num()? },
+            "restore" => FrameAct::Restore { copy: self.num()? },
             "send" => { let last = self.eat_word("last"); FrameAct::Send { port: PortId(self.index()?), index: self.key()?, last } }
             word @ ("insert" | "payload") => {
                 let at = self.layer_or_end()?;

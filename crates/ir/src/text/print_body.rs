@@ -154,6 +154,8 @@ impl Printer<'_> {
                 FrameAct::Set { layer, field, value } => format!("set {layer} #{} = {}", field.0, e(value)),
                 FrameAct::Remove { layer } => format!("remove {layer}"),
                 FrameAct::Checksum { layer } => format!("checksum {layer}"),
+                FrameAct::Save { copy } => format!("save {copy}"),
+                FrameAct::Restore { copy } => format!("restore {copy}"),
                 FrameAct::Send { port, index, last } => format!("send{} {} [{}]", if *last { " last" } else { "" }, self.port_ref(*port), e(index)),
                 FrameAct::Insert { .. } | FrameAct::Payload { .. } => String::new(),
             }),

@@ -419,6 +419,7 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.fault(path, FaultKind::OVERLOAD, *place);
                 (*layer, Some(body))
             }
+            FrameAct::Save { .. } | FrameAct::Restore { .. } => (None, None),
             FrameAct::Send { port, index, .. } => {
                 self.frame_port(path, *port, index);
                 (None, None)

@@ -222,7 +222,7 @@ impl Checker<'_> {
     fn builtin(&self, f: Builtin, args: &[Expr], ty: TyId) -> Result<(), String> {
         use Builtin::*;
         let arity = match f {
-            LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp | EndpointIp | EndpointPort | Be32 | FromBe32 | RandomBytes | FromHex => 1..=1,
+            LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp | EndpointIp | EndpointPort | Be32 | FromBe32 | RandomBytes | FromHex | Keep => 1..=1,
             UnixTime | UnixNanos => 0..=0,
             Min | Max | StartsWith | EndsWith | FindBytes | ByteAt | HasToken | AllIn | ConstantTimeEq => 2..=2,
             Slice | AesCtr | AesCbcEncrypt | AesCbcDecrypt => 3..=3,
@@ -262,6 +262,7 @@ impl Checker<'_> {
             Be32 => { ok(self.is_uint_of(args[0].ty, 32), "an operand is not a u32")?; result_bytes() }
             FromBe32 => { bytes(0)?; self.bits(t, 32) }
             UnixTime | UnixNanos => self.bits(t, 64),
+            Keep => { ok(self.storable(ty), "what cannot be copied is copied")?; self.is(ty, args[0].ty) }
             EndpointPort => { ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?; self.bits(t, 16) }
         }
     }

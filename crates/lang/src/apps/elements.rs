@@ -320,14 +320,18 @@ impl Lower<'_, '_> {
         });
         let inner = i.scope.chains.get(&input).cloned();
         if handler.is_none() && inner.is_none() { return Err(self.err("E0611", span, format!("element `{}` has no handler for `{input}`", i.element.name.name))); }
-        self.in_instance(i, outlet, |s| match (handler, inner) {
+        let (at, facts, gone) = (self.out.len(), self.facts.clone(), self.gone.clone());
+        let packet = match &v.kind { crate::val::Vk::Path(ir::Path { root: ir::Root::Local(l), .. }) if frame && self.frames => Some(*l), _ => None };
+        let made = self.in_instance(i, outlet, |s| match (handler, inner) {
             (Some((h, param)), _) => {
                 s.bind_all(&[(param.clone(), v)]);
                 s.element_body(h, span)
             }
             (None, Some(nodes)) => s.flow(&nodes, v, span).map(|_| Val::unit()),
             (None, None) => Err(Reported),
-        }).map(|_| ())
+        });
+        if let Some(l) = packet { self.own_packet(l, at, facts, gone); }
+        made.map(|_| ())
     }
 
     /// Where the ways out of an instance lead: `rest` follows it directly, or they are wired apart.
@@ -392,6 +396,7 @@ impl Lower<'_, '_> {
         made?;
         let sp = self.cx.span(span);
         block.push(crate::x::stmt(sp, StmtKind::Break));
+        self.behind_jumps(&block);
         self.push(span, StmtKind::Loop { max: 1, body: block });
         Ok(Val::unit())
     }

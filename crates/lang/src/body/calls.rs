@@ -284,6 +284,7 @@ impl Lower<'_, '_> {
         made?;
         let sp = self.cx.span(span);
         block.push(x::stmt(sp, StmtKind::Break));
+        self.behind_jumps(&block);
         self.push(span, StmtKind::Loop { max: 1, body: block });
         Ok(match result { Some(l) => Val::pure(info.ret.clone(), self.local_expr(l)), None => Val::unit() })
     }

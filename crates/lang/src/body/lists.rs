@@ -1,5 +1,6 @@
 //! Walks over lists: `for`, comprehensions, `fold`, and the methods of lists. Items of a message's list are reached in place.
 
+use super::again::Changes;
 use super::Lower;
 use crate::compiler::{Reported, R, T_BOOL, T_U32};
 use crate::ty::{Elem, Ty, U32, U64};
@@ -19,6 +20,17 @@ enum Walk { Items(ir::Path, Elem, u64), List(X, Ty, u64), Replies(ir::UnitId, u6
 impl Walk {
     fn max(&self) -> u64 {
         match self { Walk::Items(_, _, n) | Walk::List(_, _, n) | Walk::Range(_, _, n) | Walk::Replies(_, n) | Walk::Words(_, n) => *n }
+    }
+
+    fn end(&self) -> X {
+        match self {
+            Walk::Items(p, ..) => x::count(p.clone()),
+            Walk::List(l, ..) => X::new(T_U32, K::ListLen(l.clone())),
+            Walk::Replies(..) => X::new(T_U32, K::Parts),
+            Walk::Range(_, to, _) => to.clone(),
+            // Its rounds are counted by where the next word begins.
+            Walk::Words(_, n) => x::u64(*n),
+        }
     }
 }
 
@@ -57,16 +69,18 @@ impl Lower<'_, '_> {
     }
 
     /// Rounds over the words of a text. In each: its rest is cut at the next blank; words without a byte are none.
-    fn word_rounds(&mut self, text: X, max: u64, span: Span, body: impl FnOnce(&mut Self, Val) -> R<()>) -> R<()> {
+    fn word_rounds(&mut self, text: X, max: u64, span: Span, mut body: impl FnMut(&mut Self, Val) -> R<()>) -> R<()> {
         let size = match self.cx.m.types.get(text.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => 0 };
         let ty = Ty::Bytes(size);
         let (u64_ty, bytes) = (x::u64(0).ty, text.ty);
+        // It is gone over as it was, whatever the body does to it.
+        let text = x::local(self.temp("", &ty, text, span), bytes);
         let at = self.temp("", &U64, x::u64(0), span);
         self.bounds.remove(&at);
         let sp = self.cx.span(span);
         let len = x::cast(u64_ty, x::len_bytes(text.clone()));
         self.loops += 1;
-        let (made, block) = self.sub(|s| {
+        let (made, block) = self.looped(|_| false, |_| (), |s| {
             let here = x::local(at, u64_ty);
             s.push(span, StmtKind::If { cond: x::not(x::cmp(BinOp::Lt, here.clone(), len.clone())), then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] });
             let slice = |b: X, from: X, to: X| X::new(bytes, K::Builtin(ir::Builtin::Slice, vec![b, from, to]));
@@ -88,7 +102,7 @@ impl Lower<'_, '_> {
         });
         self.loops -= 1;
         made?;
-        self.push(span, StmtKind::Loop { max, body: block });
+        if max > 0 { self.push(span, StmtKind::Loop { max, body: block }); }
         Ok(())
     }
 
@@ -143,44 +157,54 @@ impl Lower<'_, '_> {
     }
 
     /// Runs a piece of lowering for every item.
-    pub fn each(&mut self, pattern: &Pattern, list: &Expr, span: Span, body: impl FnOnce(&mut Self) -> R<()>) -> R<u64> {
+    pub fn each(&mut self, pattern: &Pattern, list: &Expr, span: Span, mut body: impl FnMut(&mut Self) -> R<()>) -> R<u64> {
         let walk = self.walk(list)?;
         let max = walk.max();
         self.rounds(walk, span, |s, item| { s.destructure(pattern, item, span)?; body(s) })?;
         Ok(max)
     }
 
-    fn rounds(&mut self, walk: Walk, span: Span, body: impl FnOnce(&mut Self, Val) -> R<()>) -> R<()> {
+    fn rounds(&mut self, walk: Walk, span: Span, mut body: impl FnMut(&mut Self, Val) -> R<()>) -> R<()> {
         if self.pure_only() { return Err(self.involved(span)); }
         let max = walk.max();
         let walk = match walk { Walk::Words(text, max) => return self.word_rounds(text, max, span, body), other => other };
-        let (from, to, var_ty) = match &walk {
-            Walk::Items(p, ..) => (x::u32(0), x::count(p.clone()), U32),
-            Walk::List(l, ..) => (x::u32(0), X::new(T_U32, K::ListLen(l.clone())), U32),
-            Walk::Replies(..) => (x::u32(0), X::new(T_U32, K::Parts), U32),
-            Walk::Range(a, b, _) => (a.clone(), b.clone(), if a.ty == T_U32 { U32 } else { U64 }),
-            Walk::Words(..) => return Err(Reported),
-        };
+        let var_ty = match &walk { Walk::Range(a, ..) if a.ty != T_U32 => U64, _ => U32 };
         let var = self.new_local("i", &var_ty);
         let index = self.local_expr(var);
+        let walk = std::cell::RefCell::new(walk);
         self.loops += 1;
-        let (made, block) = self.sub(|s| {
-            s.facts.push(x::cmp(BinOp::Lt, index.clone(), to.clone()));
-            let item = match walk {
-                Walk::Items(p, e, _) => s.cx.item_val(&p, &e, index),
-                Walk::List(l, t, _) => { let ty = s.cx.lower_ty(&t); Val::pure(t, X::new(ty, K::ListGet(l, index))) }
+        // A list or an end that changes meanwhile is taken as it was.
+        let changed = |c: &Changes| match &*walk.borrow() { Walk::List(e, ..) | Walk::Range(_, e, _) => c.touch(e), _ => false };
+        let keep = |s: &mut Self| {
+            let mut walk = walk.borrow_mut();
+            let ty = match &*walk {
+                Walk::List(_, t, n) => Ty::List(Box::new(t.clone()), u32::try_from(*n).unwrap_or(u32::MAX)),
+                _ => var_ty.clone(),
+            };
+            if let Walk::List(e, ..) | Walk::Range(_, e, _) = &mut *walk {
+                let l = s.temp("", &ty, e.clone(), span);
+                *e = s.local_expr(l);
+            }
+        };
+        let (made, block) = self.looped(changed, keep, |s| {
+            s.facts.push(x::cmp(BinOp::Lt, index.clone(), walk.borrow().end()));
+            let item = match &*walk.borrow() {
+                Walk::Items(p, e, _) => s.cx.item_val(p, e, index.clone()),
+                Walk::List(l, t, _) => { let ty = s.cx.lower_ty(t); Val::pure(t.clone(), X::new(ty, K::ListGet(l.clone(), index.clone()))) }
                 Walk::Replies(u, _) => {
-                    let dst = s.new_local("", &Ty::Msg(u));
-                    s.push(span, StmtKind::BindPart { dst, part: index });
-                    Val::path(Ty::Msg(u), x::msg(dst))
+                    let dst = s.new_local("", &Ty::Msg(*u));
+                    s.push(span, StmtKind::BindPart { dst, part: index.clone() });
+                    Val::path(Ty::Msg(*u), x::msg(dst))
                 }
-                Walk::Range(..) | Walk::Words(..) => Val::pure(if index.ty == T_U32 { U32 } else { U64 }, index),
+                Walk::Range(..) | Walk::Words(..) => Val::pure(var_ty.clone(), index.clone()),
             };
             body(s, item)
         });
         self.loops -= 1;
         made?;
-        self.push(span, StmtKind::For { var, from, to, max, body: block });
+        let walk = walk.into_inner();
+        let from = match &walk { Walk::Range(a, ..) => a.clone(), _ => x::u32(0) };
+        self.push(span, StmtKind::For { var, from, to: walk.end(), max, body: block });
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! what is allowed where. A value is a [`Val`]; statements it needs go to `out`, guards for what can fail among them.
 
 pub mod addresses;
+pub mod again;
 pub mod align;
 pub mod assign;
 pub mod begins;
@@ -32,7 +33,7 @@ use crate::names::ModId;
 use crate::ty::Ty;
 use crate::val::{Val, Vk};
 use crate::x;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use wireloom_ir as ir;
 use ir::{FaultKind, LocalId, StmtKind};
 use wireloom_syntax::ast::{Expr, Ident, Span};
@@ -168,6 +169,12 @@ pub struct Lower<'c, 'a> {
     pub mark: Option<LocalId>,
     /// The packet at hand has just come: its time is now.
     pub arrival: bool,
+    /// Headers that may have been taken out before this point, by frame and layer.
+    pub gone: HashSet<(LocalId, u32)>,
+    /// Packets that were kept while elements had them for themselves.
+    pub copies: u32,
+    /// What the loops around change, where that is known.
+    pub changing: Option<again::Changes>,
     pub span: Span,
 }
 
@@ -176,7 +183,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None, asked: vec![],
             place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false, held: None,
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, joined: HashMap::new(), packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, ends: None, outlets: vec![], under_way: vec![], mark: None, span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, joined: HashMap::new(), packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, ends: None, outlets: vec![], under_way: vec![], mark: None, gone: HashSet::new(), copies: 0, changing: None, span: Span::default(),
         }
     }
 

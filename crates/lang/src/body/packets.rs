@@ -28,6 +28,9 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// The layers of a frame that a local holds.
+    pub fn frame_layers(&self, l: LocalId) -> &[ir::Layer] { self.frame_unit(l).map_or(&[], |u| self.layers(u)) }
+
     fn layers(&self, u: ir::UnitId) -> &[ir::Layer] { self.cx.m.units[u.index()].frame.as_ref().map_or(&[], |f| &f.layers) }
 
     /// Whether a path names something of a frame.
@@ -63,12 +66,16 @@ impl Lower<'_, '_> {
         }
         let layers = self.layers(u);
         set.retain(|n| !absent.contains(n));
+        // Where a header may have been taken out, what came behind it says nothing of it; nor does its absence say what was before that.
+        let taken = |n: &u32| frame.is_some_and(|l| self.gone.contains(&(l, *n)));
+        let before: Vec<u32> = set.iter().copied().filter(|n| !taken(n)).collect();
+        let never: Vec<u32> = absent.iter().copied().filter(|n| !taken(n)).collect();
         // Whatever is absent, too: a header may come after one that can no longer be there (a second tag where there is no first one).
         let (mut known, mut always) = (vec![None; layers.len()], vec![None; layers.len()]);
         self.facts.iter().any(|f| {
             let (mut other, mut one_of) = (None, vec![]);
             self.headers_asked(f, &mut other, &mut one_of) && other == frame
-                && one_of.iter().filter(|n| !absent.contains(n)).all(|n| comes_after(layers, *n, &set, &absent, &mut known) || comes_after(layers, *n, &set, &[], &mut always))
+                && one_of.iter().filter(|n| !absent.contains(n)).all(|n| set.contains(n) || comes_after(layers, *n, &before, &never, &mut known) || comes_after(layers, *n, &before, &[], &mut always))
         })
     }
 
@@ -355,12 +362,14 @@ impl Lower<'_, '_> {
         let layers = self.layers(u);
         let there = |k: u32| x::case(x::step(&x::msg(frame), ir::Step::Field(layers[k as usize].switch)), 0);
         let (gone, rest): (Vec<u32>, Vec<u32>) = (0..layers.len() as u32).partition(|k| layer.is_some_and(|n| ir::frame::leads_to(layers, n, *k)));
+        let taken: Vec<(LocalId, u32)> = gone.iter().map(|k| (frame, *k)).collect();
         let gone: Vec<X> = gone.into_iter().map(there).collect();
         // What is known only because one of those is there stays known.
         let known: Vec<X> = rest.into_iter().map(there).filter(|c| !gone.is_empty() && self.proven(c)).collect();
         self.forget(|k| matches!(k, K::Payload(..) | K::FrameLen(_)) || gone.iter().any(|g| *k == *g.kind));
         for c in &known { self.assume(c, true); }
         for g in &gone { self.assume(g, false); }
+        self.gone.extend(taken);
         Ok(Val::unit())
     }
 
@@ -377,6 +386,7 @@ impl Lower<'_, '_> {
         self.forget(|k| *k == *there.kind || matches!(k, K::FrameLen(_)));
         for c in known { self.assume(&c, true); }
         self.assume(&there, false);
+        self.gone.insert((h.frame, h.layer));
         Ok(())
     }
 
@@ -534,7 +544,7 @@ impl Lower<'_, '_> {
         made?;
         let mut changed = false;
         ir::walk::stmts(&block, &mut |s| changed |= match &s.kind {
-            StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. }),
+            StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. }),
             StmtKind::Set(l, _) => self.mark == Some(*l),
             _ => false,
         });

@@ -269,9 +269,8 @@ impl Lower<'_, '_> {
         let replied = self.replied;
         let calls = has_call(body);
         if calls { self.epoch += 1; }
-        self.forget_assigned(body);
         self.loops += 1;
-        let (made, block) = self.sub(|s| s.block(body, Some(&Ty::Unit)));
+        let (made, block) = self.looped(|_| false, |_| (), |s| s.block(body, Some(&Ty::Unit)));
         self.loops -= 1;
         made?;
         self.push(span, StmtKind::Loop { max, body: block });
@@ -279,11 +278,6 @@ impl Lower<'_, '_> {
         self.loop_replied(replied, span);
         if super::calls::has_return(body) { self.after_loop(span); }
         Ok(())
-    }
-
-    /// What a loop's body changes is unknown from its second round on.
-    pub fn forget_assigned(&mut self, body: &Block) {
-        if assigns(body) { self.facts.retain(|f| !mentions_mutable(f)); }
     }
 
     fn close(&mut self, e: &Expr, span: Span) -> R<()> {
@@ -326,16 +320,4 @@ impl Lower<'_, '_> {
 pub fn has_call(b: &Block) -> bool {
     let text = format!("{b:?}");
     ["Call1 {", "CallAll {", "CallEach {"].iter().any(|k| text.contains(k))
-}
-
-fn assigns(b: &Block) -> bool {
-    let text = format!("{b:?}");
-    ["Assign {", "Remove(", "Update {"].iter().any(|k| text.contains(k))
-}
-
-/// Facts over state, or over locals that may be variables.
-fn mentions_mutable(f: &ir::Expr) -> bool {
-    let mut hit = false;
-    ir::walk::expr(f, &mut |e| hit |= matches!(&*e.kind, ir::ExprKind::Local(_) | ir::ExprKind::State(_) | ir::ExprKind::Session(_)));
-    hit
 }

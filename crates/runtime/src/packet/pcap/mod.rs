@@ -35,6 +35,9 @@ pub enum Link {
     Ip,
 }
 
+/// What is said of a link type that is not read begins with this.
+pub(super) const OTHER_LINK: &str = "link type ";
+
 impl Link {
     /// By its number in a file.
     fn of(number: u32) -> Result<Link, String> {
@@ -43,7 +46,7 @@ impl Link {
             12 | 14 | 101 | 228 | 229 => Ok(Link::Ip),
             n => {
                 let name = LINKS.iter().find(|l| l.0 == n).map_or(String::new(), |l| format!(" ({})", l.1));
-                Err(format!("link type {n}{name} is not supported: only Ethernet (1) and raw IP (101, 228, 229)"))
+                Err(format!("{OTHER_LINK}{n}{name} is not supported: only Ethernet (1) and raw IP (101, 228, 229)"))
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use super::super::pool::FRAME_MAX;
 use super::ng::Section;
-use super::{Link, Style};
+use super::{Link, Style, OTHER_LINK};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Bytes read at once.
@@ -61,10 +61,23 @@ pub struct Reader {
 impl Reader {
     /// Opens a file, compressed or not, and reads its first header.
     pub fn open(path: &Path) -> Result<Reader, String> {
-        let mut file = File::open(path).map_err(|e| format!("cannot open {}: {e}", path.display()))?;
+        let unread = |e: io::Error| format!("cannot open {}: {e}", path.display());
+        // Whoever opens a named pipe is held up until somebody writes to it.
+        let named = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo());
+        let mut file = File::options().read(true).custom_flags(if named { libc::O_NONBLOCK } else { 0 }).open(path).map_err(unread)?;
+        if named && !has_come_in_time(&file) {
+            return Ok(Reader::of(Box::new(io::empty()), true));
+        }
+        if named {
+            // SAFETY: a plain call on a descriptor that lives here.
+            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) };
+        }
         let mut magic = [0; 4];
         let mut have = 0;
         while have < 4 {
+            if named && !has_come_in_time(&file) {
+                return Ok(Reader::of(Box::new(io::empty()), true));
+            }
             match file.read(&mut magic[have..]) {
                 Ok(0) => break,
                 Ok(n) => have += n,
@@ -80,19 +93,23 @@ impl Reader {
             [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(all)),
             [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::new(all).map_err(|e| format!("{}: {e}", path.display()))?),
             _ => {
-                let reader = Reader::new(Box::new(all)).map_err(|e| format!("{}: {e}", path.display()))?;
-                return Ok(Reader { pipe, ..reader });
+                let mut reader = Reader { pipe, ..Reader::of(Box::new(all), false) };
+                reader.first_header().map_err(|e| format!("{}: {e}", path.display()))?;
+                return Ok(reader);
             }
         };
         Reader::new(source).map_err(|e| format!("{}: {e}", path.display()))
     }
 
     pub fn new(source: Box<dyn Read + Send>) -> Result<Reader, String> {
-        let format = Format::Classic { big: false, nanos: false };
-        let window = vec![0; STEP + WHOLE_MAX];
-        let mut r = Reader { source, window, at: 0, end: 0, eof: false, offset: 0, format, style: Style::default(), next: None, ended: false, pipe: None, live: false, waits: false, failure: None, count: 0 };
+        let mut r = Reader::of(source, false);
         r.first_header()?;
         Ok(r)
+    }
+
+    fn of(source: Box<dyn Read + Send>, ended: bool) -> Reader {
+        let (format, window) = (Format::Classic { big: false, nanos: false }, vec![0; STEP + WHOLE_MAX]);
+        Reader { source, window, at: 0, end: 0, eof: false, offset: 0, format, style: Style::default(), next: None, ended, pipe: None, live: false, waits: false, failure: None, count: 0 }
     }
 
     /// How it is written: the link type is that of the first frame.
@@ -159,7 +176,11 @@ impl Reader {
             }
             self.next = found.unwrap_or_else(|e| {
                 let at = self.offset + self.at as u64;
-                self.failure = Some(format!("the capture is damaged at byte {at}, after {} frames: {e}", self.count));
+                self.failure = Some(match e.starts_with(OTHER_LINK) {
+                    // There is nothing wrong with it.
+                    true => format!("frame {} of the capture cannot be read: {e}", self.count + 1),
+                    false => format!("the capture is damaged at byte {at}, after {} frames: {e}", self.count),
+                });
                 None
             });
             self.ended = self.next.is_none();
@@ -286,6 +307,10 @@ impl Reader {
                 self.waits = true;
                 return Ok(false);
             }
+            if self.pipe.as_ref().is_some_and(|p| !has_come_in_time(p)) {
+                self.eof = true;
+                break;
+            }
             match self.source.read(&mut self.window[self.end..]) {
                 Ok(0) => self.eof = true,
                 Ok(k) => self.end += k,
@@ -298,10 +323,33 @@ impl Reader {
 }
 
 /// Whether there is something to be read from a pipe, its end included.
-fn has_come(pipe: &OwnedFd) -> bool {
+fn has_come(pipe: &impl AsRawFd) -> bool {
+    comes_within(pipe, 0)
+}
+
+fn comes_within(pipe: &impl AsRawFd, ms: libc::c_int) -> bool {
     let mut p = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd that lives here.
-    unsafe { libc::poll(&mut p, 1, 0) != 0 }
+    unsafe { libc::poll(&mut p, 1, ms) > 0 }
+}
+
+/// Waits until something has come, or the process is told to stop, which is false.
+fn has_come_in_time(pipe: &impl AsRawFd) -> bool {
+    while !comes_within(pipe, 100) {
+        if is_told_to_stop() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether SIGTERM or SIGINT has come: both are blocked and wait until the run looks for them.
+fn is_told_to_stop() -> bool {
+    // SAFETY: plain calls on a set that lives here.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&mut set) == 0 && (libc::sigismember(&set, libc::SIGTERM) == 1 || libc::sigismember(&set, libc::SIGINT) == 1)
+    }
 }
 
 /// A number of the file, in its byte order. There are enough bytes.

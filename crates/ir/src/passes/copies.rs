@@ -1,0 +1,109 @@
+//! Packets that elements have for themselves. The lowering keeps a packet before an element changes it and makes it that again behind it
+//! ([`FrameAct::Save`], [`FrameAct::Restore`]); where nobody uses it there, both are dropped. So a chain of elements copies nothing.
+
+use crate::*;
+use std::collections::HashSet;
+
+const FRAME: LocalId = LocalId(0);
+
+pub fn run(m: &mut Module) {
+    for h in m.handlers.iter_mut().filter(|h| matches!(h.on, On::Frame { .. })) {
+        let mut used = Used::default();
+        used.block(&h.body.block, false);
+        settle(&mut h.body.block, &used.behind, 0);
+    }
+}
+
+/// The pair that a statement belongs to.
+fn pair(s: &Stmt) -> Option<(u32, bool)> {
+    match &s.kind {
+        StmtKind::Frame { act: FrameAct::Save { copy }, .. } => Some((*copy, true)),
+        StmtKind::Frame { act: FrameAct::Restore { copy }, .. } => Some((*copy, false)),
+        _ => None,
+    }
+}
+
+/// Drops pairs that are not needed, and numbers the others by how many are around them.
+fn settle(block: &mut Block, needed: &HashSet<u32>, depth: u32) {
+    let kept: HashSet<u32> = block.iter().filter_map(pair).filter(|(n, save)| !save && needed.contains(n)).map(|p| p.0).collect();
+    block.retain(|s| pair(s).is_none_or(|(n, _)| kept.contains(&n)));
+    let mut depth = depth;
+    for s in block {
+        match &mut s.kind {
+            StmtKind::Frame { act: FrameAct::Save { copy }, .. } => {
+                *copy = depth;
+                depth += 1;
+            }
+            StmtKind::Frame { act: FrameAct::Restore { copy }, .. } => {
+                depth = depth.saturating_sub(1);
+                *copy = depth;
+            }
+            kind => walk::stmt_blocks_mut(kind, &mut |b| settle(b, needed, depth)),
+        }
+    }
+}
+
+/// Which pairs have a use of the frame behind them: backward over the structured code, as in `liveness`.
+#[derive(Default)]
+struct Used {
+    behind: HashSet<u32>,
+    /// At `break` and `continue` of the loops around.
+    loops: Vec<(bool, bool)>,
+}
+
+impl Used {
+    /// Whether the frame is used from the block's beginning on.
+    fn block(&mut self, block: &Block, mut used: bool) -> bool {
+        for s in block.iter().rev() { used = self.stmt(&s.kind, used) }
+        used
+    }
+
+    fn stmt(&mut self, s: &StmtKind, used: bool) -> bool {
+        match s {
+            StmtKind::Break => self.loops.last().is_some_and(|l| l.0),
+            StmtKind::Continue => self.loops.last().is_some_and(|l| l.1),
+            StmtKind::Return(e) => e.as_ref().is_some_and(reads),
+            StmtKind::Fault { .. } => false,
+            StmtKind::If { cond, then, other } => { let (a, b) = (self.block(then, used), self.block(other, used)); a || b || reads(cond) }
+            StmtKind::Switch { on, cases, default } => {
+                let ways = cases.iter().map(|c| &c.1).chain([default]);
+                ways.fold(reads(on), |any, b| self.block(b, used) || any)
+            }
+            StmtKind::For { from, to, body, .. } => self.rounds(body, used) || reads(from) || reads(to),
+            StmtKind::Loop { max, body } if *max <= 1 => self.looped(body, used, used),
+            StmtKind::Loop { body, .. } => self.rounds(body, used),
+            StmtKind::TableUpdate { key, body, .. } => self.block(body, used) || reads(key),
+            StmtKind::Frame { act: FrameAct::Save { .. }, .. } => used,
+            StmtKind::Frame { act: FrameAct::Restore { copy }, .. } => {
+                if used { self.behind.insert(*copy); }
+                used
+            }
+            _ => used || uses(s),
+        }
+    }
+
+    fn looped(&mut self, body: &Block, after: bool, again: bool) -> bool {
+        self.loops.push((after, again));
+        let used = self.block(body, again);
+        self.loops.pop();
+        used
+    }
+
+    fn rounds(&mut self, body: &Block, after: bool) -> bool {
+        let first = self.looped(body, after, after) || after;
+        self.looped(body, after, first) || after
+    }
+}
+
+fn reads(e: &Expr) -> bool {
+    let mut hit = false;
+    walk::locals_read(e, &mut |l| hit |= l == FRAME);
+    hit
+}
+
+fn uses(s: &StmtKind) -> bool {
+    let mut hit = false;
+    walk::stmt_locals_read(s, &mut |l| hit |= l == FRAME);
+    walk::stmt_blocks(s, &mut |b| walk::stmts(b, &mut |s| walk::stmt_locals_read(&s.kind, &mut |l| hit |= l == FRAME)));
+    hit
+}

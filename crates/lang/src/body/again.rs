@@ -1,0 +1,189 @@
+//! Pieces that run again or are left by jumps: loops, and bodies in their uses' place. What was known before a loop holds in its second round
+//! only if the loop does not change it, and behind a piece that `break` or `return` leaves, only if nothing in it changes it.
+//!
+//! In: how a piece is lowered. Out: its block, lowered with no more than what holds in each of its rounds. The piece is lowered, looked through for
+//! what it changes, and lowered once more where something that was taken for known is among that.
+
+use super::Lower;
+use crate::compiler::R;
+use crate::x;
+use std::collections::HashSet;
+use wireloom_ir as ir;
+use ir::{Block, CounterId, Expr as X, ExprKind as K, FrameAct, LocalId, Root, SessionId, StateId, Step, StmtKind};
+
+/// What a piece changes.
+#[derive(Clone, Default)]
+pub struct Changes {
+    locals: HashSet<LocalId>,
+    states: HashSet<StateId>,
+    sessions: HashSet<SessionId>,
+    counters: HashSet<CounterId>,
+    /// Frames that are edited.
+    frames: HashSet<LocalId>,
+    /// Headers that are taken out, by frame and layer.
+    gone: HashSet<(LocalId, u32)>,
+}
+
+impl Changes {
+    fn add(&mut self, o: &Changes) {
+        self.locals.extend(&o.locals);
+        self.states.extend(&o.states);
+        self.sessions.extend(&o.sessions);
+        self.counters.extend(&o.counters);
+        self.frames.extend(&o.frames);
+        self.gone.extend(&o.gone);
+    }
+
+    /// Whether what an expression says may be no longer so.
+    pub fn touch(&self, e: &X) -> bool {
+        let mut hit = false;
+        ir::walk::expr(e, &mut |e| hit |= match &*e.kind {
+            K::Local(l) => self.locals.contains(l),
+            K::State(id) => self.states.contains(id),
+            K::Session(id) => self.sessions.contains(id),
+            K::Counter(id) => self.counters.contains(id),
+            K::FrameLen(l) | K::Payload(l, _) | K::ChecksumOk(l, _) => self.frames.contains(l),
+            _ => matches!(ir::walk::path_of(e), Some(ir::Path { root: Root::Local(l), steps }) if steps.len() > 1 && self.frames.contains(l) || self.locals.contains(l)),
+        });
+        hit
+    }
+}
+
+/// Where a lowering can go on once more.
+struct Start {
+    facts: Vec<X>,
+    gone: HashSet<(LocalId, u32)>,
+    locals: usize,
+    diags: usize,
+    epoch: u32,
+    replied: super::Replied,
+    pending: usize,
+    torn: usize,
+    mark: Option<LocalId>,
+}
+
+impl Lower<'_, '_> {
+    /// Lowers a piece that runs in rounds. `again` has it lowered once more because of what it changes; `before` is done first then.
+    pub fn looped<T>(&mut self, again: impl Fn(&Changes) -> bool, before: impl FnOnce(&mut Self), mut piece: impl FnMut(&mut Self) -> R<T>) -> (R<T>, Block) {
+        if let Some(c) = self.changing.clone() { self.unlearn(&c) }
+        let start = self.start();
+        let (made, block) = self.sub(&mut piece);
+        let changes = self.changes(&block);
+        self.unlearn(&changes);
+        let known = start.facts.iter().any(|f| self.is_stale(&changes, f)) || !changes.gone.is_subset(&start.gone);
+        if made.is_err() || !known && !again(&changes) { return (made, block); }
+        self.go_back(start);
+        before(self);
+        self.unlearn(&changes);
+        let mut all = changes.clone();
+        if let Some(c) = &self.changing { all.add(c) }
+        let outer = self.changing.replace(all);
+        let (made, block) = self.sub(&mut piece);
+        self.changing = outer;
+        self.unlearn(&changes);
+        (made, block)
+    }
+
+    /// An element has the packet for itself: what it did to it (the statements from `at` on) is not seen behind it. `facts` and `gone` were known before.
+    pub fn own_packet(&mut self, frame: LocalId, at: usize, facts: Vec<X>, gone: HashSet<(LocalId, u32)>) {
+        let mut changes = self.changes(&self.out[at..]);
+        let span = self.cx.span(self.span);
+        let act = |act| x::stmt(span, StmtKind::Frame { frame, act });
+        if let Some(mark) = self.mark.filter(|l| changes.locals.contains(l)) {
+            let before = self.new_local("", &crate::ty::U32);
+            let (set, back) = (StmtKind::Set(before, self.local_expr(mark)), StmtKind::Set(mark, self.local_expr(before)));
+            self.out.insert(at, x::stmt(span, set));
+            self.out.push(x::stmt(span, back));
+        }
+        if !changes.frames.contains(&frame) { return }
+        self.copies += 1;
+        let copy = self.copies;
+        self.out.insert(at, act(FrameAct::Save { copy }));
+        self.out.push(act(FrameAct::Restore { copy }));
+        (changes.frames, changes.gone) = Default::default();
+        self.facts = facts.into_iter().filter(|f| !changes.touch(f)).collect();
+        self.gone = gone;
+    }
+
+    /// Behind a piece that jumps leave: what it changes on any way is not known.
+    pub fn behind_jumps(&mut self, block: &Block) {
+        let changes = self.changes(block);
+        self.unlearn(&changes);
+    }
+
+    fn start(&self) -> Start {
+        Start {
+            facts: self.facts.clone(), gone: self.gone.clone(), locals: self.locals.len(), diags: self.cx.diags.len(), epoch: self.epoch, replied: self.replied,
+            pending: self.pending.len(), torn: self.torn.len(), mark: self.mark,
+        }
+    }
+
+    fn go_back(&mut self, s: Start) {
+        (self.facts, self.gone, self.epoch, self.replied, self.mark) = (s.facts, s.gone, s.epoch, s.replied, s.mark);
+        self.locals.truncate(s.locals);
+        self.bounds.retain(|l, _| l.index() < s.locals);
+        self.origins.retain(|l, _| l.index() < s.locals);
+        self.walked.retain(|_, l| l.index() < s.locals);
+        self.cx.diags.truncate(s.diags);
+        self.pending.truncate(s.pending);
+        self.torn.truncate(s.torn);
+    }
+
+    fn changes(&self, block: &[ir::Stmt]) -> Changes {
+        let mut c = Changes::default();
+        let mut visit = |s: &ir::Stmt| {
+            c.locals.extend(ir::walk::defined(&s.kind).into_iter().flatten());
+            match &s.kind {
+                StmtKind::SetField(l, ..) | StmtKind::Push(l, _) | StmtKind::TableNext { cursor: l, .. } => drop(c.locals.insert(*l)),
+                StmtKind::SetState(id, _) => drop(c.states.insert(*id)),
+                StmtKind::SetSession(id, _) => drop(c.sessions.insert(*id)),
+                StmtKind::Count(id, _) => drop(c.counters.insert(*id)),
+                StmtKind::Frame { frame, act } => self.edited(*frame, act, &mut c),
+                _ => {}
+            }
+        };
+        for s in block {
+            visit(s);
+            ir::walk::stmt_blocks(&s.kind, &mut |b| ir::walk::stmts(b, &mut visit));
+        }
+        c
+    }
+
+    fn edited(&self, frame: LocalId, act: &FrameAct, c: &mut Changes) {
+        match act {
+            FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. } => return,
+            FrameAct::Remove { layer } => drop(c.gone.insert((frame, *layer))),
+            FrameAct::Payload { layer: Some(n), .. } => {
+                let layers = self.frame_layers(frame);
+                c.gone.extend((0..layers.len() as u32).filter(|k| ir::frame::leads_to(layers, *n, *k)).map(|k| (frame, k)));
+            }
+            _ => {}
+        }
+        c.frames.insert(frame);
+    }
+
+    /// Whether a fact is about what changes.
+    fn is_stale(&self, c: &Changes, fact: &X) -> bool {
+        let mut hit = c.touch(fact);
+        ir::walk::expr(fact, &mut |e| if let K::Case(ir::Path { root: Root::Local(l), steps }, 0) = &*e.kind {
+            hit |= matches!(&steps[..], [Step::Field(f)] if c.gone.iter().any(|(of, n)| of == l && self.frame_layers(*l).get(*n as usize).is_some_and(|x| x.switch == *f)));
+        });
+        hit
+    }
+
+    /// Forgets what is known of what changes. Headers that are there by what is forgotten stay known.
+    fn unlearn(&mut self, c: &Changes) {
+        let mut known = Vec::new();
+        for frame in c.gone.iter().map(|g| g.0).collect::<HashSet<_>>() {
+            for (n, l) in self.frame_layers(frame).iter().enumerate().filter(|(n, _)| !c.gone.contains(&(frame, *n as u32))) {
+                let there = x::case(x::step(&x::msg(frame), Step::Field(l.switch)), 0);
+                if self.proven(&there) { known.push((frame, n, there)); }
+            }
+        }
+        known.sort_by_key(|k| (k.0, k.1));
+        let facts = std::mem::take(&mut self.facts);
+        self.facts = facts.into_iter().filter(|f| !self.is_stale(c, f)).collect();
+        for (_, _, there) in known { self.assume(&there, true); }
+        self.gone.extend(&c.gone);
+    }
+}

@@ -1,0 +1,196 @@
+//! Whole programs at random: handlers of packets, of services and of timers with nested control flow, states with bytes that are assigned from
+//! themselves, tables of all kinds, updates, queues, header edits, elements wired together.
+//!
+//! In: a seed. Out: the parts of an app, which [`app`] puts together with those of others, so that one run of a C compiler serves many programs;
+//! each has names of its own (`p7_…`). Programs are well typed by construction as far as that is simple; the rest is left to the checker, which
+//! refuses some.
+
+mod exprs;
+mod packets;
+mod services;
+mod stmts;
+
+use std::fmt::Write;
+use wireloom_interp::generate::Rng;
+
+/// Types that programs use. Those with several parts of bytes are what aliases are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ty { Bool, U8, U16, U32, U64, I32, Ip4, Bytes, Text, MaybeU32, MaybeBytes, Two, MaybeTwo, Tuple, List, Numbers, Nest }
+
+/// Types of states, variables and values of tables.
+const STORED: [Ty; 16] = [Ty::Bool, Ty::U8, Ty::U16, Ty::U32, Ty::U64, Ty::I32, Ty::Bytes, Ty::MaybeU32, Ty::MaybeBytes, Ty::Two, Ty::MaybeTwo, Ty::Tuple, Ty::List, Ty::Numbers, Ty::Nest, Ty::Two];
+
+impl Ty {
+    fn text(self) -> &'static str {
+        match self {
+            Ty::Bool => "bool",
+            Ty::U8 => "u8",
+            Ty::U16 => "u16",
+            Ty::U32 => "u32",
+            Ty::U64 => "u64",
+            Ty::I32 => "i32",
+            Ty::Ip4 => "ip4",
+            Ty::Bytes => "bytes<16>",
+            Ty::Text => "bytes<64>",
+            Ty::MaybeU32 => "u32?",
+            Ty::MaybeBytes => "bytes<16>?",
+            Ty::Two => "Two",
+            Ty::MaybeTwo => "Two?",
+            Ty::Tuple => "(bytes<16>, bytes<16>)",
+            Ty::List => "list<bytes<16>, 4>",
+            Ty::Numbers => "list<u32, 4>",
+            Ty::Nest => "Nest",
+        }
+    }
+}
+
+/// What all programs of a file share.
+const ITEMS: &str = "\
+record Two { a: bytes<16>  b: bytes<16>  n: u32 }
+record Nest { t: Two  o: bytes<16>?  l: list<bytes<16>, 4>  k: u64 }
+fn cut(b: bytes<64>) -> bytes<16> = slice(b, 0, 16)
+fn swapped(t: Two) -> Two = Two { a: t.b, b: t.a, n: t.n + 1 }
+fn longer(a: bytes<16>, b: bytes<16>) -> bytes<16> { if len(a) > len(b) { return a }  b }
+";
+
+const SERVICE_ITEMS: &str = "\
+unit Ask { op: bytes<16> until \" \"  n: decimal<u32> until \" \"  data: bytes<16> until \"\\n\" }
+unit Say { text: bytes<64> until \"\\n\" }
+protocol chat {
+    request Ask
+    response Say
+    sharing pipelined
+    on fault(f) { reply Say { text: \"fault\" } then close }
+}
+";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind { Packets, Service }
+
+#[derive(Clone, Debug)]
+enum Place { Exact, Array, Ring, Bloom, CountMin, HyperLogLog, Wildcard, Lpm }
+
+#[derive(Clone, Debug)]
+struct Table { name: String, kind: Place, key: Ty, value: Ty }
+
+#[derive(Clone, Debug)]
+struct Var { name: String, ty: Ty, mutable: bool }
+
+/// One program, as the parts of an app.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// In front of the app.
+    pub items: String,
+    /// In the app.
+    pub members: String,
+}
+
+/// Makes one program.
+pub(crate) struct Make {
+    rng: Rng,
+    /// Begins its names.
+    prefix: String,
+    vars: Vec<Var>,
+    states: Vec<Var>,
+    counters: Vec<String>,
+    tables: Vec<Table>,
+    queues: Vec<String>,
+    /// Where packets may go: ports and instances.
+    ways: Vec<String>,
+    /// The packet at hand and headers known to be there.
+    packet: bool,
+    headers: Vec<&'static str>,
+    /// The request at hand, and how one answers.
+    service: bool,
+    next: usize,
+    /// Inside of `update`: no tables, no way out.
+    held: bool,
+    loops: u32,
+}
+
+impl Make {
+    fn new(seed: u64, n: usize) -> Make {
+        Make {
+            rng: Rng(seed), prefix: format!("p{n}"), vars: vec![], states: vec![], counters: vec![], tables: vec![], queues: vec![], ways: vec![], packet: false,
+            headers: vec![], service: false, next: 0, held: false, loops: 0,
+        }
+    }
+
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T { list[self.rng.below(list.len() as u64) as usize] }
+
+    fn below(&mut self, n: u64) -> u64 { self.rng.below(n) }
+
+    fn name(&mut self, what: &str) -> String {
+        self.next += 1;
+        format!("{}_{what}{}", self.prefix, self.next)
+    }
+
+    /// States, counters and tables.
+    fn state_members(&mut self, kind: Kind) -> String {
+        let mut out = String::new();
+        for _ in 0..2 + self.below(3) {
+            let (name, ty) = (self.name("s"), self.pick(&STORED));
+            let init = if self.rng.chance(50) { format!(" = {}", self.literal(ty)) } else { String::new() };
+            let session = kind == Kind::Service && self.rng.chance(40);
+            let _ = if session { writeln!(out, "    session {name}: {}", ty.text()) } else { writeln!(out, "    state {name}: {}{init}", ty.text()) };
+            self.states.push(Var { name, ty, mutable: true });
+        }
+        for _ in 0..1 + self.below(2) {
+            let name = self.name("c");
+            let _ = writeln!(out, "    counter {name}");
+            self.counters.push(name);
+        }
+        for _ in 0..self.below(4) { self.table(&mut out) }
+        out
+    }
+
+    fn table(&mut self, out: &mut String) {
+        let name = self.name("t");
+        let key = self.pick(&[Ty::U32, Ty::U16, Ty::Ip4, Ty::Bytes, Ty::U64]);
+        let value = self.pick(&STORED);
+        let capacity = self.pick(&[1, 2, 4, 8, 64, 2000]);
+        let idle = if self.rng.chance(30) { " idle 10s" } else { "" };
+        let full = self.pick(&["", " evict lru", " evict lru", " reject"]);
+        let (kind, text) = match self.below(14) {
+            0 | 1 => (Place::Array, format!("array u32 -> {} {{ capacity {capacity} }}", value.text())),
+            2 | 3 => (Place::Ring, format!("ring {} {{ capacity {} }}", value.text(), capacity.min(8))),
+            4 => (Place::Bloom, format!("bloom {} {{ capacity 1000 }}", fixed(key).text())),
+            5 => (Place::CountMin, format!("count_min {} -> u64 {{ capacity 1000 }}", fixed(key).text())),
+            6 => (Place::HyperLogLog, format!("hyper_log_log {}", key.text())),
+            7 => (Place::Wildcard, format!("wildcard u32 -> {} {{ capacity 8 }}", value.text())),
+            8 => (Place::Lpm, format!("lpm ip4 -> {} {{ capacity 8 }}", value.text())),
+            _ => (Place::Exact, format!("{} -> {} {{ capacity {capacity}{idle}{full} }}", key.text(), value.text())),
+        };
+        let (key, value) = match kind {
+            Place::Bloom => (fixed(key), Ty::Bool),
+            Place::CountMin => (fixed(key), Ty::U64),
+            Place::Array | Place::Ring | Place::Wildcard => (Ty::U32, value),
+            Place::Lpm => (Ty::Ip4, value),
+            _ => (key, value),
+        };
+        let _ = writeln!(out, "    table {name}: {text}");
+        self.tables.push(Table { name, kind, key, value });
+    }
+}
+
+/// Sketches take keys of a fixed size.
+fn fixed(key: Ty) -> Ty { if key == Ty::Bytes { Ty::U32 } else { key } }
+
+/// A program by its seed; its names have its number.
+pub fn program(kind: Kind, seed: u64, n: usize) -> Parts {
+    let mut m = Make::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed, n);
+    match kind {
+        Kind::Packets => m.packet_program(),
+        Kind::Service => m.service_program(),
+    }
+}
+
+/// Some programs as one app.
+pub fn app(kind: Kind, programs: &[Parts]) -> String {
+    let items: String = programs.iter().map(|p| p.items.as_str()).collect();
+    let members: String = programs.iter().map(|p| p.members.as_str()).collect();
+    match kind {
+        Kind::Packets => format!("{ITEMS}{items}app generated {{\n    port o0 = memory(\"o0\"), o1 = memory(\"o1\")\n{members}}}\n"),
+        Kind::Service => format!("{ITEMS}{SERVICE_ITEMS}{items}app generated {{\n    param servers: list<endpoint, 4>\n    port back = connect tcp(servers) as chat\n{members}}}\n"),
+    }
+}

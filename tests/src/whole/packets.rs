@@ -1,0 +1,132 @@
+//! Programs of packets: a port, a handler, timers, queues, elements.
+
+use super::{Kind, Make, Parts, Ty};
+use std::fmt::Write;
+
+const HEADERS: [&str; 8] = ["eth", "vlan", "ip4", "ip6", "udp", "tcp", "inner_ip4", "ip4"];
+
+impl Make {
+    pub(super) fn packet_program(&mut self) -> Parts {
+        let mut parts = Parts::default();
+        let members = self.state_members(Kind::Packets);
+        let wire = format!("{}_in", self.prefix);
+        let mut body = format!("    port {wire} = memory(\"{wire}\")\n{members}");
+        self.ways = vec!["o0".into(), "o1".into()];
+        for _ in 0..self.below(3) { self.queue(&mut body) }
+        for _ in 0..self.below(3) { self.element(&mut parts.items, &mut body) }
+        let guard = self.pick(&["", "", " where p.ip4", " where p.udp and p.ip4", " where p.vlan"]);
+        let headers: &[&str] = match guard { "" => &[], " where p.ip4" => &["ip4", "eth"], " where p.vlan" => &["vlan", "eth"], _ => &["ip4", "udp", "eth"] };
+        let _ = writeln!(body, "on {wire}(p){guard} {{");
+        self.packet_body(headers, 7, &mut body);
+        if self.rng.chance(40) {
+            let _ = writeln!(body, "every {} {{", self.pick(&["1ms", "3s"]));
+            for q in self.queues.clone() { if self.rng.chance(60) { let _ = writeln!(body, "{q}.pop()"); } }
+            for _ in 0..3 { self.statement(2, &mut body) }
+            self.vars.clear();
+            body.push_str("}\n");
+        }
+        parts.members = body;
+        parts
+    }
+
+    /// A handler's statements and its end.
+    fn packet_body(&mut self, headers: &[&'static str], n: u64, out: &mut String) {
+        (self.packet, self.headers) = (true, headers.to_vec());
+        let depth = 1 + self.below(2) as u32;
+        for _ in 0..n { self.statement(depth, out) }
+        self.log(out);
+        if self.rng.chance(70) { self.send(out) }
+        out.push_str("}\n");
+        (self.packet, self.headers) = (false, vec![]);
+        self.vars.clear();
+    }
+
+    fn queue(&mut self, out: &mut String) {
+        let (q, depth) = (self.name("q"), self.pick(&[1, 2, 5]));
+        let _ = writeln!(out, "queue {q} {{ depth {depth} }}");
+        if self.rng.chance(50) {
+            let _ = writeln!(out, "{q} -> {}", self.pick(&["o0", "o1"]));
+        } else {
+            let _ = writeln!(out, "on {q}(p) {{");
+            // What waits is not sent to itself: nothing would end it.
+            self.packet_body(&[], 2, out);
+        }
+        self.ways.push(q.clone());
+        self.queues.push(q);
+    }
+
+    fn element(&mut self, items: &mut String, members: &mut String) {
+        let mut e = Make::new(self.rng.any(), 0);
+        let name = self.name("E");
+        e.prefix = name.clone();
+        e.ways = vec!["y".into()];
+        let state = e.state_members(Kind::Packets);
+        let mut body = String::new();
+        let headers: &[&'static str] = if e.rng.chance(50) { &["ip4", "eth"] } else { &[] };
+        let guard = if headers.is_empty() { "" } else { " where p.ip4" };
+        e.packet_body(headers, 4, &mut body);
+        let _ = writeln!(items, "element {name} {{\n in x: packet\n out y: packet\n{state} on x(p){guard} {{\n{body}}}");
+        let instance = self.name("i");
+        let _ = writeln!(members, "{instance} = {name}()");
+        let n = self.below(self.ways.len() as u64) as usize;
+        let to = self.ways[n].clone();
+        let filter = self.pick(&["", "", "where .ip4 -> ", "where .len > 60 -> ", "match { .udp => o0, else => o1 }"]);
+        let _ = if filter.starts_with("match") { writeln!(members, "{instance} -> {filter}") } else { writeln!(members, "{instance} -> {filter}{to}") };
+        self.ways.push(instance);
+    }
+
+    fn send(&mut self, out: &mut String) {
+        let n = self.below(self.ways.len() as u64) as usize;
+        let way = self.ways[n].clone();
+        let _ = writeln!(out, "p -> {way}");
+    }
+
+    pub(super) fn packet_statement(&mut self, depth: u32, out: &mut String) {
+        let has = |m: &Make, h: &str| m.headers.iter().any(|x| *x == h);
+        match self.below(10) {
+            0..=2 => self.send(out),
+            3 | 4 if depth > 0 => {
+                let h = self.pick(&HEADERS);
+                let _ = writeln!(out, "if p.{h} {{");
+                let known = has(self, h);
+                if !known { self.headers.push(h) }
+                self.block(3, depth - 1, out);
+                if !known { self.headers.retain(|x| *x != h) }
+                out.push_str("}\n");
+            }
+            5..=7 => self.set_header(out),
+            8 => self.structure(out),
+            _ => { let _ = writeln!(out, "log \"len \", p.len"); }
+        }
+    }
+
+    fn set_header(&mut self, out: &mut String) {
+        let all = self.headers.clone();
+        if all.is_empty() { return }
+        let h = all[self.below(all.len() as u64) as usize];
+        let _ = match (h, self.below(4)) {
+            ("ip4", 0) => writeln!(out, "p.ip4.ttl = {}", self.expr(Ty::U8, 1)),
+            ("ip4", 1) => writeln!(out, "p.ip4.{} = {}", self.pick(&["src", "dst"]), self.expr(Ty::Ip4, 1)),
+            ("ip4", 2) => { let a = self.name("a"); writeln!(out, "let {a} = p.ip4.src\np.ip4.src = p.ip4.dst\np.ip4.dst = {a}") }
+            ("ip4", _) => writeln!(out, "p.ip4.id = {}", self.expr(Ty::U16, 1)),
+            ("udp" | "tcp", _) => writeln!(out, "p.{h}.{} = {}", self.pick(&["src", "dst"]), self.expr(Ty::U16, 1)),
+            ("eth", 0) => { let a = self.name("a"); writeln!(out, "let {a} = p.eth.src\np.eth.src = p.eth.dst\np.eth.dst = {a}") }
+            ("eth", _) => writeln!(out, "p.eth.dst = 02:00:00:00:00:0{}", self.below(9)),
+            ("vlan", _) => writeln!(out, "p.vlan.vid = u12({})", self.expr(Ty::U16, 0)),
+            _ => Ok(()),
+        };
+    }
+
+    /// Headers and payloads put in and taken out.
+    fn structure(&mut self, out: &mut String) {
+        let has = |m: &Make, h: &str| m.headers.iter().any(|x| *x == h);
+        let _ = match self.below(5) {
+            0 if has(self, "vlan") => { self.headers.retain(|h| *h != "vlan"); writeln!(out, "remove p.vlan") }
+            1 if has(self, "ip4") => { self.headers.retain(|h| *h != "ip4"); writeln!(out, "remove p.ip4") }
+            2 if has(self, "eth") => writeln!(out, "insert Vlan {{ vid: {}, type: 0x0800 }} behind p.eth", self.below(4000)),
+            3 if has(self, "udp") => writeln!(out, "p.payload = {}", self.expr(Ty::Text, 1)),
+            4 if has(self, "ip4") => writeln!(out, "insert [Ipv4 {{ ttl: 9, proto: 4 }}] before p.ip4"),
+            _ => { let h = self.pick(&["vlan", "ip4", "inner_ip4"]); writeln!(out, "if p.{h} {{ remove p.{h} log \"{h} \", p.len }}") }
+        };
+    }
+}

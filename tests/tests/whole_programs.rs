@@ -1,0 +1,126 @@
+//! Whole programs at random (`wireloom_tests::whole`): what the interpreter does with frames and requests, compiled code does, too. Many programs
+//! make one app, so that the C compiler runs a few times only. `WIRELOOM_SEEDS=800` has ten thousand of them compared.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use wireloom_interp::differential::{Answer, Mock};
+use wireloom_interp::frames::{hex, samples, Mutator, Pair};
+use wireloom_interp::generate::Rng;
+use wireloom_ir::{Module, On};
+use wireloom_runtime::abi::{WL_F_LOST, WL_F_TIMEOUT};
+use wireloom_tests::programs::{checked, compiled, interpreted, no_internal_errors, seeds};
+use wireloom_tests::whole::{app, program, Kind, Parts};
+
+/// Programs of an app.
+const TOGETHER: usize = 12;
+/// Frames or requests for each program.
+const EACH: usize = 60;
+
+fn file(kind: Kind, seed: u64) -> PathBuf {
+    std::env::temp_dir().join(format!("wireloom-whole-{}-{kind:?}-{seed}.loom", std::process::id()))
+}
+
+fn module(kind: Kind, programs: &[Parts], path: &PathBuf) -> Result<Arc<Module>, String> {
+    std::fs::write(path, app(kind, programs)).expect("the temporary folder is writable");
+    checked(path, None).map(Arc::new)
+}
+
+/// Programs that the checker takes, and how many it refuses.
+fn accepted(kind: Kind, seed: u64, path: &PathBuf) -> (Vec<Parts>, usize) {
+    let (mut all, mut refused) = (Vec::new(), 0);
+    for n in 0.. {
+        let one = program(kind, seed * 1000 + n, n as usize);
+        match module(kind, std::slice::from_ref(&one), path) {
+            Ok(_) => all.push(one),
+            Err(why) => {
+                if std::env::var_os("WIRELOOM_REFUSED").is_some() { eprintln!("{why}") }
+                refused += 1;
+            }
+        }
+        if all.len() == TOGETHER || n > 20 * TOGETHER as u64 { break }
+    }
+    (all, refused)
+}
+
+fn packets(m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> {
+    let Some(other) = compiled(m)? else { return Ok(0) };
+    let mut pair = Pair::new(m, interpreted(m), other, &[])?;
+    let mut maker = Mutator::new(seed, samples(&[]), vec![], pair.inputs());
+    for i in 0..EACH * programs {
+        let f = maker.random();
+        pair.frame(&f).map_err(|e| format!("frame {i} on port {} at {}, {} bytes of {}, rooms {:?}: {}\n{e}", f.port, f.time, f.bytes.len(), f.wire, f.rooms, hex(&f.bytes)))?;
+    }
+    pair.finish()?;
+    Ok(pair.sum.sent)
+}
+
+fn services(m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> {
+    let (meant, Some(other)) = (interpreted(m), compiled(m)?) else { return Ok(0) };
+    // SAFETY: both tables live as long as the process.
+    let [mut a, mut b] = [meant.table(), other.table()].map(|t| unsafe { Mock::new(t, m, &[]) });
+    let handlers: Vec<u32> = m.handlers.iter().enumerate().filter(|(_, h)| matches!(h.on, On::Message { .. })).map(|(i, _)| i as u32).collect();
+    let (mut rng, mut now, mut done) = (Rng(seed), 1_000_000_000, 0);
+    for i in 0..EACH * programs {
+        let handler = handlers[rng.below(handlers.len() as u64) as usize];
+        let mut word = |most| (0..rng.below(most)).map(|_| b"abAB,=1x"[rng.below(8) as usize]).collect::<Vec<u8>>();
+        let (op, data, said) = (word(16), word(16), word(40));
+        let request = [&op[..], b" ", rng.below(300).to_string().as_bytes(), b" ", &data[..], b"\n"].concat();
+        let answers = [Answer::Bytes([&said[..], b"\n"].concat()), Answer::Bytes(b"second\n".to_vec()), Answer::Fault(if rng.chance(50) { WL_F_LOST } else { WL_F_TIMEOUT })];
+        let answers = &answers[..1 + rng.below(3) as usize];
+        now += rng.below(4_000_000_000);
+        let [x, y] = [&mut a, &mut b].map(|mock| { mock.set_now(now); mock.run_message(handler, &request, answers) });
+        if x != y {
+            let n = x.iter().zip(&y).take_while(|(x, y)| x == y).count();
+            return Err(format!("request {i}, \"{}\", answers {answers:?}, act {n}:\n  interpreted: {:?}\n  compiled:    {:?}", request.escape_ascii(), x.get(n), y.get(n)));
+        }
+        done += x.len() as u64;
+    }
+    Ok(done)
+}
+
+fn compare(kind: Kind, m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> {
+    match kind { Kind::Packets => packets(m, seed, programs), Kind::Service => services(m, seed, programs) }
+}
+
+/// Which program of an app it is that differs.
+fn alone(kind: Kind, programs: &[Parts], seed: u64) -> String {
+    let mut said = String::new();
+    for (n, one) in programs.iter().enumerate() {
+        let path = file(kind, seed * 1000 + 500 + n as u64);
+        let Ok(m) = module(kind, std::slice::from_ref(one), &path) else { continue };
+        match compare(kind, &m, seed, 4) {
+            Err(e) => said += &format!("\n  alone, {}: {e}", path.display()),
+            Ok(_) => drop(std::fs::remove_file(path)),
+        }
+    }
+    said
+}
+
+fn run(kind: Kind, apps: u64) {
+    let (mut all, mut refused, mut done, mut wrong) = (0, 0, 0, Vec::new());
+    for seed in seeds(apps) {
+        let path = file(kind, seed);
+        let (programs, no) = accepted(kind, seed, &path);
+        let made = module(kind, &programs, &path).map_err(|e| format!("together they are refused: {e}"));
+        match made.and_then(|m| compare(kind, &m, seed, programs.len())) {
+            Ok(n) => { done += n; std::fs::remove_file(&path).ok(); }
+            Err(e) => {
+                let which = alone(kind, &programs, seed);
+                eprintln!("{}: {e}{which}", path.display());
+                wrong.push(path.display().to_string());
+            }
+        }
+        (all, refused) = (all + programs.len(), refused + no);
+        if seed % 20 == 0 { eprintln!("{kind:?}: {all} programs, {} apps differ", wrong.len()) }
+    }
+    eprintln!("{kind:?}: {all} programs, {refused} refused by the checker, {done} acts");
+    assert!(wrong.is_empty(), "interpreter and compiled code differ: {wrong:?}");
+    assert!(done > 100 && all * 2 > refused, "{all} programs, {refused} refused, {done} acts: that says nothing");
+    no_internal_errors();
+}
+
+#[test]
+fn of_packets() { run(Kind::Packets, 2) }
+
+#[test]
+fn of_services() { run(Kind::Service, 2) }
