@@ -60,6 +60,7 @@ protocol chat {
     request Ask
     response Say
     sharing pipelined
+    stateless
     on fault(f) { reply Say { text: \"fault\" } then close }
 }
 ";
