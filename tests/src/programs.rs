@@ -63,7 +63,9 @@ const SANITIZE: &str = "WIRELOOM_SANITIZE";
 pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     use wireloom_codegen_c::{compile, emit, CompileError, CompileOptions, Options};
     let sanitize = std::env::var_os(SANITIZE).is_some();
-    let options = CompileOptions { cache_dir: std::env::temp_dir().join("wireloom-test-cache"), opt: 1, sanitize, ..CompileOptions::default() };
+    // For long runs: 0 compiles in a third of the time.
+    let opt = std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).unwrap_or(1);
+    let options = CompileOptions { cache_dir: std::env::temp_dir().join("wireloom-test-cache"), opt, sanitize, ..CompileOptions::default() };
     match compile(&emit(module, &Options::default()), &options) {
         Ok(so) => Ok(Some(Program::load(&so.bytes).expect("our own shared object"))),
         Err(CompileError::NoCompiler { .. }) => {

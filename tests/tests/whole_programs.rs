@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use wireloom_interp::differential::{Answer, Mock};
 use wireloom_interp::frames::{hex, samples, Mutator, Pair};
 use wireloom_interp::generate::Rng;
@@ -10,6 +11,7 @@ use wireloom_ir::{Module, On};
 use wireloom_runtime::abi::{WL_F_LOST, WL_F_TIMEOUT};
 use wireloom_tests::programs::{checked, compiled, interpreted, no_internal_errors, seeds};
 use wireloom_tests::whole::{app, program, Kind, Parts};
+use wireloom_tests::Wireloom;
 
 /// Programs of an app.
 const TOGETHER: usize = 12;
@@ -117,6 +119,17 @@ fn run(kind: Kind, apps: u64) {
     assert!(wrong.is_empty(), "interpreter and compiled code differ: {wrong:?}");
     assert!(done > 100 && all * 2 > refused, "{all} programs, {refused} refused, {done} acts: that says nothing");
     no_internal_errors();
+}
+
+/// Some of them with the sanitizers, on every prefix and every changed byte of frames, too.
+#[test]
+fn of_packets_sanitized() {
+    let path = file(Kind::Packets, 0);
+    let (programs, _) = accepted(Kind::Packets, 777, &path);
+    std::fs::write(&path, app(Kind::Packets, &programs[..programs.len().min(3)])).expect("the temporary folder is writable");
+    let out = Wireloom::command_within(&["fuzz", &path.display().to_string(), "--seconds", "2", "--sanitize"], Duration::from_secs(300));
+    assert!(out.code == Some(0) && out.out.contains("no difference"), "{}: {}", path.display(), out.text);
+    std::fs::remove_file(path).ok();
 }
 
 #[test]
