@@ -204,7 +204,8 @@ impl Lower<'_, '_> {
         made?;
         let walk = walk.into_inner();
         let from = match &walk { Walk::Range(a, ..) => a.clone(), _ => x::u32(0) };
-        self.push(span, StmtKind::For { var, from, to: walk.end(), max, body: block });
+        // Of no rounds nothing is left.
+        if max > 0 { self.push(span, StmtKind::For { var, from, to: walk.end(), max, body: block }); }
         Ok(())
     }
 

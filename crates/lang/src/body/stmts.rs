@@ -273,7 +273,7 @@ impl Lower<'_, '_> {
         let (made, block) = self.looped(|_| false, |_| (), |s| s.block(body, Some(&Ty::Unit)));
         self.loops -= 1;
         made?;
-        self.push(span, StmtKind::Loop { max, body: block });
+        if max > 0 { self.push(span, StmtKind::Loop { max, body: block }); }
         if calls { self.epoch += 1; }
         self.loop_replied(replied, span);
         if super::calls::has_return(body) { self.after_loop(span); }
