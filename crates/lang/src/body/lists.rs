@@ -73,14 +73,16 @@ impl Lower<'_, '_> {
         let size = match self.cx.m.types.get(text.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => 0 };
         let ty = Ty::Bytes(size);
         let (u64_ty, bytes) = (x::u64(0).ty, text.ty);
-        // It is gone over as it was, whatever the body does to it.
-        let text = x::local(self.temp("", &ty, text, span), bytes);
+        let text = std::cell::RefCell::new(text);
         let at = self.temp("", &U64, x::u64(0), span);
         self.bounds.remove(&at);
         let sp = self.cx.span(span);
-        let len = x::cast(u64_ty, x::len_bytes(text.clone()));
         self.loops += 1;
-        let (made, block) = self.looped(|_| false, |_| (), |s| {
+        // A text that changes meanwhile is taken as it was.
+        let keep = |s: &mut Self| { let e = text.borrow().clone(); *text.borrow_mut() = x::local(s.temp("", &ty, e, span), bytes); };
+        let (made, block) = self.looped(|c| c.touch(&text.borrow()), keep, |s| {
+            let text = text.borrow().clone();
+            let len = x::cast(u64_ty, x::len_bytes(text.clone()));
             let here = x::local(at, u64_ty);
             s.push(span, StmtKind::If { cond: x::not(x::cmp(BinOp::Lt, here.clone(), len.clone())), then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] });
             let slice = |b: X, from: X, to: X| X::new(bytes, K::Builtin(ir::Builtin::Slice, vec![b, from, to]));
