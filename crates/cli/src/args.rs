@@ -252,6 +252,9 @@ pub struct Files {
     /// Diagnostics as JSON, one per line.
     #[arg(long)]
     pub json: bool,
+    /// Shows so many errors and warnings; the rest is counted. 0: all of them.
+    #[arg(long, value_name = "N", default_value_t = crate::load::MAX_ERRORS)]
+    pub max_errors: usize,
 }
 
 #[derive(Args)]

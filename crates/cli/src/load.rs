@@ -22,7 +22,7 @@ pub fn load_tests(path: &Path) -> Result<Vec<Module>, Failure> {
 }
 
 fn finish_all(all: Vec<Checked>, path: &Path, bare: bool) -> Result<Vec<Module>, Failure> {
-    print(&all, false);
+    print(&all, false, MAX_ERRORS);
     if all.iter().any(Checked::has_errors) {
         return Err(Failure::Silent);
     }
@@ -119,8 +119,11 @@ fn neighbour(path: &Path) -> Option<String> {
     Some(path.with_file_name(near).display().to_string())
 }
 
+/// Errors and warnings that are shown of a file.
+pub const MAX_ERRORS: usize = 50;
+
 /// Prints what there is to say of a file, once; gives the numbers of errors and warnings.
-fn print(all: &[Checked], json: bool) -> (usize, usize) {
+fn print(all: &[Checked], json: bool, most: usize) -> (usize, usize) {
     let colour = std::io::stderr().is_terminal();
     let (mut said, mut errors, mut warnings) = (HashSet::new(), 0, 0);
     for checked in all {
@@ -131,6 +134,9 @@ fn print(all: &[Checked], json: bool) -> (usize, usize) {
                 continue;
             }
             *(if d.is_error() { &mut errors } else { &mut warnings }) += 1;
+            if most > 0 && errors + warnings > most {
+                continue;
+            }
             if json {
                 println!("{key}");
             } else {
@@ -139,13 +145,17 @@ fn print(all: &[Checked], json: bool) -> (usize, usize) {
             }
         }
     }
+    let hidden = if most > 0 { (errors + warnings).saturating_sub(most) } else { 0 };
+    if hidden > 0 {
+        eprintln!("… and {} (`wireloom check --max-errors 0` shows all)\n", number(hidden, "more diagnostic"));
+    }
     (errors, warnings)
 }
 
 pub fn check(args: Files) -> Outcome {
     let (mut errors, mut warnings) = (0, 0);
     for path in &args.files {
-        let (e, w) = print(&compile(path), args.json);
+        let (e, w) = print(&compile(path), args.json, args.max_errors);
         (errors, warnings) = (errors + e, warnings + w);
     }
     if !args.json {

@@ -171,6 +171,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             StmtKind::Frame { frame, act } => self.frame_act(*frame, act),
             StmtKind::SendFrame { port, index, parts, .. } => self.send_frame(*port, index, parts),
             StmtKind::Set(l, _) if self.is_unused(*l) => {}
+            StmtKind::Set(l, e) if matches!(&*e.kind, ExprKind::Local(from) if from == l) => {}
             StmtKind::Set(l, e) => {
                 let (name, text) = (self.name(*l), self.expr(e));
                 line!(self, "{name} = {text};");

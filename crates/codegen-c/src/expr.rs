@@ -144,7 +144,7 @@ impl Gen<'_> {
                         _ => format!("(wl_opt_wl_bytes){{{0}.{name}.has, wl_at({1}, {0}.{name}.v)}}", i.at, i.base),
                     },
                     FieldKind::List { element, .. } => self.list_value(&i, f, *element, ty),
-                    FieldKind::Switch { .. } => format!("{}.{name}_case", i.at),
+                    FieldKind::Switch { .. } => format!("{}.{name}__case", i.at),
                     FieldKind::Literal { .. } | FieldKind::StreamBytes { .. } => self.raw(&At::Field(i, f)),
                     _ => format!("{}.{name}", i.at),
                 }
@@ -156,7 +156,7 @@ impl Gen<'_> {
     fn list_value(&mut self, i: &Inst, f: FieldId, element: FieldId, ty: TyId) -> String {
         let m = self.m;
         if !matches!(m.ty(ty), Ty::List(..)) { return self.zero(ty) }
-        let (c, list) = (self.cty(ty), format!("{}_{}", names::unit(m, i.unit), names::field(m, i.unit, f)));
+        let (c, list) = (self.cty(ty), names::field_of(m, i.unit, f));
         let name = format!("list_of_{list}");
         if self.first(&name) {
             let item = match m.unit(i.unit).fields[element.index()].kind {
@@ -196,7 +196,7 @@ impl Gen<'_> {
     }
 
     /// Lvalue of a field's extent in the view.
-    pub fn extent_of(&self, i: &Inst, f: FieldId) -> String { format!("{}.{}_x", i.at, names::field(self.m, i.unit, f)) }
+    pub fn extent_of(&self, i: &Inst, f: FieldId) -> String { format!("{}.{}__x", i.at, names::field(self.m, i.unit, f)) }
 
     /// An integer constant of a type.
     pub fn int(&mut self, v: u128, ty: TyId) -> String {
@@ -279,7 +279,7 @@ impl Gen<'_> {
                     Some(k) => format!("({}WL_HAS({}, {k}))", if *n == 0 { "" } else { "!" }, i.at),
                     None => "false".into(),
                 },
-                At::Field(i, f) => format!("({}.{}_case == {n})", i.at, names::field(self.m, i.unit, f)),
+                At::Field(i, f) => format!("({}.{}__case == {n})", i.at, names::field(self.m, i.unit, f)),
                 _ => "false".into(),
             },
             ExprKind::Acc => s.acc.clone().unwrap_or_else(|| "0".into()),
@@ -326,7 +326,7 @@ impl Gen<'_> {
             ExprKind::Call(f, args) => {
                 let args: String = args.iter().map(|a| format!(", {}", self.expr(s, a))).collect();
                 match &self.m.funcs[f.index()].body {
-                    FuncBody::Extern { symbol, .. } => format!("{symbol}({})", args.trim_start_matches(", ")),
+                    FuncBody::Extern { symbol, .. } => format!("{}({})", names::extern_fn(symbol), args.trim_start_matches(", ")),
                     FuncBody::Body(_) => format!("{}(x{args})", names::func(self.m, *f)),
                 }
             }
@@ -372,7 +372,7 @@ impl Gen<'_> {
     fn unit_param(&mut self, s: &Scope, root: Root, n: u32) -> String {
         let At::Unit(i) = self.root(s, root) else { return "0".into() };
         match self.m.unit(i.unit).params.get(n as usize) {
-            Some(p) => format!("{}.p_{}", i.at, names::ident(&p.name)),
+            Some(p) => format!("{}.{}", i.at, names::param(&p.name)),
             None => "0".into(),
         }
     }
@@ -479,7 +479,7 @@ impl Gen<'_> {
         let FieldKind::List { element, .. } = m.unit(i.unit).fields[f.index()].kind else { return "0".into() };
         let Some((item, name, value)) = m.name_and_value(i.unit, element) else { return "0".into() };
         let caseless = matches!(m.unit(item).fields[name.index()].kind, FieldKind::Bytes { caseless: true, .. });
-        let list_ty = format!("{}_{}", names::unit(m, i.unit), names::field(m, i.unit, f));
+        let list_ty = names::field_of(m, i.unit, f);
         let helper = format!("{what}_{list_ty}");
         if self.first(&helper) {
             let eq = if caseless { "wl_eq_case" } else { "wl_eq" };

@@ -99,10 +99,21 @@ fn cms_width(t: &Table) -> u64 { (2 * t.capacity).next_power_of_two() }
 impl<'m> BodyGen<'_, 'm> {
     /// Packs a key or mask into the words `name`.
     fn words(&mut self, t: &Table, e: &Expr, name: &str) {
+        if packed(self.g.m, t.key).is_none() { return self.digest(t, e, name) }
         let (pack, c, text) = (self.g.packer(t.key), self.g.cty(t.key), self.expr(e));
         line!(self, "{c} {name}v_ = {text};");
         self.check(may_fault(e));
         line!(self, "uint64_t {name}[{}];\n{pack}({name}, {name}v_);", self.g.words(t));
+    }
+
+    /// A sketch's key of no fixed size: two digests of it, from different beginnings.
+    fn digest(&mut self, t: &Table, e: &Expr, name: &str) {
+        let (c, text) = (self.g.cty(t.key), self.expr(e));
+        line!(self, "{c} {name}v_ = {text};");
+        self.check(may_fault(e));
+        let value = format!("{name}v_");
+        let (a, b) = (self.g.hash(t.key, "UINT64_C(0xcbf29ce484222325)", &value), self.g.hash(t.key, "UINT64_C(0x9ae16a3b2f90404f)", &value));
+        line!(self, "uint64_t {name}[2] = {{{a}, {b}}};");
     }
 
     pub fn keyed(&mut self, id: TableId, s: &'m StmtKind) {
@@ -248,7 +259,7 @@ impl<'m> BodyGen<'_, 'm> {
 
     fn sketch(&mut self, t: &'m Table, n: &str, id: TableId, s: &'m StmtKind) {
         let shared = self.g.m.sharing(t) == Sharing::One;
-        let hash = format!("const uint64_t h_ = wl_sketch_hash(&{n}, k_, {});", self.g.words(t));
+        let hash = format!("const uint64_t h_ = wl_sketch_hash(&{n}, k_, {});", if packed(self.g.m, t.key).is_none() { 2 } else { self.g.words(t) });
         let bloom = t.kind == TableKind::Bloom;
         match s {
             StmtKind::TableGet { key, dst, .. } => {

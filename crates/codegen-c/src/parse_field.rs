@@ -330,7 +330,7 @@ impl Parser<'_, '_> {
             line!(self, "if (n_.over || n_.v > UINT64_C({top})) {}", self.bad(field));
         }
         if let Some(ranges) = &field.within {
-            let test = self.g.in_ranges("n_.v", ranges, 64);
+            let test = self.g.in_ranges(&low_bits("n_.v", int_of(self.g.m, field.ty)), ranges, 64);
             line!(self, "if (!{test}) {}", self.bad(field));
         }
         if let Some(x) = extent { line!(self, "{x} = (wl_ext){{pos, after - pos}};") }
@@ -348,7 +348,7 @@ impl Parser<'_, '_> {
         line!(self, "uint8_t c = p[pos + i];\nif (i < 18) n_ |= (unsigned __int128)(c & 127) << (7 * i);\nif (c < 128) break;\n}}");
         if bits < 128 { line!(self, "if (n_ >> {bits}) {}", self.bad(field)) }
         if let Some(ranges) = &field.within {
-            let test = self.g.in_ranges("n_", ranges, 64);
+            let test = self.g.in_ranges(&low_bits("n_", int_of(self.g.m, field.ty)), ranges, 64);
             line!(self, "if (!{test}) {}", self.bad(field));
         }
         if let Some(x) = extent { line!(self, "{x} = (wl_ext){{pos, i + 1}};") }
@@ -532,4 +532,9 @@ struct Bytes<'a> {
 impl Bytes<'_> {
     /// What the bytes may be, those at both ends included that are trimmed away.
     fn allowed(&self) -> Option<ByteSet> { self.class.map(|c| self.trim.map_or(c, |t| c.union(&t))) }
+}
+
+/// Ranges hold the bits of a number at its own width; a negative one comes with more ones in front.
+pub(crate) fn low_bits(value: &str, int: Option<(u8, bool)>) -> String {
+    match int { Some((bits, true)) if bits < 64 => format!("({value} & UINT64_C({:#x}))", (1u64 << bits) - 1), _ => value.into() }
 }

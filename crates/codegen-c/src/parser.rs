@@ -239,7 +239,7 @@ impl<'g, 'm> Parser<'g, 'm> {
             if let Some(at) = store { let fit = self.g.cty(field.ty); line!(self, "{at} = ({fit})({value});") }
             return;
         };
-        let test = self.g.in_ranges("n_", ranges, bits as u32);
+        let test = self.g.in_ranges(&crate::parse_field::low_bits("n_", crate::types::int_of(self.g.m, field.ty)), ranges, bits as u32);
         line!(self, "{{ uint64_t n_ = (uint64_t)({value});\nif (WL_UNLIKELY(!{test})) {}", self.bad(field));
         if let Some(at) = store { let fit = self.g.cty(field.ty); line!(self, "{at} = ({fit})n_;") }
         line!(self, "}}");
@@ -277,7 +277,7 @@ impl<'g, 'm> Parser<'g, 'm> {
         let s = self.scope(outer);
         for (p, a) in m.unit(unit).params.iter().zip(args) {
             let value = self.expr(&s, a);
-            line!(self, "{at}.p_{} = {value};", names::ident(&p.name));
+            line!(self, "{at}.{} = {value};", names::param(&p.name));
             self.check(a);
         }
         self.unit_body(&inst);
@@ -293,7 +293,7 @@ impl<'g, 'm> Parser<'g, 'm> {
     }
 
     fn switch(&mut self, inst: &Inst, field: &Field, cases: &[Case], member: &str, extent: Option<&str>) {
-        let case = format!("{member}_case");
+        let case = format!("{member}__case");
         if let Some(x) = extent { line!(self, "{x}.o = pos;") }
         let label = self.label();
         line!(self, "{{ uint32_t k_ = 0; int m_; (void)m_;\ndo {{");
@@ -449,7 +449,7 @@ impl Gen<'_> {
         let inst = Inst { unit: u, at: "v->f".into(), base: "p".into(), head: None };
         for param in &unit.params {
             let c = p.g.cty(param.ty);
-            line!(p, "v->f.p_{} = ({c})(v->p.ctx >> {} & UINT64_C({:#x}));", names::ident(&param.name), param.shift, param.mask());
+            line!(p, "v->f.{} = ({c})(v->p.ctx >> {} & UINT64_C({:#x}));", names::param(&param.name), param.shift, param.mask());
         }
         if unit.body.iter().any(|_| true) { p.unit_body(&inst) }
         p.finish();

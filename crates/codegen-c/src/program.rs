@@ -184,7 +184,7 @@ impl<'m> Gen<'m> {
             let FuncBody::Extern { file, symbol } = &func.body else { continue };
             self.externs.insert(file.clone());
             let args: Vec<_> = args.iter().map(|t| self.cty(*t)).collect();
-            out.push_str(&format!("{} {symbol}({});\n", self.cty(func.ret), if args.is_empty() { "void".into() } else { args.join(", ") }));
+            out.push_str(&format!("{} {}({}) __asm__(\"{symbol}\");\n", self.cty(func.ret), names::extern_fn(symbol), if args.is_empty() { "void".into() } else { args.join(", ") }));
         }
         out
     }

@@ -58,7 +58,7 @@ impl Gen<'_> {
             Ty::Tuple(_) => {
                 let fields = self.typed_members(ty);
                 let parts: Vec<_> = fields.iter().map(|(c, _)| mangle(c)).collect();
-                self.define_struct(&format!("wl_tup_{}", parts.join("_")), &fields)
+                self.define_struct(&format!("wl_tup{}_{}", parts.len(), parts.join("_")), &fields)
             }
         }
     }
@@ -168,7 +168,7 @@ impl Gen<'_> {
                 let parts: Vec<_> = self.members(ty).iter().map(|(n, t)| (n.clone(), self.stored(*t))).collect();
                 let tag = match self.m.ty(ty) {
                     Ty::Record(r) => format!("s_{}", names::record(self.m, *r)),
-                    _ => format!("s_tup_{}", parts.iter().map(|(_, s)| mangle(s)).collect::<Vec<_>>().join("_")),
+                    _ => format!("s_tup{}_{}", parts.len(), parts.iter().map(|(_, s)| mangle(s)).collect::<Vec<_>>().join("_")),
                 };
                 (tag, parts.iter().map(|(n, s)| format!("{s} {n}; ")).collect())
             }

@@ -42,7 +42,7 @@ impl Gen<'_> {
         if !self.first(&format!("unit {}", u.0)) { return name }
         let unit = self.m.unit(u);
         let mut text = String::new();
-        for p in &unit.params { text.push_str(&format!("{} p_{};\n", self.cty(p.ty), names::ident(&p.name))) }
+        for p in &unit.params { text.push_str(&format!("{} {};\n", self.cty(p.ty), names::param(&p.name))) }
         if unit.fields.iter().any(|f| matches!(f.kind, FieldKind::Align { .. })) { text.push_str("uint64_t start_;\n") }
         for &f in &unit.body { self.field_members(u, f, &mut text) }
         let doc = names::comment(&unit.name);
@@ -54,7 +54,7 @@ impl Gen<'_> {
         let m = self.m;
         let field = &m.unit(u).fields[f.index()];
         let name = names::field(m, u, f);
-        if self.has_extent(u, f) { text.push_str(&format!("wl_ext {name}_x;\n")) }
+        if self.has_extent(u, f) { text.push_str(&format!("wl_ext {name}__x;\n")) }
         match &field.kind {
             FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => {
                 let inner = self.unit_struct(*unit);
@@ -65,7 +65,7 @@ impl Gen<'_> {
                 text.push_str(&format!("struct {list} {name};\n"));
             }
             FieldKind::Switch { cases } => {
-                text.push_str(&format!("uint16_t {name}_case;\nunion {{\n"));
+                text.push_str(&format!("uint16_t {name}__case;\nunion {{\n"));
                 for case in cases {
                     let mut inner = String::new();
                     for &f in &case.fields { self.field_members(u, f, &mut inner) }
@@ -83,7 +83,7 @@ impl Gen<'_> {
 
     fn list_struct(&mut self, u: UnitId, f: FieldId, element: FieldId, max: u32) -> String {
         let m = self.m;
-        let name = format!("{}_{}_l", names::unit(m, u), names::field(m, u, f));
+        let name = format!("{}_l", names::field_of(m, u, f));
         let all = self.keeps_items(u, f, element);
         let mut item = String::new();
         match &m.unit(u).fields[element.index()].kind {

@@ -11,6 +11,7 @@
 
 pub mod desc;
 mod body;
+pub mod c_words;
 mod unit;
 pub mod verify;
 pub mod explain;

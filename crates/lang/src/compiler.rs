@@ -13,7 +13,7 @@ use wireloom_syntax::{Diagnostic, SourceMap, World};
 /// The walk is recursive, and a definition or function leads to the next: all levels together stay within the stack.
 const MAX_NESTING: u32 = 400;
 /// What a definition or function inside another one counts.
-const DEFINITION: u32 = 4;
+pub const DEFINITION: u32 = 4;
 /// Types nest no deeper and have no more parts, records in records counted through: the backends write types out.
 const MAX_TYPE_DEPTH: u32 = 24;
 const MAX_TYPE_PARTS: u32 = 1000;
@@ -126,6 +126,8 @@ pub struct Compiler<'a> {
     pub inlined: u32,
     /// Elements so far.
     pub elements: u32,
+    /// Elements of which instances are being made, for finding circles.
+    pub making: Vec<ItemId>,
     /// Depth and number of parts of each record, as of [`Compiler::measure`].
     pub record_sizes: Vec<(u32, u32)>,
     pub app: crate::apps::AppScope,
@@ -153,7 +155,7 @@ impl<'a> Compiler<'a> {
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
             world, map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
-            records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), place_ids: HashMap::new(), unknowns: 0, nesting: 0, inlined: 0, elements: 0, record_sizes: Vec::new(), app: Default::default(),
+            records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), place_ids: HashMap::new(), unknowns: 0, nesting: 0, inlined: 0, elements: 0, making: Vec::new(), record_sizes: Vec::new(), app: Default::default(),
             app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
         }
     }
@@ -353,9 +355,22 @@ impl<'a> Compiler<'a> {
     }
 
     pub fn fn_info(&mut self, module: ModId, f: &ast::Fn, in_app: bool) -> R<Rc<FnInfo>> {
+        self.distinct(f.params.iter().map(|p| &p.name))?;
         let params = f.params.iter().map(|p| Ok((p.name.clone(), self.ty(module, &p.ty)?))).collect::<R<Vec<_>>>()?;
         let ret = match &f.ret { Some(t) => self.ty(module, t)?, None => Ty::Unit };
         Ok(Rc::new(FnInfo { name: f.name.name.clone(), module, in_app, ast: f.clone(), params, ret, how: How::Unseen.into() }))
+    }
+
+    /// Names that are bound together: each once, but for `_`.
+    pub fn distinct<'n>(&mut self, names: impl Iterator<Item = &'n ast::Ident>) -> R<()> {
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for n in names.filter(|n| n.name != "_") {
+            if let Some(first) = seen.insert(&n.name, n.span) {
+                let d = Diagnostic::error("E0203", n.span, format!("`{}` is bound twice", n.name)).label("bound again here");
+                return Err(self.report(d.also(first, "first bound here").hint("rename one of them, or write `_`")));
+            }
+        }
+        Ok(())
     }
 
     pub fn record(&mut self, name: &str, fields: Vec<(ast::Ident, Ty)>, span: Span) -> R<ir::RecordId> {

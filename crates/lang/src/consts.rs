@@ -170,6 +170,7 @@ impl Compiler<'_> {
             }
             ExprKind::Range(a, b, inclusive) => {
                 let (a, hi) = (self.const_of(module, a, of)?, self.const_of(module, b, of)?);
+                if let Ty::Int { bits, signed: true } = of { return self.signed_range(a, hi, *bits, *inclusive, e.span); }
                 let hi = if *inclusive { Some(hi) } else { hi.checked_sub(1) };
                 match hi {
                     Some(hi) if a <= hi => Ok(vec![(a, hi)]),
@@ -194,6 +195,16 @@ impl Compiler<'_> {
             },
             _ => Err(self.not_constant(e.span)),
         }
+    }
+
+    /// A range that begins below zero is two in the order of bits.
+    fn signed_range(&mut self, a: u64, hi: u64, bits: u8, inclusive: bool, span: Span) -> R<Vec<(u64, u64)>> {
+        let mask = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
+        let number = |v: u64| i128::from(((v << (64 - bits)) as i64) >> (64 - bits));
+        let (first, last) = (number(a), number(hi) - i128::from(!inclusive));
+        if first > last { return Err(self.error("E0427", span, "this range is empty")); }
+        let bits_of = |n: i128| n as u64 & mask;
+        Ok(if first < 0 && last >= 0 { vec![(bits_of(first), mask), (0, bits_of(last))] } else { vec![(bits_of(first), bits_of(last))] })
     }
 
     fn const_of(&mut self, module: ModId, e: &Expr, of: &Ty) -> R<u64> {

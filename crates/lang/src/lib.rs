@@ -88,7 +88,18 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
         if let ItemKind::Test(t) = &item.kind { let _ = cx.test(0, t, name.as_deref()); }
     }
     cx.analyze();
+    // What cannot be read, or is too large already, is not looked into further.
+    if !cx.diags.iter().any(|d| d.code.starts_with("E01") || d.code == "E0504") { elements(cx); }
     unused(cx);
+}
+
+/// Each element by itself. What its use in the app has told already is not told again.
+fn elements(cx: &mut compiler::Compiler) {
+    for id in cx.own_elements() {
+        for d in cx.element_alone(id) {
+            if !cx.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) { cx.diags.push(d); }
+        }
+    }
 }
 
 /// The apps of the main file.

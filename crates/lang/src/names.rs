@@ -14,6 +14,7 @@ pub type ModId = usize;
 pub type ItemId = usize;
 
 /// One source file.
+#[derive(Clone)]
 pub struct Module {
     pub path: PathBuf,
     /// Dotted names by which it is used; for messages: the last part.
@@ -22,6 +23,7 @@ pub struct Module {
     pub uses: Vec<Use>,
 }
 
+#[derive(Clone)]
 pub struct Use {
     /// `std`, `memcached`: all parts that name the module.
     pub parts: Vec<String>,
@@ -32,6 +34,7 @@ pub struct Use {
     pub used: bool,
 }
 
+#[derive(Clone)]
 pub struct Entry {
     pub module: ModId,
     pub item: Rc<Item>,
@@ -39,6 +42,7 @@ pub struct Entry {
 }
 
 /// All modules reachable from the main file.
+#[derive(Clone)]
 pub struct Names {
     pub modules: Vec<Module>,
     pub items: Vec<Entry>,

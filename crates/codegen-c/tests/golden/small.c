@@ -15,15 +15,15 @@
 #define WL_GRAMMAR_TMP 256
 
 /* unit echo.Line */
-typedef struct echo_Line {
+typedef struct echo__Line_ {
     wl_ext word;
     uint32_t times;
-} echo_Line;
+} echo__Line_;
 /* What the parser of echo.Line keeps. */
-typedef struct echo_Line_view {
+typedef struct echo__Line__view {
     wl_parser p;
-    echo_Line f;
-} echo_Line_view;
+    echo__Line_ f;
+} echo__Line__view;
 
 /* Of one core. Counters come first. */
 typedef struct app_state {
@@ -34,13 +34,13 @@ typedef struct app_state {
 
 static const wl_set set_0 = {{UINT64_C(0x1ffffffff), UINT64_C(0x8000000000000000), UINT64_C(0xffffffffffffffff), UINT64_C(0xffffffffffffffff)}, {7, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 131}, {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}};
 
-static uint32_t echo_Line_flags(const echo_Line_view *v, const uint8_t *p) {
+static uint32_t echo__Line__flags(const echo__Line__view *v, const uint8_t *p) {
     uint32_t flags = 0;
     (void)v; (void)p;
     return flags;
 }
 /* unit echo.Line */
-static int echo_Line_step(echo_Line_view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {
+static int echo__Line__step(echo__Line__view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {
     uint32_t fp = 0;
     uint16_t fk = 0;
     switch (v->p.pc) {
@@ -95,7 +95,7 @@ L3:;
         if (!dl) FAIL(1, 1)
         pos += dl;
     }
-    if (!(v->p.flags & WL_IN_TAIL)) { v->p.flags |= echo_Line_flags(v, p) | WL_IN_TAIL; v->p.head = pos; }
+    if (!(v->p.flags & WL_IN_TAIL)) { v->p.flags |= echo__Line__flags(v, p) | WL_IN_TAIL; v->p.head = pos; }
     RETURN(WL_WHOLE)
 bad:;
     v->p.fault = fk;
@@ -105,17 +105,17 @@ more:;
     if (eof) { fk = WL_F_TRUNCATED; goto bad; }
     RETURN(WL_MORE)
 }
-static int echo_Line_parse(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof) {
+static int echo__Line__parse(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof) {
     uint32_t used;
     (void)self; (void)unit;
-    return echo_Line_step((echo_Line_view *)(void *)v, buf, 0, v->pos, n, eof, &used);
+    return echo__Line__step((echo__Line__view *)(void *)v, buf, 0, v->pos, n, eof, &used);
 }
-static int echo_Line_tail(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof, uint32_t *used) {
+static int echo__Line__tail(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof, uint32_t *used) {
     (void)self; (void)unit;
     uint32_t skip = wl_skip_run(v, n);
     if (v->left) { *used = n; return eof ? wl_cut(v) : WL_MORE; }
     uint32_t base = v->pos;
-    int r = echo_Line_step((echo_Line_view *)(void *)v, (const uint8_t *)((uintptr_t)(buf + skip) - base), base, base, base + n - skip, eof, used);
+    int r = echo__Line__step((echo__Line__view *)(void *)v, (const uint8_t *)((uintptr_t)(buf + skip) - base), base, base, base + n - skip, eof, used);
     *used += skip;
     return r;
 }
@@ -129,7 +129,7 @@ static int on_0_client(wl_fx *x, wl_task *t) {
     wl_state(x)->counter[0] += UINT64_C(1);
     wl_begin(x); /* echo.Line */
     {
-        const wl_bytes b0_ = wl_at(req_0.base, ((const echo_Line_view *)(const void *)req_0.view)->f.word);
+        const wl_bytes b0_ = wl_at(req_0.base, ((const echo__Line__view *)(const void *)req_0.view)->f.word);
         uint8_t *d_ = wl_room(x, b0_.n + 4);
         if (WL_LIKELY(d_ != NULL)) {
             d_ = wl_add(d_, b0_);
@@ -189,7 +189,7 @@ static void init_shared(void *self, void *shared, const wl_param *param) {
 }
 
 static const wl_unit unit_table[] = {
-    [0] = {sizeof(echo_Line_view), 65536, UINT64_C(1048576), echo_Line_parse, echo_Line_tail},
+    [0] = {sizeof(echo__Line__view), 65536, UINT64_C(1048576), echo__Line__parse, echo__Line__tail},
 };
 
 static const wl_program program = {

@@ -28,8 +28,8 @@ static wl_frame make(uint32_t dst, uint16_t port, unsigned options, unsigned pay
     wl_set_be(ip + 12, 4, 0x0a000001); wl_set_be(ip + 16, 4, dst);
     for (unsigned i = 0; i < payload; i++) udp[8 + i] = (uint8_t)(i * 7);
     wl_set_be(udp, 2, 1234); wl_set_be(udp + 2, 2, port); wl_set_be(udp + 4, 2, 8 + payload);
-    wl_sum_set(&Packet_headers[1], ip, ihl, ihl, NULL, NULL);
-    if (sum) wl_sum_set(&Packet_headers[2], udp, 8, 8 + payload, ip, &Packet_headers[1]);
+    wl_sum_set(&Packet__headers[1], ip, ihl, ihl, NULL, NULL);
+    if (sum) wl_sum_set(&Packet__headers[2], udp, 8, 8 + payload, ip, &Packet__headers[1]);
     return (wl_frame){.p = p, .n = n, .head = WL_HEADROOM, .tail = WL_TAILROOM, .wire = n, .out = WL_GONE};
 }
 static bool sums_are_right(const wl_frame *f, uint32_t ip_at) {
@@ -39,7 +39,7 @@ static bool sums_are_right(const wl_frame *f, uint32_t ip_at) {
     if (ip[9] == 4) return true;
     const uint8_t *udp = ip + ihl;
     if (!udp[6] && !udp[7]) return true;
-    return wl_fold(wl_sum(udp, total - ihl, wl_pseudo(ip, &Packet_headers[1], 17, total - ihl))) == 0xffff;
+    return wl_fold(wl_sum(udp, total - ihl, wl_pseudo(ip, &Packet__headers[1], 17, total - ihl))) == 0xffff;
 }
 
 /* Sums are folded as by adding what is carried out, again and again. */
@@ -154,7 +154,7 @@ int main(void) {
     for (unsigned kind = 0; kind < 3; kind++) {
         wl_frame b = make(0x0a000002, 53, 4, 30, true);
         uint32_t at = kind == 0 ? 14 + 24 + 8 : kind == 1 ? 14 + 24 : 14;
-        if (kind == 1) { b.p[23] = 99; wl_sum_set(&Packet_headers[1], b.p + 14, 24, 24, NULL, NULL); }
+        if (kind == 1) { b.p[23] = 99; wl_sum_set(&Packet__headers[1], b.p + 14, 24, 24, NULL, NULL); }
         if (kind == 2) b.p[12] = 0x88;
         n = b.n;
         memcpy(before, b.p, n);

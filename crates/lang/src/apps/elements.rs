@@ -60,13 +60,27 @@ impl Compiler<'_> {
                 .hint("elements that hold several of one kind, which hold several in turn, double at every step")));
         }
         let given = self.element_args(owner, module, element, args)?;
+        if self.making.contains(&id) { return Err(self.holds_itself(element, path.span)); }
+        self.making.push(id);
+        let scope = self.within(path.span, crate::compiler::DEFINITION, |cx| cx.filled_scope(owner, name, element, given));
+        self.making.pop();
+        let scope = scope?;
+        Ok(AppName::Instance(Rc::new(Instance { scope, element: element.clone(), module: owner })))
+    }
+
+    fn holds_itself(&mut self, element: &ast::Element, span: Span) -> Reported {
+        let d = Diagnostic::error("E0501", span, format!("`{}` contains itself", element.name.name)).label("the circle closes here");
+        self.report(d.also(element.name.span, "an instance of this is being made").hint("an element holds only elements that end in handlers of their own"))
+    }
+
+    /// The names of an instance, on their own.
+    fn filled_scope(&mut self, owner: ModId, name: &Ident, element: &ast::Element, given: Vec<Option<AppName>>) -> R<AppScope> {
         let outer = std::mem::take(&mut self.app);
         let visible = std::mem::replace(&mut self.app_constants, true);
         let made = self.instance_scope(owner, name, element, given);
         self.app_constants = visible;
         let scope = std::mem::replace(&mut self.app, outer);
-        made?;
-        Ok(AppName::Instance(Rc::new(Instance { scope, element: element.clone(), module: owner })))
+        made.map(|()| scope)
     }
 
     /// What is given for each parameter, by its place or its name: a constant, or a parameter of the app.
@@ -189,8 +203,9 @@ impl Compiler<'_> {
         }).collect()
     }
 
-    /// Elements are checked by themselves as far as their names and types go; their handlers are checked in every place.
+    /// What no element may have. All else is checked in [`super::alone`], and in every place where an instance stands.
     pub fn element_item(&mut self, module: ModId, e: &ast::Element) {
+        let _ = self.distinct(e.members.iter().filter_map(|m| match &m.kind { MemberKind::Param(p) => Some(&p.name), _ => None }));
         for m in &e.members {
             let r = match &m.kind {
                 MemberKind::In { ty, .. } | MemberKind::Out { ty, .. } => self.ty(module, ty).map(|_| ()),
@@ -319,7 +334,12 @@ impl Lower<'_, '_> {
             _ => None,
         });
         let inner = i.scope.chains.get(&input).cloned();
-        if handler.is_none() && inner.is_none() { return Err(self.err("E0611", span, format!("element `{}` has no handler for `{input}`", i.element.name.name))); }
+        if handler.is_none() && inner.is_none() {
+            let at = i.element.members.iter().find_map(|m| match &m.kind { MemberKind::In { name, .. } if name.name == input => Some(name.span), _ => None });
+            let d = Diagnostic::error("E0611", at.unwrap_or(span), format!("element `{}` has no handler for `{input}`", i.element.name.name));
+            if self.cx.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) { return Err(Reported); }
+            return Err(self.cx.report(d.label("messages come in here").hint(format!("write `on {input}(p) {{ … }}` in the element, or wire it: `{input} -> …`"))));
+        }
         let (at, facts, gone) = (self.out.len(), self.facts.clone(), self.gone.clone());
         let packet = match &v.kind { crate::val::Vk::Path(ir::Path { root: ir::Root::Local(l), .. }) if frame && self.frames => Some(*l), _ => None };
         let made = self.in_instance(i, outlet, |s| match (handler, inner) {

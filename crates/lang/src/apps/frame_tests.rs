@@ -31,6 +31,12 @@ pub struct TestNames(Vec<(Ident, Kept)>);
 /// The instance that a test of an element is of.
 const UNDER_TEST: &str = "it";
 
+/// `it.x`: a way into an instance.
+pub fn way_in(it: &Ident, to: &Ident, span: Span) -> Node {
+    let whole = Expr { span, kind: Box::new(ExprKind::Name(it.clone())) };
+    Node { span, kind: NodeKind::Expr(Expr { span, kind: Box::new(ExprKind::Field(Some(whole), to.clone())) }) }
+}
+
 /// Most rounds of a `for`.
 const MOST_ROUNDS: u64 = 1_000_000;
 
@@ -58,20 +64,43 @@ impl Compiler<'_> {
         if !matches!(self.item(id, path.span)?, Item::Element) { return Err(Reported); }
         let last = path.parts.last().cloned().ok_or(Reported)?;
         self.m.app = last.name.clone();
+        let i = self.instance_of_its_own(module, path, args, &last.name, t.span)?;
+        // The test's code sees what the element sees, and the ports.
+        let mut scope = self.app.clone();
+        scope.take_in(&i.scope);
+        let outer = std::mem::replace(&mut self.app, scope);
+        self.callable_signals(i.module, &i.element);
+        let played = self.played(module, t, vec![]);
+        self.app = outer;
+        played
+    }
+
+    /// An instance under the name [`UNDER_TEST`], with a port for each of its ways in and out.
+    fn instance_of_its_own(&mut self, module: ModId, path: &ast::Path, args: &[ast::Arg], element: &str, span: Span) -> R<std::rc::Rc<super::elements::Instance>> {
         let it = Ident { name: UNDER_TEST.into(), span: path.span };
         let made = self.instance(module, &it, path, args)?;
         let AppName::Instance(i) = &made else { return Err(Reported) };
         let i = i.clone();
         self.add(&it, made);
-        let name = |n: &Ident| Expr { span: t.span, kind: Box::new(ExprKind::Name(n.clone())) };
-        let place = |n: &Ident| Expr { span: t.span, kind: Box::new(ExprKind::Field(Some(name(&it)), n.clone())) };
-        let node = |e: Expr| Node { span: t.span, kind: NodeKind::Expr(e) };
-        let at = |e: Expr, n: u64| Expr { span: t.span, kind: Box::new(ExprKind::Index(e, Expr { span: t.span, kind: Box::new(ExprKind::Int(n.into())) })) };
+        let ins = self.ports_around(&i, &it.name, span, true)?;
+        for (n, port) in ins { self.pass_frames(module, element, port, &[way_in(&it, &n, span)], span)?; }
+        let members = [ast::Member { doc: String::new(), span, kind: MemberKind::Instance { name: it, element: path.clone(), args: vec![] } }];
+        self.instance_handlers(module, &members);
+        self.loops(element);
+        Ok(i)
+    }
+
+    /// A port for each way out of an instance, and for its ways in that take packets, which are given back.
+    pub fn ports_around(&mut self, i: &std::rc::Rc<super::elements::Instance>, it: &str, span: Span, packets: bool) -> R<Vec<(Ident, ir::PortId)>> {
+        let name = |n: &Ident| Expr { span, kind: Box::new(ExprKind::Name(n.clone())) };
+        let node = |e: Expr| Node { span, kind: NodeKind::Expr(e) };
+        let at = |e: Expr, n: u64| Expr { span, kind: Box::new(ExprKind::Index(e, Expr { span, kind: Box::new(ExprKind::Int(n.into())) })) };
+        let nowhere = || Node { span, kind: NodeKind::Word { word: Ident { name: "drop".into(), span }, args: vec![], by: None } };
         let mut ins = Vec::new();
         for m in &i.element.members {
             match &m.kind {
-                MemberKind::In { name: n, .. } => { let p = self.test_port(n, None)?; ins.push((n.clone(), p)); }
-                MemberKind::Out { name: n, count, .. } => {
+                MemberKind::In { name: n, ty, .. } if packets || self.any_packet(i.module, ty) => { let p = self.test_port(n, None)?; ins.push((n.clone(), p)); }
+                MemberKind::Out { name: n, ty, count, .. } => {
                     let count = match count {
                         None => None,
                         Some(e) => {
@@ -81,28 +110,18 @@ impl Compiler<'_> {
                             Some(count?.min(256))
                         }
                     };
-                    self.test_port(n, count)?;
-                    let chains = &mut self.app.chains;
+                    let to_port = packets || self.any_packet(i.module, ty);
+                    if to_port { self.test_port(n, count)?; }
+                    let chains = std::rc::Rc::make_mut(&mut self.app.chains);
                     match count {
-                        None => { chains.insert(format!("{UNDER_TEST}.{}", n.name), vec![node(name(n))]); }
-                        Some(c) => for k in 0..c { chains.insert(format!("{UNDER_TEST}.{}[{k}]", n.name), vec![node(at(name(n), k))]); },
+                        None => { chains.insert(format!("{it}.{}", n.name), vec![if to_port { node(name(n)) } else { nowhere() }]); }
+                        Some(c) => for k in 0..c { chains.insert(format!("{it}.{}[{k}]", n.name), vec![if to_port { node(at(name(n), k)) } else { nowhere() }]); },
                     }
                 }
                 _ => {}
             }
         }
-        for (n, port) in ins { self.pass_frames(module, &last.name, port, &[node(place(&n))], t.span)?; }
-        let members = [ast::Member { doc: String::new(), span: t.span, kind: MemberKind::Instance { name: it.clone(), element: path.clone(), args: vec![] } }];
-        self.instance_handlers(module, &members);
-        self.loops(&last.name);
-        // The test's code sees what the element sees, and the ports.
-        let mut scope = self.app.clone();
-        scope.take_in(&i.scope);
-        let outer = std::mem::replace(&mut self.app, scope);
-        self.callable_signals(i.module, &i.element);
-        let played = self.played(module, t, vec![]);
-        self.app = outer;
-        played
+        Ok(ins)
     }
 
     fn test_port(&mut self, name: &Ident, count: Option<u64>) -> R<ir::PortId> {

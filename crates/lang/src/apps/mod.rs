@@ -1,5 +1,6 @@
 //! Apps: parameters, ports, state, tables, handlers, wiring and tests of one program.
 
+pub mod alone;
 pub mod elements;
 pub mod frame_tests;
 pub mod frames;
@@ -24,8 +25,13 @@ use wireloom_ir as ir;
 use wireloom_syntax::ast::{self, Ident, MemberKind, Span};
 use wireloom_syntax::Diagnostic;
 
+/// The most memory of a table's keys and values: more than machines have.
+const TABLE_MAX: u64 = 1 << 40;
 /// The most entries of a table's cache.
 const CACHE_MAX: u64 = 16 << 20;
+
+/// The most nodes of one wiring.
+pub const MOST_NODES: usize = 256;
 
 /// What a name of the app stands for.
 #[derive(Clone)]
@@ -46,7 +52,8 @@ pub enum AppName {
 
 #[derive(Clone, Default)]
 pub struct AppScope {
-    names: BTreeMap<String, (AppName, Span)>,
+    /// What may be large is shared between a scope and its copies.
+    names: Rc<BTreeMap<String, (AppName, Span)>>,
     /// Connecting ports of exactly one instance.
     single: BTreeSet<ir::PortId>,
     /// Most instances of a connecting port.
@@ -58,9 +65,9 @@ pub struct AppScope {
     /// Ports that wiring takes messages from.
     pub wired: BTreeSet<ir::PortId>,
     /// What follows an element's instance, wired apart from what leads to it.
-    pub chains: BTreeMap<String, Vec<ast::Node>>,
+    pub chains: Rc<BTreeMap<String, Vec<ast::Node>>>,
     /// What follows an instance in the wirings that lead to it.
-    pub behind: BTreeMap<String, Vec<Vec<ast::Node>>>,
+    pub behind: Rc<BTreeMap<String, Vec<Vec<ast::Node>>>>,
 }
 
 impl AppScope {
@@ -72,7 +79,7 @@ impl AppScope {
     pub fn function(&self, name: &str) -> Option<Rc<FnInfo>> { match self.get(name)? { AppName::Fn(f) => Some(f.clone()), _ => None } }
     /// The names of another scope beside its own.
     pub fn take_in(&mut self, other: &AppScope) {
-        for (n, what) in &other.names { self.names.entry(n.clone()).or_insert_with(|| what.clone()); }
+        for (n, what) in other.names.iter() { Rc::make_mut(&mut self.names).entry(n.clone()).or_insert_with(|| what.clone()); }
         self.single.extend(&other.single);
         self.instances.extend(&other.instances);
         self.frames.extend(&other.frames);
@@ -111,7 +118,7 @@ impl Compiler<'_> {
             self.report(d);
             return;
         }
-        self.app.names.insert(name.name.clone(), (what, name.span));
+        Rc::make_mut(&mut self.app.names).insert(name.name.clone(), (what, name.span));
     }
 
     /// Declarations first, so that handlers see all names.
@@ -160,6 +167,11 @@ impl Compiler<'_> {
     pub fn chain(&mut self, m: &ast::Member) {
         let MemberKind::Wiring(nodes) = &m.kind else { return };
         let nodes = self.named_nodes(nodes);
+        if nodes.len() > MOST_NODES {
+            let d = Diagnostic::error("E0504", m.span, format!("a wiring of {} nodes is too long", nodes.len()));
+            self.report(d.note(format!("the limit is {MOST_NODES}")).hint("put a part of it into an element"));
+            return;
+        }
         self.note_behind(&nodes, &[]);
         let Some((ast::Node { kind: ast::NodeKind::Expr(e), .. }, rest)) = nodes.split_first() else { return };
         let (base, index) = match &*e.kind { ast::ExprKind::Index(b, i) => (b, Some(i)), _ => (e, None) };
@@ -167,8 +179,8 @@ impl Compiler<'_> {
         let i = match self.app.get(&n.name).cloned() {
             Some(AppName::Instance(i)) => i,
             // In a compound element: from one of its ways in.
-            None if out.is_none() && index.is_none() => { self.app.chains.insert(n.name.clone(), rest.to_vec()); return; }
-            Some(AppName::Port(p)) if out.is_none() && index.is_none() && self.is_queue(p) => { self.app.chains.insert(n.name.clone(), rest.to_vec()); return; }
+            None if out.is_none() && index.is_none() => { Rc::make_mut(&mut self.app.chains).insert(n.name.clone(), rest.to_vec()); return; }
+            Some(AppName::Port(p)) if out.is_none() && index.is_none() && self.is_queue(p) => { Rc::make_mut(&mut self.app.chains).insert(n.name.clone(), rest.to_vec()); return; }
             _ => return,
         };
         let at = match index {
@@ -177,7 +189,7 @@ impl Compiler<'_> {
         };
         if self.way_out(&i, n, out, index, e.span).is_err() { return; }
         let key = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name)) + &at;
-        if self.app.chains.insert(key, rest.to_vec()).is_some() {
+        if Rc::make_mut(&mut self.app.chains).insert(key, rest.to_vec()).is_some() {
             self.report(Diagnostic::error("E0203", e.span, "this way out is wired already").hint("send to both in an element's handler"));
         }
     }
@@ -214,13 +226,14 @@ impl Compiler<'_> {
     /// Notes what follows instances in the middle of a wiring; `after`: what follows the nodes.
     fn note_behind(&mut self, nodes: &[ast::Node], after: &[ast::Node]) {
         for (n, node) in nodes.iter().enumerate() {
-            let rest: Vec<ast::Node> = nodes[n + 1..].iter().chain(after).cloned().collect();
+            let rest = || nodes[n + 1..].iter().chain(after).cloned().collect::<Vec<_>>();
             match &node.kind {
-                ast::NodeKind::Match(ways) => for (_, way) in ways { self.note_behind(way, &rest); },
+                ast::NodeKind::Match(ways) => { let rest = rest(); for (_, way) in ways { self.note_behind(way, &rest); } }
                 ast::NodeKind::Expr(e) if n > 0 || !after.is_empty() => {
                     let Some((name, _)) = elements::instance_port(e) else { continue };
-                    if rest.is_empty() || !matches!(self.app.get(&name.name), Some(AppName::Instance(_))) { continue; }
-                    self.app.behind.entry(name.name.clone()).or_default().push(rest);
+                    if n + 1 == nodes.len() && after.is_empty() || !matches!(self.app.get(&name.name), Some(AppName::Instance(_))) { continue; }
+                    let rest = rest();
+                    Rc::make_mut(&mut self.app.behind).entry(name.name.clone()).or_default().push(rest);
                 }
                 _ => {}
             }
@@ -279,6 +292,13 @@ impl Compiler<'_> {
         if table.capacity == 0 && !t.options.iter().any(|(n, _)| n.name == "capacity") {
             let d = Diagnostic::error("E0704", t.name.span, format!("table `{}` has no capacity", t.name.name)).label("how many entries?").hint("write `{ capacity 100K }`");
             return Err(self.report(d));
+        }
+        let entry = ir::layout::size(&self.m, k).saturating_add(ir::layout::size(&self.m, v));
+        let whole = entry.saturating_mul(table.capacity);
+        if whole > TABLE_MAX {
+            let d = Diagnostic::error("E0706", t.name.span, format!("table `{}` takes {} of memory", t.name.name, crate::ty::size(whole)))
+                .label("larger than a table may be").note(format!("{} entries of {} each; the limit is {}", table.capacity, crate::ty::size(entry), crate::ty::size(TABLE_MAX)));
+            return Err(self.report(d.hint("hold fewer entries, or shorter keys and values: a table's memory is for the largest")));
         }
         self.m.tables.push(table);
         self.tables.push(crate::compiler::TableTy { key, value });

@@ -14,6 +14,8 @@ use wireloom_syntax::Diagnostic;
 
 impl Compiler<'_> {
     pub fn wiring(&mut self, module: ModId, app: &str, nodes: &[Node], span: Span) -> R<()> {
+        // Told where it was read first.
+        if nodes.len() > super::MOST_NODES { return Err(Reported); }
         match nodes {
             [from, Node { kind: NodeKind::Merge { key, a, b, with }, span: at }, to] => {
                 let (from, to) = (self.node_port(module, from)?, self.node_port(module, to)?);
@@ -97,6 +99,7 @@ impl Compiler<'_> {
 
     #[allow(clippy::too_many_arguments)]
     fn merge(&mut self, module: ModId, from: ir::PortId, to: ir::PortId, key: &Expr, (a, b): (&Ident, &Ident), with: &Expr, span: Span) -> R<()> {
+        self.distinct([a, b].into_iter())?;
         let (pa, pb) = self.ends(from, to, span)?;
         let (ia, ib) = (self.protocols[pa.index()].clone(), self.protocols[pb.index()].clone());
         if ia.request != ib.request { return Err(self.error("E0608", span, "both sides of a merge carry the same unit")); }

@@ -307,9 +307,9 @@ impl Compiler<'_> {
         if info.params.iter().any(|(_, t)| !t.is_plain()) || !info.ret.is_plain() {
             // It is lowered at each call; here its body is checked once, calls or not.
             info.how.set(How::Busy);
-            let checked = info.ret.is_plain() && self.compile_function(info) == How::Failed;
-            info.how.set(if checked { How::Failed } else { How::Inline });
-            return if checked { Err(Reported) } else { Ok(How::Inline) };
+            let sound = if info.ret.is_plain() { self.compile_function(info) != How::Failed } else { self.gives_messages(info) };
+            info.how.set(if sound { How::Inline } else { How::Failed });
+            return if sound { Ok(How::Inline) } else { Err(Reported) };
         }
         info.how.set(How::Busy);
         let how = self.within(span, 4, |cx| Ok(cx.compile_function(info))).unwrap_or(How::Failed);
@@ -317,11 +317,41 @@ impl Compiler<'_> {
         if how == How::Failed { Err(Reported) } else { Ok(how) }
     }
 
+    /// Checks a function that gives messages; nothing of it is kept.
+    fn gives_messages(&mut self, info: &Rc<FnInfo>) -> bool {
+        let inlined = self.inlined;
+        let mut l = Lower::new(self, info.module, Kind::Handler);
+        l.in_app = info.in_app;
+        l.frames = !l.cx.frame_units.is_empty();
+        l.outlets = l.cx.around.clone();
+        l.place = format!("fn {}", info.name);
+        let vals: Vec<Val> = info.params.iter().map(|(n, t)| {
+            let local = l.new_local(&n.name, t);
+            match t {
+                Ty::Msg(_) => Val::path(t.clone(), x::msg(local)),
+                t if t.is_plain() => Val::pure(t.clone(), l.local_expr(local)),
+                _ => Val::error(),
+            }
+        }).collect();
+        let sink = match &info.ret {
+            Ty::Msg(unit) if l.cx.m.units[unit.index()].frame.is_none() => Some(Sink::Check { unit: *unit }),
+            _ => None,
+        };
+        let made = l.inline(info, vals, info.ast.name.span, sink);
+        self.inlined = inlined;
+        made.is_ok()
+    }
+
     fn compile_function(&mut self, info: &Rc<FnInfo>) -> How {
         let ret = self.lower_ty(&info.ret);
         let span = self.span(info.ast.name.span);
         let func = |body| ir::Func { name: info.name.clone(), span, params: info.params.len() as u32, ret, body };
         if let FnBody::Extern(file) = &info.ast.body {
+            if ir::c_words::is_c_word(&info.name) {
+                let d = Diagnostic::error("E0627", info.ast.name.span, format!("`{}` is no name of a function in C", info.name));
+                self.report(d.label("a word or macro of C").hint("give it another name there and here"));
+                return How::Failed;
+            }
             let f = func(ir::FuncBody::Extern { file: file.clone(), symbol: info.name.clone() });
             self.m.funcs.push(f);
             return How::Func(ir::FuncId(self.m.funcs.len() as u32 - 1));

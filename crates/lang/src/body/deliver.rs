@@ -26,6 +26,8 @@ pub enum Sink {
     Reply { close: bool, span: Span },
     Call { port: ir::PortId, index: ir::Expr, within: Option<ir::Expr>, span: Span },
     Send { port: ir::PortId, index: ir::Expr, span: Span },
+    /// Nowhere: a function that gives such messages is checked by itself.
+    Check { unit: ir::UnitId },
 }
 
 impl Lower<'_, '_> {
@@ -159,6 +161,10 @@ impl Lower<'_, '_> {
                 let args = self.response_args(proto, &v, span)?;
                 let msg = self.forwarded(&msg, proto, false, span)?;
                 self.push(*at, StmtKind::Call { port: *port, index: index.clone(), msg, within: within.clone(), response_args: args });
+            }
+            Sink::Check { unit } => { 
+                let found = self.message_of(&v, span)?.unit;
+                if found != *unit { return Err(self.mismatch(&Ty::Msg(*unit), &Ty::Msg(found), span)); }
             }
             Sink::Send { port, index, span: at } if self.takes_frames(*port) => self.send_frame(&v, *port, index, *at)?,
             Sink::Send { port, index, span: at } => {

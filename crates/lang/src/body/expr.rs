@@ -329,6 +329,17 @@ impl Lower<'_, '_> {
         (wide, self.recast(T_U32, index))
     }
 
+    /// A constant index that no list of the type has is a mistake, wherever it stands.
+    fn index_fits(&mut self, index: &ir::Expr, most: u64, span: Span) -> R<()> {
+        match x::as_int(index) {
+            Some(n) if n >= u128::from(most) => {
+                let d = Diagnostic::error("E0304", span, format!("the index {n} is out of range")).label("never there");
+                Err(self.cx.report(d.note(format!("the list has at most {most} items, counted from 0"))))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn index_value(&mut self, index: &Expr) -> R<ir::Expr> {
         let v = self.expr(index, None)?;
         let v = self.defined(v, index.span)?;
@@ -352,16 +363,18 @@ impl Lower<'_, '_> {
         let b = if b.ty.is_option() { self.defined(b, base.span)? } else { b };
         match (b.ty.clone(), b.kind) {
             (Ty::Error, _) => Err(Reported),
-            (Ty::Items(elem, _), Vk::Path(p)) => {
+            (Ty::Items(elem, max), Vk::Path(p)) => {
                 let i = self.expr(index, None)?;
                 if matches!(i.ty, Ty::Bytes(_)) { return self.find_named(p, &elem, i, span); }
                 let i = self.index_of(i, index.span)?;
+                self.index_fits(&i, u64::from(max), index.span)?;
                 let (cond, i) = self.below(i, x::count(p.clone()));
                 self.guard(cond, FaultKind::INDEX, span);
                 Ok(self.cx.item_val(&p, &elem, i))
             }
-            (Ty::List(t, _), Vk::Pure(list)) => {
+            (Ty::List(t, max), Vk::Pure(list)) => {
                 let i = self.index_value(index)?;
+                self.index_fits(&i, u64::from(max), index.span)?;
                 let n = ir::Expr::new(T_U32, X::ListLen(list.clone()));
                 let (cond, i) = self.below(i, n);
                 self.guard(cond, FaultKind::INDEX, span);

@@ -273,6 +273,7 @@ impl Lower<'_, '_> {
     }
 
     pub fn fold(&mut self, list: &Expr, init: &Expr, acc: &Ident, item: &Pattern, body: &Expr, want: Option<&Ty>) -> R<Val> {
+        if let Pattern::Name(n) = item { self.cx.distinct([acc, n].into_iter())?; }
         let walk = self.walk(list)?;
         let v = self.expr(init, want)?;
         let ty = match (&v.ty, want) { (Ty::Lit, Some(w)) if w.is_int() => w.clone(), (t, _) => self.settled(t) };

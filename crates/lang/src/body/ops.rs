@@ -287,7 +287,12 @@ impl Lower<'_, '_> {
         if op == BinOp::Sub && matches!(self.kind, Kind::Grammar(_)) && !over_items(&ea) && !over_items(&eb) && !both_literal(&ea, &eb) {
             self.guard(x::cmp(B::Ge, ea.clone(), eb.clone()), FaultKind::MALFORMED, span);
         }
+        let beyond = wide && ty == U64 && may_overflow(&self.cx.m, op, &ea, &eb);
+        let items = over_items(&ea) || over_items(&eb);
+        if beyond && !items { self.guard(no_overflow(op, &ea, &eb), FaultKind::MALFORMED, span); }
         let op = match op {
+            // What is summed over items cannot stop the parser here: a sum at the end of all numbers is beyond every limit.
+            BinOp::Add if beyond && items => B::AddSat,
             BinOp::Add => B::Add,
             BinOp::Sub => B::Sub,
             BinOp::Mul => B::Mul,
@@ -385,4 +390,37 @@ pub fn only_requires(block: &ir::Block) -> Option<Vec<(X, FaultKind, ir::PlaceId
         StmtKind::Require { cond, kind, place } => Some((cond.clone(), *kind, *place, s.span)),
         _ => None,
     }).collect()
+}
+
+/// The largest value of an unsigned expression, as its form tells.
+fn largest(m: &ir::Module, e: &X) -> u128 {
+    let of_type = match m.ty(e.ty) { ir::Ty::UInt(b) if *b < 128 => (1u128 << b) - 1, ir::Ty::Bool => 1, _ => u128::MAX };
+    let form = match &*e.kind {
+        ExprKind::Int(n) => *n as u128,
+        ExprKind::Cast(inner) if matches!(m.ty(inner.ty), ir::Ty::UInt(_) | ir::Ty::Bool) => largest(m, inner),
+        ExprKind::Binary(B::Add, a, b) => largest(m, a).saturating_add(largest(m, b)),
+        ExprKind::Binary(B::Mul, a, b) => largest(m, a).saturating_mul(largest(m, b)),
+        ExprKind::Binary(B::Sub | B::Div | B::Shr, a, _) => largest(m, a),
+        ExprKind::Binary(B::BitAnd, a, b) => largest(m, a).min(largest(m, b)),
+        ExprKind::Binary(B::Rem, a, b) => largest(m, a).min(largest(m, b)),
+        _ => u128::MAX,
+    };
+    // A sum that wraps has told so already, and is any value of its type.
+    if form > of_type { of_type } else { form }
+}
+
+fn may_overflow(m: &ir::Module, op: BinOp, a: &X, b: &X) -> bool {
+    let (a, b) = (largest(m, a), largest(m, b));
+    let most = if op == BinOp::Mul { a.saturating_mul(b) } else { a.saturating_add(b) };
+    most > u128::from(u64::MAX)
+}
+
+/// That a sum or product stays within 64 bits.
+fn no_overflow(op: BinOp, a: &X, b: &X) -> X {
+    let all = |t| X::new(t, ExprKind::Int(u64::MAX.into()));
+    if op == BinOp::Add { return x::cmp(B::Le, a.clone(), x::bin(a.ty, B::Sub, all(a.ty), b.clone())); }
+    let (n, by) = if x::as_int(a).is_some() { (b, a) } else { (a, b) };
+    let zero = x::cmp(B::Eq, by.clone(), X::new(by.ty, ExprKind::Int(0)));
+    let fits = x::cmp(B::Le, n.clone(), x::bin(n.ty, B::Div, all(n.ty), by.clone()));
+    match x::as_int(by) { Some(0) => x::boolean(true), Some(_) => fits, None => x::or(zero, fits) }
 }

@@ -144,6 +144,7 @@ impl Lower<'_, '_> {
             cond = x::and(cond, c);
             binds.extend(b);
         }
+        self.cx.distinct(binds.iter().map(|(n, _)| n))?;
         Ok((cond, binds))
     }
 

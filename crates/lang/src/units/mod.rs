@@ -102,6 +102,7 @@ impl Compiler<'_> {
 
     fn unit_params(&mut self, module: ModId, id: ir::UnitId, u: &ast::Unit) {
         let mut shift = 0u32;
+        let _ = self.distinct(u.params.iter().map(|p| &p.name));
         for p in &u.params {
             let Ok(ty) = self.ty(module, &p.ty) else { continue };
             let bits = match &ty {

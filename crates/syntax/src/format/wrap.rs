@@ -8,6 +8,9 @@ use crate::token::Tok;
 /// A list narrower than this is not worth breaking when an operator will do.
 const NARROW: usize = 24;
 
+/// A line of more tokens is cut in many places at once.
+const MANY: usize = 512;
+
 pub(super) fn wrap(text: &str, parsed: &Parsed, mut lines: Vec<Line>) -> Vec<Line> {
     let partner = partners(parsed);
     // Each round breaks lines further; a line has fewer tokens each time, so this ends.
@@ -34,6 +37,7 @@ pub(super) fn wrap(text: &str, parsed: &Parsed, mut lines: Vec<Line>) -> Vec<Lin
 /// Cuts a line before each of the tokens `points`; the comment stays at the end.
 fn split(parsed: &Parsed, line: Line, points: &[usize], out: &mut Vec<Line>) {
     let mut current = Line { blank_before: line.blank_before, indent: line.indent, ..Line::default() };
+    let points: std::collections::HashSet<usize> = points.iter().copied().collect();
     for i in line.tokens {
         if points.contains(&i) && !current.tokens.is_empty() {
             if current.tokens.last().is_some_and(|&t| parsed.tokens[t].tok == Tok::Sign(";")) {
@@ -57,6 +61,7 @@ fn points(text: &str, parsed: &Parsed, partner: &[usize], line: &Line) -> Vec<us
             points.extend(branches(text, parsed, partner, line, open));
             points
         }
+        (_, Some(_)) if line.tokens.len() > MANY => operators(text, parsed, line),
         (_, Some(i)) => vec![i],
         _ => comma(text, parsed, partner, line).into_iter().collect(),
     }
@@ -196,6 +201,20 @@ fn comma(text: &str, parsed: &Parsed, partner: &[usize], line: &Line) -> Option<
         at += spaces(parsed, i, pair[1]);
     }
     found
+}
+
+/// The operators before which a line of very many tokens is cut, all at once: a cut in each round would take a round for each.
+fn operators(text: &str, parsed: &Parsed, line: &Line) -> Vec<usize> {
+    let mut points = Vec::new();
+    let mut rest = Line { indent: line.indent, tokens: line.tokens.iter().take(MANY).copied().collect(), ..Line::default() };
+    let mut from = 0;
+    while let Some(at) = operator(text, parsed, &rest) {
+        points.push(at);
+        from += rest.tokens.iter().position(|&t| t == at).unwrap_or(1).max(1);
+        rest = Line { indent: line.indent + INDENT, tokens: line.tokens[from..].iter().take(MANY).copied().collect(), ..Line::default() };
+        if width(text, parsed, &rest) <= WIDTH { break; }
+    }
+    points
 }
 
 /// The last operator outside of brackets that leaves a first part within the margin.
