@@ -86,7 +86,10 @@ fn compiled(module: &Module, source: &CSource, options: &CompileOptions) -> Resu
     let folder = module.files.first().and_then(|f| Path::new(f).parent()).map(PathBuf::from);
     let starting = options.starting.or(std::io::stderr().is_terminal().then_some(compiling as fn(&str)));
     let options = CompileOptions { extern_dir: folder.unwrap_or_else(|| options.extern_dir.clone()), starting, ..options.clone() };
-    let made = wireloom_codegen_c::compile(source, &options)?;
+    let made = wireloom_codegen_c::compile(source, &options).map_err(|e| match e {
+        CompileError::Failed { command, messages } => CompileError::Failed { messages: crate::report::with_folder(module, source, &command, &messages), command },
+        e => e,
+    })?;
     if let Some(notice) = &made.notice { told_once(notice) }
     Ok(made)
 }

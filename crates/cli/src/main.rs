@@ -16,6 +16,7 @@ mod fmt;
 mod fuzz;
 mod fuzz_frames;
 mod load;
+mod report;
 mod run;
 mod sanitize;
 mod serve;

@@ -218,7 +218,8 @@ pub fn parse_data(ty: ParamType, text: &str) -> Result<ParamValue, String> {
 /// Bytes as [`parse_data`] reads them.
 pub fn data_text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
-        Ok(text) if !text.starts_with("0x") && !text.contains('\0') => text.into(),
+        // The reader takes no notice of blanks before `0x`.
+        Ok(text) if !text.trim().starts_with("0x") && !text.contains('\0') => text.into(),
         _ => bytes.iter().fold("0x".to_string(), |s, b| format!("{s}{b:02x}")),
     }
 }

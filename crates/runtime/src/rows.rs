@@ -89,6 +89,8 @@ pub fn csv_rows(text: &str) -> Result<(Vec<String>, Vec<Row>), String> {
 fn csv_records(text: &str) -> Result<Vec<Vec<Option<String>>>, String> {
     let (mut all, mut record, mut field) = (Vec::new(), Vec::new(), None::<String>);
     let mut quoted = false;
+    // Of a line with quotes something was meant, even if it is blank.
+    let mut meant = false;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
@@ -98,24 +100,25 @@ fn csv_records(text: &str) -> Result<Vec<Vec<Option<String>>>, String> {
             }
             '"' => {
                 quoted = !quoted;
+                meant = true;
                 field.get_or_insert_default();
             }
             ',' if !quoted => record.push(field.take()),
             '\r' if !quoted && chars.peek() == Some(&'\n') => {}
             // A return alone ends a line, too.
-            '\n' | '\r' if !quoted => end_record(&mut all, &mut record, field.take()),
+            '\n' | '\r' if !quoted => end_record(&mut all, &mut record, field.take(), std::mem::take(&mut meant)),
             c => field.get_or_insert_default().push(c),
         }
     }
     if quoted {
         return Err(format!("a quote that begins in row {} has no end", all.len()));
     }
-    end_record(&mut all, &mut record, field);
+    end_record(&mut all, &mut record, field, meant);
     Ok(all)
 }
 
-fn end_record(all: &mut Vec<Vec<Option<String>>>, record: &mut Vec<Option<String>>, last: Option<String>) {
-    let blank = record.is_empty() && last.as_ref().is_none_or(|f| !f.is_empty() && f.trim().is_empty());
+fn end_record(all: &mut Vec<Vec<Option<String>>>, record: &mut Vec<Option<String>>, last: Option<String>, meant: bool) {
+    let blank = !meant && record.is_empty() && last.as_ref().is_none_or(|f| !f.is_empty() && f.trim().is_empty());
     let mut done = std::mem::take(record);
     done.push(last);
     if !blank {
@@ -125,7 +128,9 @@ fn end_record(all: &mut Vec<Vec<Option<String>>>, record: &mut Vec<Option<String
 
 /// A field of a CSV line.
 pub fn quoted(text: &str) -> String {
-    if text.is_empty() || text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+    let blank = |c: Option<char>| c.is_some_and(char::is_whitespace);
+    let edges = text.is_empty() || blank(text.chars().next()) || blank(text.chars().last());
+    if edges || text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }
 
 /// A value as a field of a CSV line; nothing is absent.

@@ -251,6 +251,33 @@ fn bytes_are_taken_as_they_are() {
     }
 }
 
+/// Whatever a key holds, a dump of it is loaded as the same bytes.
+#[test]
+fn dumps_are_loaded_as_they_were() {
+    const PIECES: [&[u8]; 20] = [b" ", b"0x", b"0X", b"\"", b",", b"\n", b"\r", b"\0", b"a", b"\xef\xbb\xbf", "é".as_bytes(), b"\\", b"[", b"null", b"\t", b"41", b"\xff", b"{", "\u{a0}".as_bytes(), b"key"];
+    let mut seed = 1u64;
+    let mut next = |n: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % n
+    };
+    let take = |v: &Value| single(ParamType::Bytes(64), &Form::Plain, "key", v);
+    let mut keys = vec![b" 0x41".to_vec(), b"\t0x".to_vec(), b" ".to_vec(), b"".to_vec()];
+    keys.extend((0..20_000).map(|_| (0..next(6)).flat_map(|_| PIECES[next(PIECES.len())].to_vec()).collect::<Vec<u8>>()));
+    for key in keys {
+        let (value, want) = (Value::String(crate::params::data_text(&key)), Ok(ParamValue::Bytes(key.clone())));
+        let lines = json_rows(&format!("{}\n", json!({ "key": value }))).unwrap();
+        let list = json_rows(&json!([{ "key": value }]).to_string()).unwrap();
+        assert_eq!((take(&lines[0]["key"]), take(&list[0]["key"])), (want.clone(), want.clone()), "{key:?}");
+        let field = csv_field(&value);
+        for text in [format!("key\r\n{field}\r\n"), format!("key\n{field}\n")] {
+            let rows = csv_rows(&text).unwrap().1;
+            assert!(rows.len() == 1 && take(&rows[0]["key"]) == want, "{key:?} in {text:?}");
+        }
+        let rows = csv_rows(&format!("key,value,more\n{field},{field},{field}\n")).unwrap().1;
+        assert!(["key", "value", "more"].iter().all(|n| take(&rows[0][*n]) == want), "{key:?}");
+    }
+}
+
 #[test]
 fn json_is_a_list_or_lines() {
     assert_eq!(json_rows("[{\"a\":1},{\"a\":2}]").unwrap().len(), 2);
