@@ -227,9 +227,13 @@ static inline bool wl_parse_whole(int (*parse)(void *, uint32_t, wl_parser *, co
     int r = parse(NULL, 0, v, b.p, b.n, 1);
     if (r == WL_WHOLE) return v->head == b.n;
     if (r != WL_HEAD || v->flags & WL_M_IN_STEP) return false;
-    uint32_t head = v->head;
-    r = tail(NULL, 0, v, b.p + head, b.n - head, 1, &used);
-    return r == WL_WHOLE && used == b.n - head;
+    uint32_t at = v->head, omit;
+    do {
+        omit = v->flags & WL_M_OMIT;
+        r = tail(NULL, 0, v, b.p + at, b.n - at, 1, &used);
+        at += used;
+    } while (r == WL_MORE && (v->flags & WL_M_OMIT) != omit);
+    return r == WL_WHOLE && at == b.n;
 }
 
 /* Whether bytes are the head of a message, and `tail` bytes of what follows it. */

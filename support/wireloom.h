@@ -32,7 +32,10 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
                                 and fault/place set; drop the head, drop what tail() uses until it answers
                                 WL_BAD, tell the client, go on with the next message               */
        WL_M_REPEAT = 64,     /* a request that may be sent again if a pooled connection was closed under it */
-       WL_M_PRIVATE = 128 }; /* the backend's connection has come to know its client and serves it alone from now on */
+       WL_M_PRIVATE = 128,   /* the backend's connection has come to know its client and serves it alone from now on */
+       WL_M_OMIT = 256,      /* tail(): the bytes that come next belong to the message, but are not passed on. tail()
+                                answers WL_MORE wherever this changes, though bytes may be left: it is called again */
+       WL_M_ENDS = 512 };    /* where it is passed on, the message ends with the connection (`pass as`)  */
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */

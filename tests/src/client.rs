@@ -103,6 +103,18 @@ impl Client {
         std::mem::take(&mut self.seen)
     }
 
+    /// Whether the connection ends by a reset, not in order; what comes before is dropped.
+    pub fn was_reset(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        loop {
+            match std::io::Read::read(&mut self.stream, &mut bytes) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(e) => return e.kind() == std::io::ErrorKind::ConnectionReset,
+            }
+        }
+    }
+
     /// The peer must close without another byte.
     pub fn expect_closed(&mut self) {
         let rest = self.rest();

@@ -127,6 +127,14 @@ fn bad_chunks_are_not_forwarded() {
         ("empty size", "\r\nhello\r\n0\r\n\r\n"),
         ("size not hex", "g\r\nhello\r\n0\r\n\r\n"),
         ("size overflows", "10000000000000000\r\nhello\r\n0\r\n\r\n"),
+        ("size of 64 bits", "8000000000000000\r\nhello\r\n0\r\n\r\n"),
+        ("extension without a name", "5;\r\nhello\r\n0\r\n\r\n"),
+        ("extension without a value", "5;a=\r\nhello\r\n0\r\n\r\n"),
+        ("extension with a blank in its name", "5;a b\r\nhello\r\n0\r\n\r\n"),
+        ("extension with an open quote", "5;a=\"b\r\nhello\r\n0\r\n\r\n"),
+        ("extension with text behind a quote", "5;a=\"b\"c\r\nhello\r\n0\r\n\r\n"),
+        ("blank before an extension", "5 ;a\r\nhello\r\n0\r\n\r\n"),
+        ("too many extensions", "5;a;b;c;d;e;f;g;h;i\r\nhello\r\n0\r\n\r\n"),
         ("bare LF after size", "5\nhello\r\n0\r\n\r\n"),
         ("bare CR after size", "5\rhello\r\n0\r\n\r\n"),
         ("LF in extension", "5;a\nb\r\nhello\r\n0\r\n\r\n"),
@@ -154,6 +162,7 @@ fn bad_chunks_are_not_forwarded() {
         assert_eq!(status_of(&reply), 400, "{name}: {}", show(&reply));
         let forwarded = server.rest();
         let whole = forwarded.ends_with(b"0\r\n\r\n") || forwarded.ends_with(body.as_bytes());
+        assert!(!forwarded.contains(&b';') && !forwarded.starts_with(b"8"), "{name}: {}", show(&forwarded));
         assert!(!whole, "{name}: the backend took it for complete: {}", show(&forwarded));
     }
 }
@@ -222,7 +231,69 @@ fn absolute_form_is_served() {
     client.send("GET http://real.example/x HTTP/1.1\r\nHost: other.example\r\n\r\n");
     let mut server = backend.accept();
     let head = server.take_head();
+    assert!(head.starts_with("get /x http/1.1\r\n"), "{head}");
     assert!(head.contains("host: real.example\r\n") && !head.contains("other.example"), "{head}");
     server.send("HTTP/1.1 204 No Content\r\n\r\n");
     client.expect("HTTP/1.1 204 No Content\r\n");
+}
+
+/// Chunks are read for a client of HTTP/1.0, however they come; its answer ends with the connection, and the backend's goes on.
+#[test]
+fn clients_of_http_1_0_get_what_is_in_chunks() {
+    let backend = Backend::new();
+    let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
+    let body = "2;a=\"b\"\r\nok\r\n0003\r\n...\r\n0;c\r\nT: v\r\n\r\n";
+    let mut server: Option<Client> = None;
+    for size in [1, 2, 3, 7, body.len()] {
+        for fields in ["", "Connection: keep-alive\r\n"] {
+            let mut client = Client::connect(proxy.port);
+            client.send(format!("GET / HTTP/1.0\r\n{fields}\r\n"));
+            let to_proxy = server.insert(backend.accept());
+            to_proxy.take_until(b"\r\n\r\n");
+            to_proxy.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nETag: x\r\n\r\n");
+            for piece in body.as_bytes().chunks(size) {
+                to_proxy.send(piece);
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            let reply = show(&client.rest());
+            assert_eq!(reply, show(b"HTTP/1.1 200 OK\r\nETag: x\r\nconnection: close\r\n\r\nok..."), "pieces of {size}");
+        }
+    }
+}
+
+/// Chunks that break off are no whole answer for it: its connection is reset.
+#[test]
+fn a_client_of_http_1_0_is_told_that_chunks_broke_off() {
+    let backend = Backend::new();
+    let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
+    for body in ["2\r\nok\r\n", "2\r\nok\r\n3\r\nab", "2\r\nok\r\n0\r\n", "2\r\nok\r\nx\r\n"] {
+        let mut client = Client::connect(proxy.port);
+        client.send("GET / HTTP/1.0\r\n\r\n");
+        let mut server = backend.accept();
+        server.take_until(b"\r\n\r\n");
+        server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        client.take_until(b"\r\n\r\n");
+        server.send(body);
+        server.finish_sending();
+        assert!(client.was_reset(), "{body:?}");
+    }
+}
+
+/// An empty line behind a body (old clients send one) is not the next request's, and a beginning of one is waited for.
+#[test]
+fn empty_lines_before_requests_are_ignored() {
+    let backend = Backend::new();
+    let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
+    let mut client = Client::connect(proxy.port);
+    let mut server: Option<Client> = None;
+    for (first, second) in [("", ""), ("\r", "\n"), ("\r\n\r", "\n"), ("\r\n\r\n\r\n\r", "\n")] {
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi{first}"));
+        let to_proxy = server.get_or_insert_with(|| backend.accept());
+        to_proxy.take_until(b"\r\n\r\nhi");
+        to_proxy.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        client.take_until(b"ok");
+        std::thread::sleep(Duration::from_millis(2));
+        client.send(second);
+    }
+    assert!(server.is_some_and(|s| s.seen.is_empty()), "an empty line went on");
 }

@@ -97,7 +97,7 @@ fn chunked_request_in_single_bytes_arrives_whole() {
     client.send_in_pieces(request, 1);
     let mut server = p.backend.accept();
     assert!(head(&mut server).starts_with("post /x http/1.1\r\n"));
-    server.expect("5;e=1\r\nhello\r\n0\r\nT: v\r\n\r\n");
+    server.expect("5\r\nhello\r\n0\r\nT: v\r\n\r\n");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn interim_answers_pass_and_the_final_one_follows() {
 fn an_upgrade_becomes_a_tunnel() {
     let p = pair();
     let mut client = Client::connect(p.proxy.port);
-    client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n");
+    client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: chat\r\n\r\n");
     let mut server = p.backend.accept();
     let request = head(&mut server);
     assert!(request.contains("upgrade: websocket\r\n") && request.contains("connection: upgrade\r\n"), "{request}");

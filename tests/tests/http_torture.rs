@@ -54,7 +54,10 @@ fn good_requests() -> Vec<(&'static str, String, Option<String>)> {
         as_is("body of a GET", get("Content-Length: 5\r\n") + "hello"),
         as_is("body of no bytes", post("Content-Length: 0\r\n", "")),
         as_is("body that looks like a request", post("Content-Length: 27\r\n", "GET /evil HTTP/1.1\r\nHost: a")),
-        as_is("chunks", post("Transfer-Encoding: chunked\r\n", "5;a=\"b;c\";d\r\nhello\r\nA\r\n0123456789\r\n000\r\nT: v\r\n\r\n")),
+        as_is("chunks", post("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\nA\r\n0123456789\r\n000\r\nT: v\r\n\r\n")),
+        to("extensions of chunks",
+            post("Transfer-Encoding: chunked\r\n", "5;a=\"b;\\\"c\" ;\td = e;f\r\nhello\r\n0;last\r\nT: v\r\n\r\n"),
+            post(&format!("Transfer-Encoding: chunked\r\n{ADDED}"), "5\r\nhello\r\n0\r\nT: v\r\n\r\n")),
         as_is("chunked in capitals", post("TRANSFER-ENCODING: CHUNKED\r\n", "0\r\n\r\n")),
         as_is("expectation without a body", get("Expect: 100-continue\r\n")),
         as_is("fields for the end of the way", get("Trailer: x\r\nVia: 1.1 x\r\nAuthorization: b\r\nCookie: c\r\n")),
@@ -66,7 +69,20 @@ fn good_requests() -> Vec<(&'static str, String, Option<String>)> {
         to("several addresses",
             get("X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\n"),
             get(&format!("X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\n{ADDED}"))),
-        to("absolute form", "GET http://b?c/d HTTP/1.1\r\nHost: a\r\n\r\n".into(), format!("GET http://b?c/d HTTP/1.1\r\n{ADDED}host: b\r\n\r\n")),
+        to("absolute form", "GET http://b?c/d HTTP/1.1\r\nHost: a\r\n\r\n".into(), format!("GET /?c/d HTTP/1.1\r\n{ADDED}host: b\r\n\r\n")),
+        to("absolute form, https and no port", "GET HTTPS://b:/c HTTP/1.1\r\nHost: a\r\n\r\n".into(), format!("GET /c HTTP/1.1\r\n{ADDED}host: b\r\n\r\n")),
+        to("absolute form without a path", "GET http://[::1]:80 HTTP/1.1\r\nHost: a\r\n\r\n".into(), format!("GET / HTTP/1.1\r\n{ADDED}host: [::1]:80\r\n\r\n")),
+        to("absolute form of all", "OPTIONS http://b HTTP/1.1\r\nHost: a\r\n\r\n".into(), format!("OPTIONS * HTTP/1.1\r\n{ADDED}host: b\r\n\r\n")),
+        to("a later HTTP/1", line("GET / HTTP/1.2"), get(ADDED)),
+        to("empty lines before a request", format!("\r\n\r\n\r\n\r\n{}", get("")), get(ADDED)),
+        to("fields that say how it came",
+            get("Forwarded: for=1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nX-Forwarded-Port: 1\r\nX-Forwarded-Server: c\r\n"),
+            get(&format!("X-Forwarded-Server: c\r\n{ADDED}"))),
+        to("twins",
+            get("X_Forwarded_For: 1\r\nX-Forwarded_For: 1\r\nx_forwarded-proto: 1\r\nContent_Length: 1\r\nTransfer_Encoding: chunked\r\nMy_Own: 1\r\n"),
+            get(&format!("My_Own: 1\r\n{ADDED}"))),
+        to("no way to HTTP/2", get("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"), get(ADDED)),
+        to("nor to it among others", get("Connection: upgrade\r\nUpgrade: websocket, H2C\r\n"), get(ADDED)),
         to("HTTP/1.0", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n".into(), format!("GET / HTTP/1.0\r\n{ADDED}\r\n")),
         to("HTTP/1.0 knows neither Expect nor Upgrade",
             "GET / HTTP/1.0\r\nExpect: 100-continue\r\nConnection: keep-alive, upgrade\r\nUpgrade: x\r\n\r\n".into(), format!("GET / HTTP/1.0\r\n{ADDED}\r\n")),
@@ -131,13 +147,13 @@ fn refused_requests() -> Vec<(String, u16)> {
     for host in [":80", "a:80:90", "a:b", "a:999999", "[::1", "a]", "[]", "[::1]x", "[g::]", "a\"b", "\u{e9}", "a\tb", "u@a", "a?b", "a#b", "a\\b", "a\r\nHost : b"] {
         all.push((format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400));
     }
-    for target in ["/a#b", "/\u{e9}", "/a\tb", "http:///x", "http://", "http://u@x/", "http://x#f", "http://x:y/", "https://x/", "ftp://x/", "*", "*x", "http://x y/", "a:80", "\\"] {
+    for target in ["/a#b", "/\u{e9}", "/a\tb", "http:///x", "http://", "http://u@x/", "http://x#f", "http://x:y/", "https://", "https://u@x/", "ftp://x/", "*", "*x", "http://x y/", "a:80", "\\"] {
         all.push((format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"), 400));
     }
-    for (version, status) in [("1.2", 505), ("1.9", 505), ("3.0", 505), ("11", 400), ("01.1", 400), ("1,1", 400), ("+1.1", 400), ("1.+1", 400), ("1.", 400), (".1", 400)] {
+    for (version, status) in [("0.9", 505), ("2.0", 505), ("3.0", 505), ("1.10", 400), ("11", 400), ("01.1", 400), ("1,1", 400), ("+1.1", 400), ("1.+1", 400), ("1.", 400), (".1", 400)] {
         all.push((format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n"), status));
     }
-    for start in ["\r\n", "\n", " ", "\0", "\u{feff}", "HTTP/1.1 200 OK\r\n", ":"] {
+    for start in ["\r\n\r\n\r\n\r\n\r\n", "\r\n\n", "\r", "\n", " ", "\0", "\u{feff}", "HTTP/1.1 200 OK\r\n", ":"] {
         all.push((format!("{start}{}", get("")), 400));
     }
     all.push(("GET http://x/ HTTP/1.1\r\n\r\n".into(), 400));
@@ -182,12 +198,11 @@ fn answers_have_one_reading() {
     let hundred = "HTTP/1.1 100 Continue\r\n\r\n".repeat(500);
     let cases = [
         bad("HTTP/1.1 101 Nobody asked\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
-        bad("HTTP/1.1 204 No\r\nContent-Length: 5\r\n\r\nhello"),
         bad("HTTP/1.1 204 No\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         bad("HTTP/1.1 103 No\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         bad("HTTP/1.1 103 No\r\nTransfer-Encoding: chunked\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         bad("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-        bad("HTTP/1.9 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        bad("HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n"),
         bad("\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         bad("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello"),
         bad("HTTP/1.1 200 OK\r\nContent-Length: 5,5\r\n\r\nhello"),
@@ -200,6 +215,9 @@ fn answers_have_one_reading() {
         bad("hello world\r\n"),
         (get(""), "HTTP/1.1 204 No\r\nContent-Length: 0\r\n\r\n".into(), 204, String::new()),
         (get(""), "HTTP/1.1 304 No\r\nContent-Length: 5\r\n\r\n".into(), 304, String::new()),
+        (get(""), "HTTP/1.1 204 No\r\nContent-Length: 5\r\n\r\n".into(), 204, String::new()),
+        (get(""), "HTTP/1.1 204 No\r\nContent-Length: 40\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno".into(), 204, String::new()),
+        (get(""), "HTTP/1.9 200 OK\r\nContent-Length: 2\r\n\r\nok".into(), 200, "ok".into()),
         (get(""), "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok".into(), 200, "ok".into()),
         (get(""), "HTTP/1.1 200 OK\r\nConnection: content-length\r\nContent-Length: 2\r\n\r\nok".into(), 200, "ok".into()),
         (get(""), "HTTP/1.1 999 Odd\r\nContent-Length: 2\r\n\r\nok".into(), 999, "ok".into()),
@@ -224,6 +242,7 @@ fn answers_have_one_reading() {
             }
             let got = first.split([' ', '\r']).nth(1).and_then(|s| s.parse().ok());
             assert_eq!(got, Some(*status), "{}: {first}", show(answer.as_bytes()));
+            assert!(!matches!(status, 204 | 304) || !first.contains("content-length"), "{first}");
             if *status == 502 {
                 client.expect("502 Bad Gateway\n");
                 // Nothing more is read from it.
@@ -335,10 +354,15 @@ fn strict_field(line: &[u8]) -> Option<(String, String)> {
 }
 
 fn strict_request(b: &[u8]) -> Option<(String, usize)> {
-    let (line, mut at) = strict_line(b)?;
+    // RFC 9112 section 2.2: up to four empty lines are ignored.
+    let empty = (0..4).take_while(|n| b[(2 * n).min(b.len())..].starts_with(b"\r\n")).count() * 2;
+    let (line, used) = strict_line(&b[empty..])?;
+    let mut at = empty + used;
     let line = std::str::from_utf8(line).ok()?;
     let words: Vec<&str> = line.split(' ').collect();
-    let [method, target, version @ ("HTTP/1.1" | "HTTP/1.0")] = words[..] else { return None };
+    let [method, target, version] = words[..] else { return None };
+    let minor = version.strip_prefix("HTTP/1.").filter(|m| m.len() == 1 && m.as_bytes()[0].is_ascii_digit())?;
+    let version = if minor == "0" { "HTTP/1.0" } else { "HTTP/1.1" };
     let mut fields = Vec::new();
     loop {
         let (line, used) = strict_line(&b[at..])?;
@@ -366,7 +390,12 @@ fn strict_chunks(b: &[u8]) -> Option<usize> {
     loop {
         let (line, used) = strict_line(&b[at..])?;
         at += used;
-        let digits = line.split(|c| *c == b';').next()?;
+        let mut parts = line.split(|c| *c == b';');
+        let digits = parts.next()?;
+        // Of extensions only names: the bytes that are changed make no others.
+        if !parts.all(|p| strict_field(&[p, b":"].concat()).is_some()) {
+            return None;
+        }
         if digits.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
             return None;
         }

@@ -223,6 +223,7 @@ impl<'g, 'm> Parser<'g, 'm> {
                 line!(self, "if (WL_UNLIKELY(!c_)) {} }}", self.bad(field));
             }
             FieldKind::Recover { how } => self.recover(inst, how),
+            FieldKind::Pass { how } => self.pass(inst, how),
             FieldKind::Align { to } => {
                 let to = (*to).max(1);
                 let label = self.label();
@@ -353,6 +354,23 @@ impl<'g, 'm> Parser<'g, 'm> {
             Recover::Until(u) => {
                 self.recovers.push(u.clone());
                 line!(self, "v->recover = {};\nv->recover_at = {};", self.recovers.len() + 1, self.distance());
+            }
+        }
+    }
+
+    /// From here on bytes of the tail are passed on or not. Where that changes the runtime is told, between two bytes.
+    fn pass(&mut self, inst: &Inst, how: &Pass) {
+        match how {
+            Pass::As { endless, .. } => if *endless { line!(self, "v->p.flags |= WL_M_ENDS;") },
+            Pass::When(_) if self.phase == Phase::Head => {}
+            Pass::When(e) => {
+                let s = self.scope(inst);
+                let text = self.expr(&s, e);
+                let label = self.reserve();
+                line!(self, "{{ bool c_ = {text};");
+                self.check(e);
+                line!(self, "if (v->p.flags & WL_IN_TAIL && c_ == ((v->p.flags & WL_M_OMIT) != 0)) {{ v->p.flags ^= WL_M_OMIT; v->p.pc = {label}; RETURN(WL_MORE) }}\n}}\nL{label}:;");
+                self.ensured = 0;
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::value::Value;
 use std::fmt::Write;
 use std::sync::Arc;
 use wireloom_ir::*;
-use wireloom_runtime::abi::{wl_parser, WL_M_IN_STEP, WL_T_DONE};
+use wireloom_runtime::abi::{wl_parser, WL_M_IN_STEP, WL_M_OMIT, WL_T_DONE};
 
 /// What became of some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,9 +35,15 @@ pub fn parse_with(g: &Grammar, unit: UnitId, bytes: &[u8], ctx: u64, eof: bool) 
     let head = v.parser.head as usize;
     let mut used = head;
     if answer == Answer::Head {
-        let (next, n) = g.tail(unit, &mut v, &bytes[head.min(bytes.len())..], eof);
-        answer = next;
-        used += n;
+        loop {
+            let omit = v.parser.flags & WL_M_OMIT;
+            let (next, n) = g.tail(unit, &mut v, &bytes[used.min(bytes.len())..], eof);
+            answer = next;
+            used += n;
+            if answer != Answer::More || v.parser.flags & WL_M_OMIT == omit {
+                break;
+            }
+        }
     }
     match answer {
         Answer::More => Parsed::More,

@@ -14,7 +14,8 @@ use wireloom_runtime::abi::*;
 /// What a parser did with a stream of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    Message { head: u32, total: u64, flags: u32 },
+    /// `omitted`: the sum of the places of all bytes that are not passed on.
+    Message { head: u32, total: u64, flags: u32, omitted: u64 },
     /// A fault after which the stream goes on `total` bytes behind the message's start.
     InStep { total: u64, kind: u16, place: u32 },
     Bad { kind: u16, place: u32 },
@@ -25,7 +26,7 @@ pub enum Event {
 }
 
 /// Public bits of `wl_parser::flags`; a program may use others for itself.
-const FLAGS: u32 = 31;
+const FLAGS: u32 = 31 | WL_M_ENDS;
 const MOST_EVENTS: usize = 10_000;
 
 /// A view with room for any of the program's units.
@@ -140,15 +141,16 @@ impl Stream<'_> {
         let there = (self.have.max(self.start) - self.start) as u64;
         match code {
             WL_WHOLE | WL_HEAD if p.head as u64 > there => Event::Broken(format!("a head of {} bytes of {there}", p.head)),
-            WL_WHOLE => Event::Message { head: p.head, total: p.head as u64, flags: p.flags & FLAGS },
+            WL_WHOLE => Event::Message { head: p.head, total: p.head as u64, flags: p.flags & FLAGS, omitted: 0 },
             WL_HEAD => self.tail(v, p.head),
             _ => Event::Bad { kind: p.fault, place: p.place },
         }
     }
 
     fn tail(&mut self, mut v: Vec<u64>, head: u32) -> Event {
-        let mut at = self.start + head as usize;
+        let (mut at, mut omitted) = (self.start + head as usize, 0);
         for turn in 0.. {
+            let (from, omit) = (at, parser(&v).flags & WL_M_OMIT);
             // Bytes of a run may be passed on without asking the parser: every other time they are.
             if turn % 2 == 1 {
                 at += pass_run(&mut v, self.have.max(at) - at);
@@ -164,8 +166,12 @@ impl Stream<'_> {
             }
             at += used as usize;
             let (p, total) = (parser(&v), (at - self.start) as u64);
+            if omit != 0 {
+                omitted += (from..at).map(|n| n as u64).sum::<u64>();
+            }
             match code {
-                WL_WHOLE => return Event::Message { head, total, flags: p.flags & FLAGS },
+                WL_WHOLE => return Event::Message { head, total, flags: p.flags & FLAGS, omitted },
+                WL_MORE if p.flags & WL_M_OMIT != omit => {}
                 WL_MORE if self.at_end() => return Event::Broken("tail() wants more after the end".into()),
                 WL_MORE if !self.more() => return Event::Waiting,
                 WL_MORE => {}

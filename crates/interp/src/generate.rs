@@ -230,7 +230,7 @@ impl<'a> Generator<'a> {
                     buf.push(0);
                 }
             }
-            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => {}
+            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing => {}
         }
         Ok(())
     }

@@ -275,6 +275,9 @@ pub struct ProtocolDesc {
     pub order: Order,
     /// Bytes with which a request can begin.
     pub first: Vec<u8>,
+    /// Bytes that may stand in front of a request, and how often: they are dropped.
+    #[serde(default)]
+    pub ignore: Option<(Vec<u8>, u8)>,
     /// Bits of `ctx` given to a request's parser by the runtime: none today; kept 0.
     pub default_ctx: u64,
 }
@@ -534,6 +537,7 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
         sharing: p.sharing,
         order: order.map_or(Order::InOrder, |(offset, width)| Order::ById { offset, width }),
         first: m.units.get(p.request.index()).map_or_else(Vec::new, |u| u.first.iter().collect()),
+        ignore: p.ignore.clone(),
         default_ctx: 0,
     }
 }

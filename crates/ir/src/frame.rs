@@ -92,7 +92,7 @@ pub fn field_size(m: &Module, f: &Field) -> Option<u32> {
         FieldKind::Bytes { extent: Extent::Length(e), .. } => match &*e.kind { ExprKind::Int(n) => u32::try_from(*n).ok()?, _ => return None },
         FieldKind::Literal { values } => values.first().map_or(0, |v| v.len() as u32),
         FieldKind::Unit { unit, .. } => m.unit(*unit).body.iter().map(|f| { let f = &m.unit(*unit).fields[f.index()]; field_size(m, f).map(|_| step(m, f)) }).sum::<Option<u32>>()?,
-        FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => 0,
+        FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing => 0,
         _ => return None,
     })
 }

@@ -267,6 +267,8 @@ pub struct Protocol {
     pub close_response: Option<Expr>,
     pub interim: Option<Expr>,
     pub tunnel: Option<Expr>,
+    /// Bytes that may stand in front of a request, and how often: they are dropped.
+    pub ignore: Option<(Vec<u8>, u8)>,
     /// What a client is told. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request (Msg; see
     /// [`ExprKind::HasMsg`]), the first bytes of a message that was refused (bytes<32>); then one for each parameter of the response's unit, as
     /// packed for the last call that was made for the request, else 0.
@@ -289,6 +291,9 @@ impl Protocol {
 
     /// So many first bytes of a refused message are told (`WL_START`).
     pub const START: u64 = 32;
+
+    /// So many bytes may be ignored in front of a request, each time.
+    pub const MOST_IGNORED: u8 = 4;
 
     /// Locals of `on_fault` that come before the response's parameters.
     pub const FAULT_LOCALS: usize = 4;

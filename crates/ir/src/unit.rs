@@ -210,6 +210,8 @@ pub enum FieldKind {
     Let { value: Expr },
     Require { cond: Expr },
     Recover { how: Recover },
+    /// Says what of a tail is passed on. No bytes.
+    Pass { how: Pass },
     /// Up to the next multiple of n bytes from the unit's start.
     Align { to: u32 },
     Nothing,
@@ -266,4 +268,12 @@ pub enum Recover {
     Until(Until),
     /// That many bytes from this field's position.
     Length(Expr),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Pass {
+    /// From here on bytes of the tail are passed on if this holds.
+    When(Expr),
+    /// This case of a switch is passed on as another one of it (by number); `endless`: one that ends with the connection.
+    As { case: u32, endless: bool },
 }

@@ -34,7 +34,7 @@ impl Compiler<'_> {
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
         self.m.protocols.push(ir::Protocol {
             name, request, response, response_args: vec![], sharing: ir::desc::Sharing::Exclusive, order_by: None,
-            close_request: None, no_reply: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, on_fault: None, on_interim: None,
+            close_request: None, no_reply: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, ignore: None, on_fault: None, on_interim: None,
         });
         self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless });
         self.request_takes_nothing(request, p.name.span);
@@ -107,6 +107,7 @@ impl Compiler<'_> {
                 *slot = Some(match slot.take() { Some(old) => x::or(old, e), None => e });
                 Ok(())
             }
+            ClauseKind::Ignore { bytes, max } => self.ignore(module, id, bytes, max, c.span),
             ClauseKind::OnFault { name, body } => self.on_fault(module, id, name, body),
         }
     }
@@ -128,6 +129,16 @@ impl Compiler<'_> {
         let name = self.m.protocols[id.index()].name.clone();
         self.report(stateless_help(Diagnostic::error("E0626", span, format!("a connect port cannot speak `{name}`: it does not say `stateless`"))
             .label("all clients would share these connections")));
+    }
+
+    fn ignore(&mut self, module: ModId, id: ir::ProtocolId, bytes: &[u8], max: &Expr, span: Span) -> R<()> {
+        let times = self.const_u64(module, max)?;
+        let most = usize::from(ir::Protocol::MOST_IGNORED);
+        if bytes.is_empty() || bytes.len() > most || !(1..=255).contains(&times) {
+            return Err(self.error("E0612", span, format!("1 to {most} bytes are ignored in front of a request, 1 to 255 times")));
+        }
+        if self.m.protocols[id.index()].ignore.replace((bytes.to_vec(), times as u8)).is_some() { return Err(self.error("E0612", span, "this is said twice")); }
+        Ok(())
     }
 
     fn flag(&mut self, module: ModId, unit: ir::UnitId, name: &str, e: &Expr) -> R<ir::Expr> {

@@ -266,6 +266,7 @@ fn desc(exclusive: bool) -> Desc {
             order: Order::InOrder,
             first: (0..=255).collect(),
             default_ctx: 0,
+            ignore: None,
         }],
         units: vec!["Request".into(), "Response".into()],
         handlers: vec![

@@ -147,6 +147,10 @@ pub enum FieldKind {
     /// `recover until "\n"`, `recover [n + 2]`: how a stream gets back in step after a fault in the fields that follow
     /// (up to the next `recover`): skip to the delimiter, or that many bytes from this point.
     Recover { until: Option<Until>, length: Option<Expr> },
+    /// `pass when e`: from here on the bytes of a tail are passed on where this holds
+    PassWhen(Expr),
+    /// `pass as rest`: what is passed on of this case is another case of the switch to its next reader
+    PassAs(Ident),
     /// `name: shape in set = expr else fault`. `name` None: `_`
     Value {
         name: Option<Ident>,
@@ -341,6 +345,8 @@ pub enum ClauseKind {
     /// `close request when e`, `close response when e`, `interim when e`, `tunnel when e`, `no_reply when e`,
     /// `repeat when e`, `pipeline when e`: expressions over `request` or `response`
     Flag { flag: FlagKind, when: Expr },
+    /// `ignore "\r\n" max 4`: so many of these bytes in front of a request are dropped
+    Ignore { bytes: Vec<u8>, max: Expr },
     /// `forward request { … }`: edits of every message that is passed on. `msg` names it; in a request `client` is
     /// the connection it came from.
     Forward { response: bool, body: Block },

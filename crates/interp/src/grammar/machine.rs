@@ -18,6 +18,10 @@ pub struct State {
     pub slots: Vec<Value>,
     /// Bytes have been reached that end where the connection ends.
     pub until_eof: bool,
+    /// What is passed on of the message ends with the connection.
+    pub ends: bool,
+    /// The bytes that come next are not passed on.
+    pub omit: bool,
 }
 
 /// How far a run of the machine came.
@@ -27,6 +31,8 @@ pub enum Step {
     More,
     /// At the end of the head.
     Begin,
+    /// What follows is passed on and what came before was not, or the other way round.
+    Cut,
     End,
     Fault { kind: FaultKind, place: PlaceId },
     Internal(String),
@@ -134,6 +140,14 @@ impl Machine<'_> {
                 }
                 *pos += pad;
             }
+            Op::Pass(e) => {
+                let omit = !matches!(self.eval(s, e)?, Value::Bool(true));
+                if !self.in_head && omit != s.omit {
+                    s.omit = omit;
+                    s.pc = next;
+                    return Err(Step::Cut);
+                }
+            }
             Op::Fault { kind, place } => return Err(Step::Fault { kind: *kind, place: *place }),
             Op::Begin { .. } | Op::End => {}
         }
@@ -155,6 +169,7 @@ impl Machine<'_> {
         let end = parser.field(&inst.def, &mut node, field, *pos);
         let recovery = parser.recovery;
         s.until_eof |= parser.until_eof;
+        s.ends |= parser.ends;
         s.slots = slots;
         if let Some(r) = recovery {
             let origin = s.extra.total.wrapping_sub(*pos as u64);

@@ -120,7 +120,7 @@ impl Grammar {
             machine::set_recovery(&mut v.extra, r, &self.recovers, 0);
         }
         match self.facts(unit, &node, buf, v.parser.ctx) {
-            Ok(flags) => v.parser.flags = if p.until_eof { flags | WL_M_UNTIL_EOF } else { flags },
+            Ok(flags) => v.parser.flags = flags | ends(p.until_eof, p.ends),
             Err(why) => return self.internal(v, &why),
         }
         if p.ended.is_none() {
@@ -181,7 +181,7 @@ impl Grammar {
     fn begin_tail(&self, unit: UnitId, v: &mut View, node: &Node, buf: &[u8], head: usize) -> Answer {
         let def = self.module.unit(unit);
         let Some(program) = self.program(unit) else { return self.internal(v, "a tail without a program") };
-        let mut s = State { pc: 0, left: 0, extra: v.extra, slots: vec![Value::Unit; program.slots.len()], until_eof: false };
+        let mut s = State { pc: 0, left: 0, extra: v.extra, slots: vec![Value::Unit; program.slots.len()], until_eof: false, ends: false, omit: false };
         machine::capture(&self.module, &program.captures[tail::HEAD], node, buf, &mut s.slots);
         let mut pos = def.body[..def.tail as usize].last().and_then(|f| node.field(*f)).map_or(0, |f| f.next);
         s.extra.total = pos as u64;
@@ -190,7 +190,7 @@ impl Grammar {
         if !matches!(step, Step::Begin) || pos != head {
             return self.internal(v, &format!("{}: the tail program lost the head: {step:?}", def.name));
         }
-        v.parser.flags |= if s.until_eof { WL_M_UNTIL_EOF } else { 0 };
+        v.parser.flags |= ends(s.until_eof, s.ends);
         v.parser.pc = PC_TAIL;
         self.save(v, s);
         Answer::Head
@@ -269,7 +269,7 @@ impl Grammar {
         let Some(program) = self.program(unit) else { return (self.internal(v, "a tail without a program"), 0) };
         let args = self.args(unit, v.parser.ctx);
         let slots = std::mem::take(&mut v.slots);
-        let mut s = State { pc: v.extra.pc as usize, left: v.parser.left, extra: v.extra, slots, until_eof: false };
+        let mut s = State { pc: v.extra.pc as usize, left: v.parser.left, extra: v.extra, slots, until_eof: false, ends: false, omit: v.parser.flags & WL_M_OMIT != 0 };
         let m = self.machine(program, buf, eof, &args, false);
         let mut pos = 0;
         let step = m.run(&mut s, &mut pos);
@@ -277,14 +277,15 @@ impl Grammar {
         if matches!(step, Step::End) {
             s.extra.after = Ahead::of(&buf[pos..], eof);
         }
-        v.parser.flags |= if s.until_eof { WL_M_UNTIL_EOF } else { 0 };
+        v.parser.flags |= ends(s.until_eof, s.ends);
+        v.parser.flags = v.parser.flags & !WL_M_OMIT | if s.omit { WL_M_OMIT } else { 0 };
         self.save(v, s);
         match step {
             Step::End => {
                 v.parser.pc = PC_DONE;
                 (Answer::Whole, pos)
             }
-            Step::More | Step::Begin => (Answer::More, pos),
+            Step::More | Step::Begin | Step::Cut => (Answer::More, pos),
             Step::Fault { kind, place } if self.can_recover(v, kind, v.extra.total) => {
                 self.begin_recovery(v, kind, place, v.extra.total);
                 let (answer, more) = self.tail(unit, v, &buf[pos..], eof);
@@ -305,6 +306,11 @@ impl Grammar {
         let args = self.args(unit, ctx);
         p.unit(unit, def, 0, args, def.body.len()).map_err(|h| format!("{}: read back: {h:?}", def.name))
     }
+}
+
+/// The facts about a message's end that its fields say.
+fn ends(until_eof: bool, ends: bool) -> u32 {
+    (if until_eof { WL_M_UNTIL_EOF } else { 0 }) | (if ends { WL_M_ENDS } else { 0 })
 }
 
 /// One parameter out of a packed context.

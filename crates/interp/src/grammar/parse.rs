@@ -42,6 +42,8 @@ pub struct Parser<'a> {
     pub recovery_at: usize,
     /// Whether only the end of the connection tells where the message ends.
     pub until_eof: bool,
+    /// What is passed on of it ends with the connection.
+    pub ends: bool,
     /// Stop at the first field that begins the tail by this rule.
     pub stop: Option<split::Rule>,
     /// Where it stopped.
@@ -70,7 +72,7 @@ pub fn stopped(stop: Stop, at: usize) -> Halt {
 
 impl<'a> Parser<'a> {
     pub fn new(module: &'a Module, buf: &'a [u8], eof: bool) -> Parser<'a> {
-        Parser { module, buf, eof, slots: &[], recovery: None, recovery_at: 0, until_eof: false, stop: None, ended: None }
+        Parser { module, buf, eof, slots: &[], recovery: None, recovery_at: 0, until_eof: false, ends: false, stop: None, ended: None }
     }
 
     /// Parses the unit's own fields up to number `upto` of its body.
@@ -217,6 +219,10 @@ impl<'a> Parser<'a> {
                     Recover::Until(u) => Recovery::Until(u.clone()),
                     Recover::Length(e) => Recovery::Length { from: pos, bytes: self.eval_int(node, e, pos)? },
                 });
+                nothing(pos)
+            }
+            FieldKind::Pass { how } => {
+                self.ends |= matches!(how, Pass::As { endless: true, .. });
                 nothing(pos)
             }
             FieldKind::Align { to } => {

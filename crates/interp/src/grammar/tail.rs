@@ -32,6 +32,8 @@ pub enum Op {
     AtEnd { place: PlaceId, other: usize },
     Run(Run),
     Align { to: u32, start: Option<Slot>, place: PlaceId },
+    /// From here on bytes are passed on if this holds.
+    Pass(Expr),
     /// Notes the position.
     Mark(Slot),
     Fault { kind: FaultKind, place: PlaceId },
@@ -221,6 +223,12 @@ impl Compiler<'_> {
         if split::begins(self.m, self.rule, id, f) {
             self.begin(inst, &field)?;
             self.behind = true;
+        }
+        if let (FieldKind::Pass { how: Pass::When(e) }, true) = (&field.kind, self.behind) {
+            let mut e = e.clone();
+            self.rewrite(&mut e, Scope::of(inst))?;
+            self.emit(Op::Pass(e));
+            return Ok(());
         }
         if !self.flows(id, f, 0) || is_trimmed(&field) {
             return self.segment(inst, f, &field);

@@ -127,7 +127,7 @@ fn leading(m: &Module, unit: UnitId, f: FieldId, depth: u32) -> Option<Vec<Vec<u
         }
         FieldKind::Unit { unit, .. } => {
             let u = m.unit(*unit);
-            let first = u.body.iter().find(|f| !matches!(u.fields[f.index()].kind, FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing))?;
+            let first = u.body.iter().find(|f| !matches!(u.fields[f.index()].kind, FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing))?;
             leading(m, *unit, *first, depth + 1)
         }
         _ => None,
@@ -248,6 +248,15 @@ pub(super) fn late_reads(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
         let found = Finding::new("E0414", reader.span, format!("the bytes of {} have flowed by when this is asked", name(m, l.read.0, read)))
             .label(read.span, "these")
             .hint("behind the beginning of a stream only numbers are kept: ask directly behind the field, and keep the answer: `let same = name == \"…\"`");
+        if !out.contains(&found) { out.push(found) }
+    }
+}
+
+/// Where a message says what of its tail is passed on, but has none yet, or none that flows.
+pub(super) fn early_passes(m: &Module, unit: UnitId, out: &mut Vec<Finding>) {
+    for (u, f) in late::early(m, unit) {
+        let found = Finding::new("E0417", m.unit(u).fields[f.index()].span, format!("here nothing of a `{}` flows yet", m.unit(unit).name))
+            .hint("`pass when` stands behind the beginning of a stream, or in the unit of one");
         if !out.contains(&found) { out.push(found) }
     }
 }

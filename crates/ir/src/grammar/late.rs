@@ -20,9 +20,16 @@ pub struct Late {
 /// What `message` reads too late, nested units included.
 pub fn late(m: &Module, rule: Rule, message: UnitId) -> Vec<Late> {
     if rule == Rule::Whole { return Vec::new() }
-    let mut seek = Seek { m, rule, exits: HashMap::new(), found: Vec::new() };
+    seek(m, rule, message).found
+}
+
+/// The `pass when` of `message` that stand where its tail has not begun.
+pub fn early(m: &Module, message: UnitId) -> Vec<(UnitId, FieldId)> { seek(m, Rule::Streams, message).early }
+
+fn seek(m: &Module, rule: Rule, message: UnitId) -> Seek<'_> {
+    let mut seek = Seek { m, rule, exits: HashMap::new(), found: Vec::new(), early: Vec::new() };
     seek.unit(message, true);
-    seek.found
+    seek
 }
 
 /// A field as it is reached from a unit; the cases of a switch are fields of the same unit, so switches are left out.
@@ -88,6 +95,8 @@ struct Seek<'a> {
     /// What is there behind a unit that was entered in the head (true) or perhaps in the tail.
     exits: HashMap<(UnitId, bool), There>,
     found: Vec<Late>,
+    /// Where it is said what of the tail is passed on, in front of the tail.
+    early: Vec<(UnitId, FieldId)>,
 }
 
 impl Seek<'_> {
@@ -133,8 +142,13 @@ impl Seek<'_> {
                 self.read(unit, f, e, &there);
                 there
             }
+            FieldKind::Pass { how: Pass::When(e) } => {
+                self.read(unit, f, e, &there);
+                if matches!(there, There::All) && !self.early.contains(&(unit, f)) { self.early.push((unit, f)) }
+                there
+            }
             FieldKind::Align { .. } => there.waited(),
-            FieldKind::Recover { .. } | FieldKind::Nothing => there,
+            FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing => there,
         }
     }
 

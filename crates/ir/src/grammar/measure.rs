@@ -80,7 +80,7 @@ impl Facts {
             FieldKind::StreamUnit { unit, .. } => Fact { max: 0, ..self.unit(*unit) },
             FieldKind::Switch { cases } => cases.iter().fold(Fact::NEVER, |a, c| a.or(self.case(m, unit, c))),
             FieldKind::Align { to } => Fact { min: 0, max: to.saturating_sub(1) as u64, first: ByteSet::ALL, empty: true },
-            FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => Fact::NOTHING,
+            FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing => Fact::NOTHING,
         }
     }
 

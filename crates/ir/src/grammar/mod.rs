@@ -88,6 +88,7 @@ pub fn analyze(m: &mut Module) -> Vec<Finding> {
 /// The natural rule, or `Whole` where the program needs the message's tail before it is handled, or has the whole message anyhow.
 fn natural_rule_of(m: &Module, unit: UnitId, findings: &mut Vec<Finding>) -> Rule {
     let rule = tail::natural_rule(m, unit);
+    if arrives(m, unit) { check::early_passes(m, unit, findings) }
     match rule {
         Rule::Streams => {
             check::stream_reads(m, unit, findings);
@@ -101,10 +102,14 @@ fn natural_rule_of(m: &Module, unit: UnitId, findings: &mut Vec<Finding>) -> Rul
 
 /// Whether `parse` reads a unit from bytes that are all there, and it never arrives on a connection.
 fn only_parsed(m: &Module, unit: UnitId) -> bool {
-    let arrives = m.protocols.iter().any(|p| p.request == unit || p.response == Some(unit)) || m.merges.iter().any(|g| g.unit == unit);
     let mut parsed = false;
     m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| parsed |= matches!(&s.kind, StmtKind::Parse { unit: u, .. } if *u == unit)));
-    parsed && !arrives
+    parsed && !arrives(m, unit)
+}
+
+/// Whether a unit is a message of a protocol or of a merge.
+fn arrives(m: &Module, unit: UnitId) -> bool {
+    m.protocols.iter().any(|p| p.request == unit || p.response == Some(unit)) || m.merges.iter().any(|g| g.unit == unit)
 }
 
 /// Whether some code that runs when a message of this unit arrives (its handler, its protocol's clauses, what is said on

@@ -159,6 +159,11 @@ pub fn builtin(f: crate::Builtin, args: &[Expr]) -> Option<ExprKind> {
         B::StartsWith => ExprKind::Bool(first?.starts_with(second()?)),
         B::EndsWith => ExprKind::Bool(first?.ends_with(second()?)),
         B::AllIn => { let set = ByteSet::of_bits(second()?)?; ExprKind::Bool(first?.iter().all(|b| set.has(*b))) }
+        B::Slice => {
+            let (b, place) = (first?, |n: usize| args.get(n).and_then(int).map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
+            let (from, to) = (place(1)?.min(b.len()), place(2)?.min(b.len()));
+            ExprKind::Bytes(b[from.min(to)..to].to_vec())
+        }
         B::TextU64 => ExprKind::Bytes(int(args.first()?)?.to_string().into_bytes()),
         B::Concat => ExprKind::Bytes(args.iter().map(bytes).collect::<Option<Vec<_>>>()?.concat()),
         _ => return None,

@@ -312,7 +312,7 @@ impl Parser {
     fn protocol(&mut self) -> Res<Protocol> {
         let mut p = Protocol {
             name: self.str()?, request: UnitId(0), response: None, response_args: Vec::new(), sharing: Sharing::Pipelined, order_by: None,
-            close_request: None, no_reply: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, on_fault: None, on_interim: None,
+            close_request: None, no_reply: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, ignore: None, on_fault: None, on_interim: None,
         };
         self.braces(|s| {
             let word = s.any_word()?;
@@ -322,6 +322,7 @@ impl Parser {
                 "request" => p.request = UnitId(s.index()?),
                 "response" => p.response = Some(UnitId(s.index()?)),
                 "sharing" => p.sharing = if s.eat_word("pipelined") { Sharing::Pipelined } else { s.word("exclusive")?; Sharing::Exclusive },
+                "ignore" => p.ignore = Some((s.bytes()?, { s.word("max")?; s.num()? })),
                 "order_by" => p.order_by = Some(FieldId(s.index()?)),
                 "response_arg" => p.response_args.push(s.expr()?),
                 "close_request" => p.close_request = Some(s.expr()?),
@@ -724,6 +725,7 @@ impl Parser {
             "let" => FieldKind::Let { value: self.expr()? },
             "require" => FieldKind::Require { cond: self.expr()? },
             "recover" => FieldKind::Recover { how: if self.eat_word("length") { Recover::Length(self.expr()?) } else { Recover::Until(self.until()?) } },
+            "pass" => FieldKind::Pass { how: if self.eat_word("when") { Pass::When(self.expr()?) } else { self.word("as")?; Pass::As { case: self.num()?, endless: self.eat_word("endless") } } },
             "align" => FieldKind::Align { to: self.num()? },
             "nothing" => FieldKind::Nothing,
             w => return self.error(format!("unknown kind of field `{w}`")),

@@ -280,6 +280,7 @@ impl Printer<'_> {
         if let Some(r) = p.response { lines.push(format!("response {}", self.unit_ref(r))) }
         lines.push(format!("sharing {}", match p.sharing { Sharing::Pipelined => "pipelined", Sharing::Exclusive => "exclusive" }));
         if let Some(f) = p.order_by { lines.push(format!("order_by {}", self.field_ref(Some(p.request), f))) }
+        if let Some((b, max)) = &p.ignore { lines.push(format!("ignore {} max {max}", bytes(b))) }
         for e in &p.response_args { lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request)))) }
         let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)),
             ("repeat", &p.repeat, Some(p.request)), ("private_request", &p.private_request, Some(p.request)),
@@ -491,6 +492,8 @@ impl Printer<'_> {
             FieldKind::Require { cond } => format!("require {}", e(cond)),
             FieldKind::Recover { how: Recover::Until(u) } => format!("recover {}", self.until(u)),
             FieldKind::Recover { how: Recover::Length(n) } => format!("recover length {}", e(n)),
+            FieldKind::Pass { how: Pass::When(c) } => format!("pass when {}", e(c)),
+            FieldKind::Pass { how: Pass::As { case, endless } } => format!("pass as {case}{}", if *endless { " endless" } else { "" }),
             FieldKind::Align { to } => format!("align {to}"),
             FieldKind::Nothing => "nothing".into(),
         }

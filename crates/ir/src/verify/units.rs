@@ -148,6 +148,8 @@ impl Checker<'_> {
             FieldKind::Require { cond } => self.need(self.is_bool(cond.ty), path, "a condition is not a bool"),
             FieldKind::Recover { how: Recover::Until(u) } => self.until(path, u),
             FieldKind::Recover { how: Recover::Length(e) } => self.need(self.is_uint(e.ty), path, "a length is not an unsigned integer"),
+            FieldKind::Pass { how: Pass::When(e) } => self.need(self.is_bool(e.ty), path, "a condition is not a bool"),
+            FieldKind::Pass { how: Pass::As { .. } } => {}
             FieldKind::Align { to } => self.need(*to > 0, path, "an alignment of 0"),
             FieldKind::Nothing => {}
         }

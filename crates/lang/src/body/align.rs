@@ -44,7 +44,7 @@ impl Lower<'_, '_> {
     fn length_of(&mut self, fields: &Fields, f: FieldId, kind: &FieldKind) -> Option<ir::Expr> {
         Some(match kind {
             FieldKind::UInt { bytes, advance, .. } => x::u64(if *advance { (*bytes).into() } else { 0 }),
-            FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => x::u64(0),
+            FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing => x::u64(0),
             FieldKind::Literal { values } => x::u64(values.first()?.len() as u64),
             FieldKind::Number { digits, exact: true, .. } => x::u64((*digits).into()),
             FieldKind::Flag { value } => match fields.value(f) {

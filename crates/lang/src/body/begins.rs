@@ -113,7 +113,7 @@ impl Lower<'_, '_> {
     fn begins(&mut self, fields: &Fields, f: FieldId, first: &mut Beginning) -> R<bool> {
         let field = self.field_ir(fields.unit, f);
         Ok(match &field.kind {
-            FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => false,
+            FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing => false,
             FieldKind::Literal { values } => first.known(values.first().cloned().unwrap_or_default()),
             FieldKind::Bytes { extent, trim: None, .. } => {
                 let Some(v) = self.enum_text(fields, f)?.or_else(|| fields.value(f).cloned()) else { return Ok(true) };

@@ -79,12 +79,13 @@ impl Lower<'_, '_> {
     fn case_stays(&mut self, c: &mut Changed, switch: FieldId, cases: &[ir::Case], taken: &X) -> R<()> {
         for (n, case) in cases.iter().enumerate() {
             let here = x::and(taken.clone(), x::case(c.at(switch), n as u32));
-            for (k, other) in cases[..=n].iter().enumerate() {
+            let sent = self.passed_as(c.unit, case).unwrap_or(n);
+            for (k, other) in cases[..=sent].iter().enumerate() {
                 let Guard::When(cond) = &other.guard else { continue };
-                let cond = if k == n { cond.clone() } else { x::not(cond.clone()) };
+                let cond = if k == sent { cond.clone() } else { x::not(cond.clone()) };
                 if self.as_sent(c, &cond).is_none() {
                     let a = self.again(c, &cond);
-                    let same = x::case(x::step(&x::msg(a.msg), Step::Field(switch)), n as u32);
+                    let same = x::case(x::step(&x::msg(a.msg), Step::Field(switch)), sent as u32);
                     a.owed.push((x::or(x::not(here.clone()), same), FaultKind::CONSTRAINT));
                     break;
                 }
@@ -93,6 +94,14 @@ impl Lower<'_, '_> {
             self.fields_owed(c, &case.fields, &here)?;
         }
         Ok(())
+    }
+
+    /// The case as which this one is passed on, if the grammar says that it is another.
+    fn passed_as(&self, unit: ir::UnitId, case: &ir::Case) -> Option<usize> {
+        case.fields.iter().find_map(|f| match self.field_ir(unit, *f).kind {
+            FieldKind::Pass { how: ir::Pass::As { case, .. } } => Some(case as usize),
+            _ => None,
+        })
     }
 
     /// A condition that held.

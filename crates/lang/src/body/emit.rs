@@ -215,7 +215,7 @@ impl Lower<'_, '_> {
         if super::requires::ends_with_connection(&ir_field.kind) { self.ends_if(x::boolean(true)); }
         match &ir_field.kind {
             FieldKind::Require { cond } => self.required(fields, cond, true, ir_field.bad, ir_field.span),
-            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Recover { .. } | FieldKind::Nothing => Ok(()),
+            FieldKind::UInt { .. } | FieldKind::Let { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing => Ok(()),
             FieldKind::Number { radix, digits, exact, until } => {
                 let v = self.number_of(fields, f, ir_field)?;
                 if *exact {

@@ -49,7 +49,7 @@ impl Lower<'_, '_> {
     pub fn case_agrees(&mut self, fields: &Fields, switch: FieldId, cases: &[ir::Case], chosen: usize) -> R<Option<X>> {
         let at = self.field_ir(fields.unit, switch).span;
         let named = fields.cases.iter().any(|(s, _)| *s == switch);
-        let silent = |f: &FieldId| matches!(self.field_ir(fields.unit, *f).kind, FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Nothing);
+        let silent = |f: &FieldId| matches!(self.field_ir(fields.unit, *f).kind, FieldKind::Let { .. } | FieldKind::Require { .. } | FieldKind::Recover { .. } | FieldKind::Pass { .. } | FieldKind::Nothing);
         if !named && cases[chosen].fields.iter().all(silent) { return self.no_bytes(fields, cases, at).map(|()| None); }
         let mut without = x::boolean(false);
         for c in &cases[..chosen] {

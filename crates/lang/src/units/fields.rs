@@ -24,6 +24,8 @@ pub struct Builder<'c, 'a> {
     pub facts: Vec<ir::Expr>,
     /// The switch cases around.
     pub cases: Vec<(FieldId, u32)>,
+    /// `pass as name`: the switch around it, the marker's own field, the name.
+    pub passed_as: Vec<(FieldId, FieldId, Ident)>,
     pub big: bool,
     /// Bit fields that do not fill whole bytes yet.
     bits: Vec<BitField>,
@@ -48,7 +50,7 @@ pub struct Head<'s> {
 
 impl<'c, 'a> Builder<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, id: ir::UnitId, module: ModId) -> Self {
-        Builder { cx, id, module, seq: vec![], facts: vec![], cases: vec![], big: true, bits: vec![], computed: vec![], binds: vec![], end: None }
+        Builder { cx, id, module, seq: vec![], facts: vec![], cases: vec![], big: true, bits: vec![], computed: vec![], binds: vec![], end: None, passed_as: vec![] }
     }
 
     pub fn unit(mut self, u: &ast::Unit) {
@@ -107,6 +109,14 @@ impl<'c, 'a> Builder<'c, 'a> {
                 self.seq.push(id);
                 Ok(())
             }
+            ast::FieldKind::PassWhen(e) => {
+                self.end_bits();
+                let cond = self.cond(e)?;
+                let id = self.add(None, f.span, &Ty::Unit, FieldKind::Pass { how: ir::Pass::When(cond) });
+                self.seq.push(id);
+                Ok(())
+            }
+            ast::FieldKind::PassAs(case) => self.pass_as(case, f.span),
             ast::FieldKind::Partial(more) => { self.end_bits(); self.partial(more) }
             ast::FieldKind::PerPacket(fields) => { self.end_bits(); self.per_packet(fields) }
             ast::FieldKind::Link(kind) => {
@@ -128,6 +138,18 @@ impl<'c, 'a> Builder<'c, 'a> {
                 Ok(())
             }
         }
+    }
+
+    /// The case is known when all of the switch are.
+    fn pass_as(&mut self, case: &Ident, span: Span) -> R<()> {
+        self.end_bits();
+        let Some((switch, _)) = self.cases.last().copied() else {
+            return Err(self.cx.report(Diagnostic::error("E0423", span, "`pass as` stands in a case of a switch").hint("it names another case of the same switch")));
+        };
+        let id = self.add(None, span, &Ty::Unit, FieldKind::Pass { how: ir::Pass::As { case: u32::MAX, endless: false } });
+        self.seq.push(id);
+        self.passed_as.push((switch, id, case.clone()));
+        Ok(())
     }
 
     fn let_(&mut self, name: &Ident, ty: Option<&ast::Type>, value: &Expr) -> R<()> {

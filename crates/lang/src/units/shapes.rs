@@ -307,8 +307,27 @@ impl Builder<'_, '_> {
         if let Some(early) = cases.iter().rev().skip(1).find(|c| matches!(c.guard, Guard::Else)) {
             self.cx.error("E0423", early.span, "`else` must be the last case");
         }
+        self.passed_cases(id, &done);
         self.ir(id).kind = FieldKind::Switch { cases: done };
         Ok((id, Ty::Switch(self.id, id)))
+    }
+
+    /// `pass as name` in cases of this switch: which case that is, by its name or that of a field in it.
+    fn passed_cases(&mut self, switch: FieldId, cases: &[ir::Case]) {
+        let (mine, others) = std::mem::take(&mut self.passed_as).into_iter().partition(|(s, ..)| *s == switch);
+        self.passed_as = others;
+        let mine: Vec<(FieldId, FieldId, Ident)> = mine;
+        for (_, marker, name) in mine {
+            let unit = &self.cx.m.units[self.id.index()];
+            let named = |c: &ir::Case| c.name.as_ref() == Some(&name.name) || c.fields.iter().any(|f| unit.fields[f.index()].name.as_ref() == Some(&name.name));
+            let found = cases.iter().position(|c| named(c) && !c.fields.contains(&marker));
+            let Some(n) = found else {
+                self.cx.error("E0423", name.span, format!("there is no other case `{}` in this switch", name.name));
+                continue;
+            };
+            let endless = cases[n].fields.iter().any(|f| matches!(unit.fields[f.index()].kind, FieldKind::StreamBytes { extent: ir::Extent::Close }));
+            self.ir(marker).kind = FieldKind::Pass { how: ir::Pass::As { case: n as u32, endless } };
+        }
     }
 
     fn guard(&mut self, case: &ast::Case, on: Option<&(Val, Span)>) -> R<(ir::Guard, Option<FaultKind>)> {

@@ -212,6 +212,43 @@ pub struct Proto {
     /// Offset and width of the id that matches answers.
     pub id: Option<(usize, usize)>,
     pub ctx: u64,
+    pub ignore: Ignore,
+}
+
+/// Bytes that are dropped in front of a request, and how often.
+#[derive(Clone, Copy, Default)]
+pub struct Ignore {
+    bytes: [u8; wireloom_ir::Protocol::MOST_IGNORED as usize],
+    n: u8,
+    pub max: u8,
+}
+
+impl Ignore {
+    fn of(p: &wireloom_ir::desc::ProtocolDesc) -> Ignore {
+        let Some((bytes, max)) = &p.ignore else { return Ignore::default() };
+        let mut i = Ignore { max: *max, ..Ignore::default() };
+        i.n = bytes.len().min(i.bytes.len()) as u8;
+        i.bytes[..usize::from(i.n)].copy_from_slice(&bytes[..usize::from(i.n)]);
+        i
+    }
+
+    /// How many of the bytes lie in front: all, a beginning that may become all, or none.
+    pub fn in_front(&self, rest: &[u8]) -> Front {
+        let bytes = &self.bytes[..usize::from(self.n)];
+        match rest.len() {
+            _ if bytes.is_empty() => Front::Other,
+            _ if rest.starts_with(bytes) => Front::All(bytes.len()),
+            0 => Front::Other,
+            n if n < bytes.len() && bytes.starts_with(rest) => Front::Part,
+            _ => Front::Other,
+        }
+    }
+}
+
+pub enum Front {
+    All(usize),
+    Part,
+    Other,
 }
 
 pub const NO_HANDLER: u32 = u32::MAX;
@@ -425,6 +462,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
             Order::ById { offset, width } => Some((offset as usize, width as usize)),
         },
         ctx: p.default_ctx,
+        ignore: Ignore::of(p),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Client connections: accepting, requests to tasks, replies in order.
 
-use super::app::NO_HANDLER;
+use super::app::{Front, NO_HANDLER};
 use super::fault::Start;
 use super::input::{Found, Parsed};
 use super::slab::Id;
@@ -75,6 +75,11 @@ impl Core {
         if self.conns[id].has(flag::LAST) {
             return Some(rest.n);
         }
+        match self.ignored(id, rest) {
+            Front::All(n) => return Some(n),
+            Front::Part => return None,
+            Front::Other => {}
+        }
         if self.must_stall(id) {
             self.conns[id].set(flag::STALLED);
             return None;
@@ -96,6 +101,23 @@ impl Core {
                 Some(m.have)
             }
         }
+    }
+
+    /// Whether the bytes in front of a request are such as its protocol drops.
+    #[inline]
+    fn ignored(&mut self, id: Id, rest: Raw) -> Front {
+        let c = &mut self.conns[id];
+        if c.proto == NO_PROTO {
+            return Front::Other;
+        }
+        let ignore = &self.apps[c.app as usize].protos[c.proto as usize].ignore;
+        if ignore.max == 0 || c.view.is_some() {
+            return Front::Other;
+        }
+        // SAFETY: the caller's bytes are in place.
+        let front = if c.ignored < ignore.max { ignore.in_front(unsafe { rest.slice() }) } else { Front::Other };
+        c.ignored = if matches!(front, Front::All(_)) { c.ignored + 1 } else { c.ignored };
+        front
     }
 
     /// Whether the next request must wait: too many under way, or the client does not take its answers.
@@ -155,6 +177,7 @@ impl Core {
         let slot = self.push_slot(id);
         let c = &mut self.conns[id];
         c.answered = c.answered.saturating_add(1);
+        c.ignored = 0;
         let (a, p) = (c.app as usize, c.port as usize);
         if flags & WL_M_CLOSE != 0 {
             c.set(flag::LAST);

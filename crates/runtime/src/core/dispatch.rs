@@ -70,7 +70,7 @@ impl Core {
         let own = !t.c.req.base.is_null() && (head.p == t.c.req.base || tail == WL_TAIL_REQ);
         let no_reply = own && t.req_flags & WL_M_NO_REPLY != 0;
         let repeat = own && t.req_flags & WL_M_REPEAT != 0;
-        let ends = own && t.req_flags & WL_M_UNTIL_EOF != 0;
+        let ends = own && t.req_flags & (WL_M_UNTIL_EOF | WL_M_ENDS) != 0;
         let private = own && t.req_flags & WL_M_PRIVATE != 0;
         // SAFETY: the program's bytes are valid during the call.
         let head = Raw::of(unsafe { head.as_slice() });

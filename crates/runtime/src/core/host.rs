@@ -170,8 +170,8 @@ impl Core {
     }
 }
 
-/// Whether only the end of the connection tells the message's end: then the same must hold where it is passed on.
+/// Whether only the end of the connection tells the message's end where it is passed on.
 fn ends_with_connection(m: &wl_msg) -> bool {
     // SAFETY: a message's view is live while its task runs.
-    !m.view.is_null() && unsafe { (*m.view).flags } & WL_M_UNTIL_EOF != 0
+    !m.view.is_null() && unsafe { (*m.view).flags } & (WL_M_UNTIL_EOF | WL_M_ENDS) != 0
 }

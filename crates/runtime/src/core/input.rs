@@ -216,7 +216,7 @@ impl Core {
         }
         // SAFETY: as above.
         let head = unsafe { (*view).head } as usize;
-        let (verdict, used) = run_tail(unit, view, rest.from(head + tail_used), eof);
+        let Ran { verdict, used, .. } = run_tail(unit, view, rest.from(head + tail_used), eof, true);
         let have = head + tail_used + used;
         match verdict {
             // A fault the grammar recovers from: its end has been reached, the next message follows.
@@ -241,7 +241,7 @@ impl Core {
                 let c = &self.conns[id];
                 // SAFETY: as above.
                 let endless = unsafe { (*view).flags } & WL_M_UNTIL_EOF != 0;
-                let short = (unit.whole_max > 0 || c.has(flag::PIPED)) && !endless && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
+                let short = (unit.whole_max > 0 || c.has(flag::PIPED)) && !endless && !omits(view) && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
                 // An answer that cannot be held is skipped: where it ends the grammar knows.
                 if !hold && !short || in_step || too_long {
                     let c = &mut self.conns[id];
@@ -327,9 +327,25 @@ fn bad(view: *mut wl_parser) -> Parsed {
     Parsed::Bad { kind: if v.fault == 0 { WL_F_MALFORMED } else { u32::from(v.fault) }, place: v.place }
 }
 
-/// Runs the tail parser over `rest`, skipping runs that need no parsing.
-pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool) -> (Verdict, usize) {
-    let mut off = 0;
+/// Whether the bytes that come next of a message are not passed on.
+pub(super) fn omits(view: *const wl_parser) -> bool {
+    // SAFETY: the caller's view is live.
+    unsafe { (*view).flags & WL_M_OMIT != 0 }
+}
+
+/// What became of a piece of a tail.
+pub(super) struct Ran {
+    pub verdict: Verdict,
+    pub used: usize,
+    /// The bytes that were used are not passed on.
+    pub omitted: bool,
+}
+
+/// Runs the tail parser over `rest`, skipping runs that need no parsing. Stops where bytes that are passed on and others meet;
+/// with `passed` in front of the first that are not.
+pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, passed: bool) -> Ran {
+    let (mut off, mut omit) = (0, omits(view));
+    let mut omitted = omit;
     loop {
         // SAFETY: the view is live.
         let v = unsafe { &mut *view };
@@ -339,7 +355,7 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool) -
             off += k as usize;
             // At the end of the connection the parser says itself what a cut run means.
             if v.left > 0 && !eof {
-                return (Verdict::More, off);
+                return Ran { verdict: Verdict::More, used: off, omitted };
             }
         }
         let at = rest.from(off);
@@ -347,23 +363,31 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool) -
         let (verdict, used) = unsafe { unit.tail(view, at.p, at.n.min(u32::MAX as usize) as u32, eof) };
         off += used as usize;
         match verdict {
-            Verdict::Whole | Verdict::Bad => return (verdict, off),
+            Verdict::Whole | Verdict::Bad => return Ran { verdict, used: off, omitted },
+            _ if omits(view) != omit => {
+                omit = !omit;
+                if off < rest.n && (off > 0 || passed) {
+                    return Ran { verdict: Verdict::More, used: off, omitted };
+                }
+                // Behind the last byte the message may end without another.
+                omitted = if off == 0 { omit } else { omitted };
+            }
             _ => {
                 // SAFETY: as above.
                 let v = unsafe { &mut *view };
                 if eof && used == 0 {
-                    return truncated(v, off);
+                    return Ran { verdict: truncated(v), used: off, omitted };
                 }
                 if !eof && v.left == 0 && (used == 0 || off == rest.n) {
-                    return (Verdict::More, off);
+                    return Ran { verdict: Verdict::More, used: off, omitted };
                 }
             }
         }
     }
 }
 
-fn truncated(v: &mut wl_parser, off: usize) -> (Verdict, usize) {
+fn truncated(v: &mut wl_parser) -> Verdict {
     v.fault = WL_F_TRUNCATED as u16;
     v.flags &= !WL_M_IN_STEP;
-    (Verdict::Bad, off)
+    Verdict::Bad
 }

@@ -1,7 +1,7 @@
 //! Streaming: tails and tunnels flow from one connection to another, never held beyond a bound.
 
 use super::fault::Start;
-use super::input::run_tail;
+use super::input::{run_tail, Ran};
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
 use super::{Core, Raw, HIGH, STORED_MAX};
@@ -25,14 +25,14 @@ impl Core {
         let p = self.apps[a].protos[proto];
         let unit = if side == Side::Client { p.request } else { p.response.unwrap_or(p.request) };
         let view: *mut wl_parser = c.view.as_mut()?.as_mut_ptr().cast();
-        let (verdict, used) = run_tail(unit, view, rest, eof);
-        if used > 0 {
+        let Ran { verdict, used, omitted } = run_tail(unit, view, rest, eof, false);
+        if used > 0 && !omitted {
             self.forward(id, Raw { p: rest.p, n: used });
         }
         match verdict {
             Verdict::Whole => {
                 // SAFETY: the view lives in the connection until `end_message`.
-                let ends = unsafe { (*view).flags } & WL_M_UNTIL_EOF != 0;
+                let ends = unsafe { (*view).flags } & (WL_M_UNTIL_EOF | WL_M_ENDS) != 0;
                 self.tail_done(id, ends);
                 Some(used)
             }

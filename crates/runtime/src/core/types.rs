@@ -135,6 +135,8 @@ pub struct Conn {
     pub input: OwnedBuf,
     /// Whole mode: tail bytes already parsed.
     pub tail_used: u32,
+    /// Client: how often bytes were ignored in front of the request that is next.
+    pub ignored: u8,
     /// Backend: complete answers so far. Client: requests so far.
     pub answered: u32,
     /// The task that reads the streaming tail.
@@ -182,6 +184,7 @@ impl Default for Conn {
             input: OwnedBuf::new(),
             view: None,
             tail_used: 0,
+            ignored: 0,
             owner: Id::NIL,
             paused_src: Id::NIL,
             out: Queue::new(),

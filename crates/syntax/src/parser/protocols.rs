@@ -4,9 +4,10 @@ use super::recover::nearest;
 use super::{Column, Parser, P};
 use crate::ast::{Clause, ClauseKind, Expr, FlagKind, Ident, Protocol};
 use crate::diagnostic::Diagnostic;
+use crate::token::Tok;
 
 const CLAUSES: &[&str] =
-    &["request", "response", "order", "sharing", "stateless", "close", "interim", "tunnel", "no_reply", "repeat", "pipeline", "private", "forward", "on"];
+    &["request", "response", "order", "sharing", "stateless", "close", "interim", "tunnel", "no_reply", "repeat", "pipeline", "private", "ignore", "forward", "on"];
 
 impl Parser<'_> {
     pub(super) fn protocol(&mut self) -> P<Protocol> {
@@ -52,6 +53,7 @@ impl Parser<'_> {
             "no_reply" => self.flag(FlagKind::NoReply),
             "repeat" => self.flag(FlagKind::Repeat),
             "pipeline" => self.flag(FlagKind::Pipeline),
+            "ignore" => self.ignore(),
             "forward" => {
                 let response = self.one_of(&["request", "response"])? == 1;
                 Ok(ClauseKind::Forward { response, body: self.block()? })
@@ -97,6 +99,15 @@ impl Parser<'_> {
         }
         let field = self.any_word("the field that answers carry back")?;
         Ok(ClauseKind::Order { by: Some(field) })
+    }
+
+    /// `ignore "\r\n" max 4`
+    fn ignore(&mut self) -> P<ClauseKind> {
+        self.column(Column::Type);
+        let Tok::Bytes(bytes) = self.tok().clone() else { return self.unexpected("the bytes that are ignored, such as \"\\r\\n\"") };
+        self.bump();
+        self.expect_word("max")?;
+        Ok(ClauseKind::Ignore { bytes, max: self.expr()? })
     }
 
     fn flag(&mut self, flag: FlagKind) -> P<ClauseKind> {

@@ -74,6 +74,7 @@ impl Parser<'_> {
             }
             "limit" => self.limit_field(),
             "recover" => self.recover_field(),
+            "pass" => self.pass_field(),
             "partial" if self.word_here(1) => {
                 self.bump();
                 Ok(FieldKind::Partial(self.any_word("the field that says so")?))
@@ -101,7 +102,7 @@ impl Parser<'_> {
             _ => {
                 let name = self.any_word("a field")?;
                 self.unexpected_with(&format!("`:` after the field's name `{}`", name.name), |d| {
-                    d.hint("a field is `name: shape`, a literal, `let`, `require`, `order` or `recover`")
+                    d.hint("a field is `name: shape`, a literal, `let`, `require`, `order`, `recover` or `pass`")
                 })
             }
         }
@@ -124,6 +125,14 @@ impl Parser<'_> {
             return Ok(FieldKind::Recover { until: None, length: Some(length) });
         }
         self.unexpected("`until` or `[length]`")
+    }
+
+    fn pass_field(&mut self) -> P<FieldKind> {
+        self.bump();
+        if self.one_of(&["when", "as"])? == 0 {
+            return Ok(FieldKind::PassWhen(self.expr()?));
+        }
+        Ok(FieldKind::PassAs(self.any_word("a case of the switch")?))
     }
 
     /// `name: shape in set = expr else fault`
