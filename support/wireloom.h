@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 6u
+#define WL_ABI 7u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -222,6 +222,8 @@ typedef struct wl_core {
     wl_out out;
     void *self;                 /* program->self */
     wl_left left;
+    uint32_t draining;          /* 1: the service ends; connections are to be told so */
+    uint32_t _pad;
 } wl_core;
 
 /* ---- the program ---------------------------------------------------------------------------- */

@@ -272,13 +272,14 @@ fn port_options_are_those_of_the_page() {
     let text = std::fs::read_to_string(root().join("docs/operations.md")).expect("docs/operations.md");
     let rows = text.lines().skip_while(|l| !l.starts_with("| option ")).skip(2).take_while(|l| l.starts_with('|'));
     let mut options: Vec<String> = rows.filter_map(|r| r.split('`').nth(1)).map(str::to_string).collect();
-    assert_eq!(options.len(), 14, "{options:?}");
+    assert_eq!(options.len(), 19, "{options:?}");
     let bad = Wireloom::command(&["run", "apps/static_web.loom", "--set", "client.nonsense=5"]);
     assert!(bad.code == Some(1) && bad.text.contains("no such option"), "{}", bad.text);
     let value = |o: &str| match o {
         "reuse" => "always",
         "failover" => "next",
-        o if o.contains("time") => "5s",
+        "cancel" => "true",
+        o if o.contains("time") || o == "slice" => "5s",
         _ => "5",
     };
     let sets: Vec<String> = options.drain(..).flat_map(|o| ["--set".to_string(), format!("client.{o}={}", value(&o))]).collect();

@@ -352,6 +352,7 @@ impl Gen<'_> {
             ExprKind::ConnId => "(x->conn ? x->conn->id : 0)".into(),
             ExprKind::ConnFlow => "wl_flow(x)".into(),
             ExprKind::Now => "x->core->now".into(),
+            ExprKind::Draining => "(x->core->draining != 0)".into(),
             ExprKind::Random(n) => format!("wl_random(x, {})", self.expr(s, n)),
         }
     }

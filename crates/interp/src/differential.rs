@@ -501,6 +501,8 @@ impl<'a> Mock<'a> {
             out: wl_out { start: out.start, p: out.start, end: out.end },
             self_: t.self_,
             left: wl_left::default(),
+            draining: 0,
+            _pad: 0,
         });
         let mut mock = Mock {
             t,

@@ -184,6 +184,7 @@ impl<'a> Env<'a> {
                 Value::Int(flow_hash(&peer, &local) as u128)
             }
             ExprKind::Now => Value::Int(act.now() as u128),
+            ExprKind::Draining => Value::Bool(act.draining()),
             ExprKind::Random(n) => {
                 let n = self.int(n)? as u64;
                 if n == 0 {

@@ -306,6 +306,8 @@ pub enum ExprKind {
     ConnFlow,
     /// ns, monotonic.
     Now,
+    /// The service ends, bool.
+    Draining,
     /// Below the operand (guarded: > 0), u64.
     Random(Expr),
 }

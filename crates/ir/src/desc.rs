@@ -189,8 +189,10 @@ pub const LEAST_PERIOD: u64 = 10_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortOptions {
     pub connect_timeout: u64,
-    /// From a request's dispatch to its complete answer's first byte, and between bytes of the answer.
-    pub call_timeout: u64,
+    /// From a request's dispatch to the beginning of its answer.
+    pub answer_timeout: u64,
+    /// Between two pieces of an answer that comes bit by bit.
+    pub stream_timeout: u64,
     /// From a message's first byte to its head's last (slow client: `WL_F_IDLE`), and between bytes of a tail.
     pub read_timeout: u64,
     /// Connection without a message under way.
@@ -199,6 +201,12 @@ pub struct PortOptions {
     pub write_timeout: u64,
     /// Connections at once: accepted ones of a listen port; per backend and core of an exclusive connect port.
     pub max_connections: u32,
+    /// Listen: how long a connection over `max_connections` waits in the accept queue before it is told `overload`.
+    pub accept_timeout: u64,
+    /// Listen: a client that ends its direction while it awaits answers is taken to have left.
+    pub cancel: bool,
+    /// Listen: how long the messages of one connection may use a core before others have their turn.
+    pub slice: u64,
     /// Listen: most requests of one connection under way.
     pub max_outstanding: u32,
     /// Connect, pipelined: shared connections per backend and core.
@@ -258,9 +266,10 @@ impl Default for PortOptions {
     fn default() -> Self {
         const S: u64 = 1_000_000_000;
         PortOptions {
-            connect_timeout: 2 * S, call_timeout: 30 * S, read_timeout: 30 * S, idle_timeout: 300 * S,
+            connect_timeout: 2 * S, answer_timeout: 60 * S, stream_timeout: 300 * S, read_timeout: 30 * S, idle_timeout: 300 * S,
             write_timeout: 60 * S, max_connections: 65_536, max_outstanding: 128, connections: 1, pipeline: 1,
             reuse: Reuse::Safe, failover: Failover::None, eject_after: 3, eject_time: S, end_mark: 0, offload: false,
+            accept_timeout: S, cancel: false, slice: 50_000,
         }
     }
 }
@@ -280,6 +289,9 @@ pub struct ProtocolDesc {
     pub ignore: Option<(Vec<u8>, u8)>,
     /// Bits of `ctx` given to a request's parser by the runtime: none today; kept 0.
     pub default_ctx: u64,
+    /// A response's parameters look at `draining`: in a drain an answer says that it is its connection's last.
+    #[serde(default)]
+    pub tells_drain: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -539,7 +551,14 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
         first: m.units.get(p.request.index()).map_or_else(Vec::new, |u| u.first.iter().collect()),
         ignore: p.ignore.clone(),
         default_ctx: 0,
+        tells_drain: tells_drain(p),
     }
+}
+
+fn tells_drain(p: &crate::Protocol) -> bool {
+    let mut tells = false;
+    for e in &p.response_args { crate::walk::expr(e, &mut |e| tells |= matches!(*e.kind, crate::ExprKind::Draining)) }
+    tells
 }
 
 fn signal_desc(m: &crate::Module, n: usize, h: &crate::Handler) -> Option<SignalDesc> {

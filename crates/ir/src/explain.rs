@@ -183,7 +183,7 @@ fn ports(m: &Module, out: &mut String) {
             PortKind::Listen(v) => (format!("listen tcp({})", value(m, v)), format!("at most {} connections, {} requests under way each; idle {}, read {}",
                 count(o.max_connections as u64), o.max_outstanding, duration(o.idle_timeout), duration(o.read_timeout))),
             PortKind::Connect(v) => (format!("connect tcp({})", value(m, v)), format!("answers within {}, connects within {}; ejected after {} failures for {}",
-                duration(o.call_timeout), duration(o.connect_timeout), o.eject_after, duration(o.eject_time))),
+                duration(o.answer_timeout), duration(o.connect_timeout), o.eject_after, duration(o.eject_time))),
         };
         (p.name.clone(), format!("{what} as {protocols}"), vec![limits])
     }).collect();

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 6;
+pub const WL_ABI: u32 = 7;
 
 // What parse() and tail() answer.
 pub const WL_MORE: c_int = 0;
@@ -331,6 +331,8 @@ pub struct wl_core {
     pub out: wl_out,
     pub self_: *mut c_void,
     pub left: wl_left,
+    pub draining: u32,
+    pub _pad: u32,
 }
 
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;

@@ -267,6 +267,7 @@ fn desc(exclusive: bool) -> Desc {
             first: (0..=255).collect(),
             default_ctx: 0,
             ignore: None,
+            tells_drain: false,
         }],
         units: vec!["Request".into(), "Response".into()],
         handlers: vec![

@@ -316,9 +316,14 @@ fn duration(text: &str) -> Result<u64, String> {
 }
 
 /// The options of ports, by their full names.
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 20] = [
     "connect_timeout",
+    "answer_timeout",
+    "stream_timeout",
     "call_timeout",
+    "accept_timeout",
+    "cancel",
+    "slice",
     "read_timeout",
     "idle_timeout",
     "write_timeout",
@@ -339,7 +344,19 @@ fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), Strin
     let count = || number(text.trim()).and_then(|n| u32::try_from(n).map_err(|_| "number too large".to_string()));
     match option {
         "connect" | "connect_timeout" => o.connect_timeout = time()?,
-        "call" | "call_timeout" => o.call_timeout = time()?,
+        "answer_timeout" => o.answer_timeout = time()?,
+        "stream_timeout" => o.stream_timeout = time()?,
+        "call" | "call_timeout" => {
+            o.answer_timeout = time()?;
+            o.stream_timeout = o.answer_timeout;
+        }
+        "accept_timeout" => o.accept_timeout = time()?,
+        "cancel" => match text.trim() {
+            "true" | "yes" | "on" | "1" => o.cancel = true,
+            "false" | "no" | "off" | "0" => o.cancel = false,
+            _ => return Err("expected true or false".to_string()),
+        },
+        "slice" => o.slice = time()?.max(1_000),
         "read" | "read_timeout" => o.read_timeout = time()?,
         "idle" | "idle_timeout" => o.idle_timeout = time()?,
         "write" | "write_timeout" => o.write_timeout = time()?,

@@ -247,6 +247,10 @@ impl<'a> Activation<'a> {
         self.core().now
     }
 
+    pub fn draining(&self) -> bool {
+        self.core().draining != 0
+    }
+
     pub fn wall(&self) -> u64 {
         self.core().wall
     }

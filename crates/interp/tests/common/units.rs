@@ -527,6 +527,7 @@ fn results(b: &mut Build, [key, n, data]: [FieldId; 3]) -> Body {
     show(Expr::new(u32t, ExprKind::Ketama(PortId(1), k.clone())));
     show(Expr::new(u32t, ExprKind::Maglev(PortId(1), x.clone())));
     show(Expr::new(u64t, ExprKind::Now));
+    show(flag(Expr::new(boolt, ExprKind::Draining)));
     let texts = [
         call(Ty::Bytes(50), Builtin::Lower, vec![k.clone()]),
         call(Ty::Bytes(8192), Builtin::Slice, vec![d.clone(), y.clone(), cast(u64t, &cast(u8t, &x))]),

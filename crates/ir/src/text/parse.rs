@@ -291,7 +291,11 @@ impl Parser {
     fn option(&mut self, o: &mut PortOptions, name: &str) -> Res<()> {
         match name {
             "connect_timeout" => o.connect_timeout = self.num()?,
-            "call_timeout" => o.call_timeout = self.num()?,
+            "answer_timeout" => o.answer_timeout = self.num()?,
+            "stream_timeout" => o.stream_timeout = self.num()?,
+            "accept_timeout" => o.accept_timeout = self.num()?,
+            "cancel" => o.cancel = self.num::<u64>()? != 0,
+            "slice" => o.slice = self.num()?,
             "read_timeout" => o.read_timeout = self.num()?,
             "idle_timeout" => o.idle_timeout = self.num()?,
             "write_timeout" => o.write_timeout = self.num()?,

@@ -418,6 +418,7 @@ fn leaf(word: &str) -> Option<ExprKind> {
         "conn_id" => ExprKind::ConnId,
         "conn_flow" => ExprKind::ConnFlow,
         "now" => ExprKind::Now,
+        "draining" => ExprKind::Draining,
         _ => return None,
     })
 }

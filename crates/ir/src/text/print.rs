@@ -139,14 +139,15 @@ fn result_type(t: &ResultType) -> String {
     }
 }
 
-pub(super) fn options(o: &PortOptions) -> [(&'static str, String); 15] {
+pub(super) fn options(o: &PortOptions) -> [(&'static str, String); 19] {
     let number = |n: u64| n.to_string();
     [
-        ("connect_timeout", number(o.connect_timeout)), ("call_timeout", number(o.call_timeout)), ("read_timeout", number(o.read_timeout)),
+        ("connect_timeout", number(o.connect_timeout)), ("answer_timeout", number(o.answer_timeout)), ("read_timeout", number(o.read_timeout)),
         ("idle_timeout", number(o.idle_timeout)), ("write_timeout", number(o.write_timeout)), ("max_connections", number(o.max_connections.into())),
         ("max_outstanding", number(o.max_outstanding.into())), ("connections", number(o.connections.into())), ("eject_after", number(o.eject_after.into())),
         ("pipeline", number(o.pipeline.into())), ("reuse", name_of(Reuse::NAMES, o.reuse).to_string()), ("failover", name_of(Failover::NAMES, o.failover).to_string()),
         ("eject_time", number(o.eject_time)), ("end_mark", number(o.end_mark.into())), ("offload", number(o.offload.into())),
+        ("stream_timeout", number(o.stream_timeout)), ("accept_timeout", number(o.accept_timeout)), ("cancel", number(o.cancel.into())), ("slice", number(o.slice)),
     ]
 }
 

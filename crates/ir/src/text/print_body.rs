@@ -267,6 +267,7 @@ impl Printer<'_> {
             K::ConnId => "conn_id".into(),
             K::ConnFlow => "conn_flow".into(),
             K::Now => "now".into(),
+            K::Draining => "draining".into(),
             K::Random(a) => format!("random({})", e(a)),
         }
     }

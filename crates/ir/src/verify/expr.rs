@@ -143,6 +143,7 @@ impl Checker<'_> {
             K::ConnPeer | K::ConnLocal => { has_conn(at)?; ok(*ty == Ty::Endpoint, "an address's type is not endpoint") }
             K::ConnId | K::ConnFlow => { has_conn(at)?; self.bits(ty, 64) }
             K::Now => self.bits(ty, 64),
+            K::Draining => self.boolean(ty),
             K::Random(a) => { ok(self.is_uint(a.ty), "a random number's bound is not an unsigned integer")?; self.bits(ty, 64) }
         }
     }

@@ -159,7 +159,10 @@ impl Compiler<'_> {
     fn port_option(&mut self, module: ModId, o: &mut PortOptions, name: &Ident, e: &Expr) -> R<()> {
         let time = match name.name.as_str() {
             "connect_timeout" | "connect" => Some(&mut o.connect_timeout),
-            "call_timeout" | "call" | "timeout" => Some(&mut o.call_timeout),
+            "answer_timeout" => Some(&mut o.answer_timeout),
+            "stream_timeout" => Some(&mut o.stream_timeout),
+            "accept_timeout" => Some(&mut o.accept_timeout),
+            "slice" => Some(&mut o.slice),
             "read_timeout" | "read" => Some(&mut o.read_timeout),
             "idle_timeout" | "idle" => Some(&mut o.idle_timeout),
             "write_timeout" | "write" => Some(&mut o.write_timeout),
@@ -167,6 +170,17 @@ impl Compiler<'_> {
             _ => None,
         };
         if let Some(slot) = time { *slot = self.const_duration(module, e)?; return Ok(()); }
+        if matches!(name.name.as_str(), "call_timeout" | "call" | "timeout") {
+            o.answer_timeout = self.const_duration(module, e)?;
+            o.stream_timeout = o.answer_timeout;
+            return Ok(());
+        }
+        if name.name == "cancel" {
+            return match self.const_u64(module, e)? {
+                n @ 0..=1 => { o.cancel = n == 1; Ok(()) }
+                _ => Err(self.error("E0304", e.span, "this option is 0 or 1")),
+            };
+        }
         if name.name == "end_mark" {
             return match u8::try_from(self.const_u64(module, e)?) {
                 Ok(n) => { o.end_mark = n; Ok(()) }
@@ -186,8 +200,9 @@ impl Compiler<'_> {
             "pipeline" => &mut o.pipeline,
             "eject_after" => &mut o.eject_after,
             _ => {
-                let known = ["connect_timeout", "call_timeout", "read_timeout", "idle_timeout", "write_timeout", "eject_time", "max_connections",
-                             "max_outstanding", "connections", "pipeline", "reuse", "failover", "eject_after", "end_mark"];
+                let known = ["connect_timeout", "call_timeout", "answer_timeout", "stream_timeout", "accept_timeout", "cancel", "slice", "read_timeout",
+                             "idle_timeout", "write_timeout", "eject_time", "max_connections", "max_outstanding", "connections", "pipeline", "reuse",
+                             "failover", "eject_after", "end_mark"];
                 let hint = crate::names::suggest(&name.name, known.into_iter());
                 let d = Diagnostic::error("E0614", name.span, format!("a port has no option `{}`", name.name)).note(format!("options: {}", known.join(", ")));
                 return Err(self.report(crate::names::with_hint(d, hint)));

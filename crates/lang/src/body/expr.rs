@@ -98,6 +98,7 @@ impl Lower<'_, '_> {
             return Ok(Val::pure(Ty::Fault, x::int(crate::compiler::T_U16, k.0.into())));
         }
         if n.name == "now" { self.impure = true; return Ok(Val::pure(Ty::Instant, ir::Expr::new(T_U64, X::Now))); }
+        if n.name == "draining" { self.impure = true; return Ok(Val::pure(Ty::Bool, ir::Expr::new(crate::compiler::T_BOOL, X::Draining))); }
         if n.name == "_" { return Err(self.err("E0201", n.span, "`_` is no value")); }
         let extra = if self.cx.unknowns < crate::compiler::HINTS { self.visible_names() } else { vec![] };
         Err(self.cx.unknown(self.module, &n.name, n.span, "name", &extra))

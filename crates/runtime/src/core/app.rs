@@ -212,6 +212,8 @@ pub struct Proto {
     /// Offset and width of the id that matches answers.
     pub id: Option<(usize, usize)>,
     pub ctx: u64,
+    /// In a drain its answers say that they are the last.
+    pub tells_drain: bool,
     pub ignore: Ignore,
 }
 
@@ -262,6 +264,8 @@ pub struct Port {
     pub first: Box<[u8; 256]>,
     pub options: PortOptions,
     pub open: u32,
+    /// Of these, how many are about to be turned away.
+    pub turned_away: u32,
     pub opened: Vec<u32>,
     pub closed: Vec<u32>,
     pub backends: Vec<Backend>,
@@ -326,6 +330,8 @@ impl AppCore {
             out: out_of(&mut out),
             self_: t.self_,
             left: wl_left::default(),
+            draining: 0,
+            _pad: 0,
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();
@@ -463,6 +469,7 @@ fn proto(app: &App, p: &wireloom_ir::desc::ProtocolDesc) -> Proto {
         },
         ctx: p.default_ctx,
         ignore: Ignore::of(p),
+        tells_drain: p.tells_drain,
     }
 }
 
@@ -499,6 +506,7 @@ fn port(app: &App, i: usize) -> Port {
         opened: of(&|port| HandlerOn::Opened { port }),
         closed: of(&|port| HandlerOn::Closed { port }),
         open: 0,
+        turned_away: 0,
         backends: addrs.iter().map(|a| backend(*a, &set.options)).collect(),
         load: vec![0; instances].into_boxed_slice(),
         up: vec![1; instances].into_boxed_slice(),

@@ -13,21 +13,22 @@ use crate::stats::NO_PLACE;
 
 impl Core {
     pub(super) fn accepted(&mut self, listener: Token, token: Token) {
-        let Some(&(_, a, p)) = self.listeners.iter().find(|l| l.0 == listener) else {
+        let Some(l) = self.listeners.iter_mut().find(|l| l.token == listener) else {
             self.engine.close(token, true);
             return;
         };
-        let port = &self.apps[a as usize].ports[p as usize];
-        if port.open >= port.options.max_connections {
-            self.my_stats().apps[a as usize].ports[p as usize].turned_away.add(1);
-            self.engine.close(token, true);
-            return;
-        }
+        l.due = l.due.saturating_sub(1);
+        let (a, p) = (l.app, l.port);
+        let full = self.full(a, p);
         let id = self.open_conn(token, Side::Client, a, p, 0);
         let app = &self.apps[a as usize];
         if app.ports[p as usize].protos.len() == 1 {
             self.conns[id].proto = app.ports[p as usize].protos[0];
         }
+        if full {
+            return self.turn_away(id);
+        }
+        self.last_place(listener);
         let idle = self.apps[a as usize].ports[p as usize].options.idle_timeout;
         self.arm(id, self.now.saturating_add(idle));
         self.run_opened(id);
@@ -88,6 +89,10 @@ impl Core {
             return Some(rest.n);
         }
         let c = &self.conns[id];
+        if c.has(flag::TURNED_AWAY) {
+            self.client_fault(id, WL_F_OVERLOAD, NO_PLACE, rest);
+            return Some(rest.n);
+        }
         let proto = &self.apps[c.app as usize].protos[c.proto as usize];
         let (request, ctx, hold) = (proto.request, proto.ctx, !proto.exclusive);
         match self.parse(id, request, ctx, rest, hold) {
@@ -179,7 +184,8 @@ impl Core {
         c.answered = c.answered.saturating_add(1);
         c.ignored = 0;
         let (a, p) = (c.app as usize, c.port as usize);
-        if flags & WL_M_CLOSE != 0 {
+        let last = flags & WL_M_CLOSE != 0 || self.draining && self.apps[a].protos[c.proto as usize].tells_drain;
+        if last {
             c.set(flag::LAST);
         }
         if !m.whole {
@@ -191,7 +197,7 @@ impl Core {
         let one_way = app.protos[c.proto as usize].response.is_none();
         self.my_stats().apps[a].ports[p].requests.add(1);
         let s = &mut self.slots[slot];
-        s.close = flags & WL_M_CLOSE != 0;
+        s.close = last;
         s.silent = one_way || flags & WL_M_NO_REPLY != 0;
         if handler == NO_HANDLER {
             s.answered = true;
@@ -320,11 +326,16 @@ impl Core {
             }
         }
         let c = &mut self.conns[conn];
-        if c.count == 0 && c.mode != Mode::Tail && (self.draining || c.has(flag::EOF | flag::LAST)) {
+        let ends = self.draining && self.now >= self.drain_idle_at;
+        if c.count == 0 && c.mode != Mode::Tail && (ends || c.has(flag::EOF | flag::LAST)) {
             let ended = c.has(flag::EOF) && c.input.is_empty() && c.mode == Mode::Head && !c.has(flag::AGAIN);
-            if ended || c.has(flag::LAST) && c.mode != Mode::Raw || self.draining && c.input.is_empty() {
+            if ended || c.has(flag::LAST) && c.mode != Mode::Raw || ends && c.input.is_empty() && c.mode == Mode::Head {
                 c.set(flag::CLOSING);
             }
+        }
+        if self.draining {
+            // Whoever has sent on meanwhile must not be told by a reset.
+            c.set(flag::LINGER);
         }
         self.mark_dirty(conn);
         self.unstall(conn);
@@ -408,6 +419,9 @@ impl Core {
         if c.count == 0 {
             self.conns[id].set(flag::CLOSING);
             self.mark_dirty(id);
+        } else if self.apps[c.app as usize].ports[c.port as usize].options.cancel {
+            self.count_fault_at(id, WL_F_CANCELLED, NO_PLACE);
+            self.close_conn(id, false);
         }
     }
 

@@ -78,7 +78,7 @@ impl Core {
             self.one_way(target, proto, head, here, more)?;
             return Err(WL_F_NO_REPLY);
         }
-        let timeout = if how.timeout_ns == 0 { self.apps[target.a].ports[target.p].options.call_timeout } else { how.timeout_ns };
+        let timeout = if how.timeout_ns == 0 { self.apps[target.a].ports[target.p].options.answer_timeout } else { how.timeout_ns };
         let call = self.calls.alloc();
         let now = self.now;
         let c = &mut self.calls[call];

@@ -129,7 +129,8 @@ impl Core {
         let c = &self.conns[conn];
         let a = c.app as usize;
         // Where no further message is read, or the rest of this one is still to come, the answer may as well say so.
-        let in_step = in_step && !c.has(flag::LAST) && c.mode != Mode::Tail;
+        let drains = self.draining && self.apps[a].protos.get(c.proto as usize).is_some_and(|p| p.tells_drain);
+        let in_step = in_step && !drains && !c.has(flag::LAST) && c.mode != Mode::Tail;
         let proto = if c.proto == NO_PROTO { u32::from(self.apps[a].ports[c.port as usize].protos[0]) } else { u32::from(c.proto) };
         let (start, ctx, req) = match of {
             Of::Refused(start) => (start, 0, None),

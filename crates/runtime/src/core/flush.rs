@@ -2,7 +2,7 @@
 
 use super::slab::Id;
 use super::types::{flag, Mode, Side, Sink};
-use super::{Core, LINGER_NS, LOW};
+use super::{Core, DRAIN_LINGER_NS, LINGER_NS, LOW};
 use crate::buffer::MAX_SLICES;
 use crate::engine::Write;
 use std::io::IoSlice;
@@ -216,7 +216,8 @@ impl Core {
             self.engine.pause(token, false);
         }
         self.drop_slots(id);
-        self.arm(id, self.now.saturating_add(LINGER_NS));
+        let span = if self.draining { DRAIN_LINGER_NS } else { LINGER_NS };
+        self.arm(id, self.now.saturating_add(span));
     }
 
     /// The engine reports a broken connection.
@@ -244,9 +245,14 @@ impl Core {
         }
         self.drop_slots(id);
         self.close_own(id);
-        self.run_closed(id);
+        let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
+        let turned_away = self.conns[id].has(flag::TURNED_AWAY);
+        if !turned_away {
+            self.run_closed(id);
+        }
         if self.conns.alive(id) {
             self.remove_conn(id, reset);
+            self.place_free(a, p, turned_away);
         }
     }
 

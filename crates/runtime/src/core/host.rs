@@ -131,7 +131,9 @@ impl Core {
             return;
         }
         s.answered = true;
-        if flags & WL_R_CLOSE != 0 || tail == WL_TAIL_REP && ends_with_connection(&t.c.rep) {
+        let c = &self.conns[conn];
+        let drains = self.draining && self.apps[c.app as usize].protos.get(c.proto as usize).is_some_and(|p| p.tells_drain);
+        if flags & WL_R_CLOSE != 0 || drains || tail == WL_TAIL_REP && ends_with_connection(&t.c.rep) {
             s.close = true;
             self.conns[conn].set(flag::LAST);
         }

@@ -17,6 +17,7 @@ pub mod app;
 mod backend;
 mod client;
 mod dispatch;
+mod door;
 pub mod fault;
 mod flush;
 pub mod footprint;
@@ -70,6 +71,10 @@ const WAITERS_MAX: usize = 4096;
 const BACKEND_OUT_MAX: usize = 16 << 20;
 /// A lingering connection is read this long, and this much.
 const LINGER_NS: u64 = 2_000_000_000;
+/// The same in a drain, which must come to an end.
+const DRAIN_LINGER_NS: u64 = 500_000_000;
+/// Idle connections stay open so long after a drain has begun: a request that is on its way is answered.
+const DRAIN_GRACE_NS: u64 = 250_000_000;
 
 /// Bytes that stay where they are until the next poll (or while the owner of the buffer says so).
 #[derive(Clone, Copy)]
@@ -110,7 +115,7 @@ pub struct Core {
     slots: Slab<Slot>,
     calls: Slab<Call>,
     by_token: Vec<Id>,
-    listeners: Vec<(Token, u16, u16)>,
+    listeners: Vec<door::Listener>,
     dirty: Vec<Id>,
     again: Vec<Id>,
     /// Output queues of closed connections that the engine still reads.
@@ -128,7 +133,10 @@ pub struct Core {
     had_events: bool,
     fired: Vec<u64>,
     next_conn_id: u64,
+    /// The service ends; from this time on, idle connections are closed.
     draining: bool,
+    drain_idle_at: u64,
+    drain_closed: bool,
     virtual_time: bool,
     housekeeping: u64,
     /// Apps here whose packets are handled by another group of cores: the numbers of that one, and the app's place among them.
@@ -178,6 +186,8 @@ impl Core {
             fired: Vec::new(),
             next_conn_id: (index as u64) << 48 | 1,
             draining: false,
+            drain_idle_at: u64::MAX,
+            drain_closed: false,
             virtual_time,
             housekeeping: 0,
             halves: Vec::new(),
@@ -203,7 +213,8 @@ impl Core {
                     let name = &self.apps[a].app.desc.ports[p].name;
                     crate::error::Error::Io(format!("port `{name}`: cannot listen on {addr}"), e)
                 })?;
-                self.listeners.push((token, a as u16, p as u16));
+                self.engine.admit(token, self.apps[a].ports[p].options.max_connections as usize);
+                self.listeners.push(door::Listener::new(token, a as u16, p as u16));
             }
         }
         Ok(())
@@ -262,6 +273,7 @@ impl Core {
         }
         self.run_again();
         self.run_timers();
+        self.close_idle();
         while let Some(at) = self.failures.pop() {
             self.backend_failed(at, health::Why::Refused);
         }
@@ -296,7 +308,10 @@ impl Core {
             return Some(Duration::ZERO);
         }
         let now = self.now;
-        let next = self.wheel.next_deadline().map(|d| Duration::from_nanos(d.saturating_sub(now)));
+        let idle = (self.draining && !self.drain_closed).then_some(self.drain_idle_at);
+        // Whoever waits for a place is looked after.
+        let full = self.listeners.iter().any(|l| l.since != 0).then_some(self.housekeeping);
+        let next = self.wheel.next_deadline().into_iter().chain(idle).chain(full).min().map(|d| Duration::from_nanos(d.saturating_sub(now)));
         match (next, max_wait) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -454,6 +469,7 @@ impl Core {
     /// Once in a while: the wall clock's distance, gauges.
     fn housekeep(&mut self) {
         self.housekeeping = self.now + 100_000_000;
+        self.answer_queues();
         if !self.virtual_time {
             self.wall_offset = wall_offset(self.now);
         }
@@ -482,20 +498,36 @@ impl Core {
         }
     }
 
-    /// Stops accepting; connections end when what is under way is answered.
+    /// Stops accepting. Connections end with their next answer, if their protocol can say so, or when they are idle after a grace.
     pub fn drain(&mut self) {
         self.draining = true;
-        for (token, _, _) in std::mem::take(&mut self.listeners) {
-            self.engine.unlisten(token);
+        self.drain_idle_at = self.engine.now().saturating_add(DRAIN_GRACE_NS);
+        self.apps.iter_mut().for_each(|a| a.wl.draining = 1);
+        // They stay listed: whom the engine has accepted until now is served.
+        for i in 0..self.listeners.len() {
+            self.engine.unlisten(self.listeners[i].token);
         }
+    }
+
+    /// The grace of a drain is over.
+    pub(super) fn grace_over(&self) -> bool {
+        self.now >= self.drain_idle_at
+    }
+
+    /// A drain closes what is idle, once its grace is over; what is not follows when it is answered (`advance`).
+    fn close_idle(&mut self) {
+        if !self.draining || self.drain_closed || !self.grace_over() {
+            return;
+        }
+        self.drain_closed = true;
         for id in self.conns.ids() {
             let c = &mut self.conns[id];
-            if c.side == types::Side::Client && c.count == 0 && c.mode == types::Mode::Head && c.input.is_empty() {
-                c.set(types::flag::CLOSING);
+            let idle = c.count == 0 && c.mode == types::Mode::Head && c.input.is_empty() && !c.has(types::flag::AGAIN);
+            if c.side == types::Side::Client && idle {
+                c.set(types::flag::CLOSING | types::flag::LINGER);
                 self.mark_dirty(id);
             }
         }
-        self.flush();
     }
 
     /// Whether the last batch had events or left work over.

@@ -7,7 +7,7 @@ use super::dispatch::Target;
 use super::health::Why;
 use super::slab::Id;
 use super::types::{flag, Mode, Side};
-use super::{Core, LINGER_NS};
+use super::{Core, DRAIN_LINGER_NS, LINGER_NS};
 use crate::abi::*;
 use crate::stats::NO_PLACE;
 
@@ -47,7 +47,7 @@ impl Core {
     pub(super) fn arm_message(&mut self, id: Id) {
         let c = &self.conns[id];
         let o = &self.apps[c.app as usize].ports[c.port as usize].options;
-        let span = if c.side == Side::Client { o.read_timeout } else { o.call_timeout };
+        let span = if c.side == Side::Client { o.read_timeout } else { o.stream_timeout };
         self.arm(id, self.now.saturating_add(span));
     }
 
@@ -177,6 +177,10 @@ impl Core {
             return (c.since.saturating_add(patience), Due::Connect);
         }
         if c.has(flag::CLOSING) && c.has(flag::SHUT) {
+            let span = if self.draining { DRAIN_LINGER_NS } else { LINGER_NS };
+            return (c.since.saturating_add(span), Due::Linger);
+        }
+        if c.has(flag::TURNED_AWAY) {
             return (c.since.saturating_add(LINGER_NS), Due::Linger);
         }
         if !c.out.is_empty() {
@@ -202,7 +206,7 @@ impl Core {
             Side::Backend if c.count == 0 => consider(moving.saturating_add(o.idle_timeout), Due::Idle),
             Side::Backend if c.mode == Mode::Tail => {
                 if !c.has(flag::PAUSED) {
-                    consider(c.last_rx.saturating_add(o.call_timeout), Due::Call);
+                    consider(c.last_rx.saturating_add(o.stream_timeout), Due::Call);
                 }
             }
             Side::Backend => {
@@ -211,7 +215,7 @@ impl Core {
                     if !k.task.is_nil() {
                         consider(self.call_deadline(k), Due::Call);
                     } else {
-                        consider(k.deadline.saturating_add(o.call_timeout), Due::Call);
+                        consider(k.deadline.saturating_add(o.answer_timeout), Due::Call);
                     }
                     at = k.next;
                 }

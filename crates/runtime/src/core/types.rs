@@ -68,6 +68,8 @@ pub mod flag {
     pub const UNSENT: u32 = 1 << 23;
     /// Backend: serves one client only, `client`.
     pub const PRIVATE: u32 = 1 << 24;
+    /// Client: over the limit of connections; it is told so and closed.
+    pub const TURNED_AWAY: u32 = 1 << 28;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

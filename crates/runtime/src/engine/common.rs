@@ -204,6 +204,17 @@ fn bind(fd: RawFd, addr: SocketAddr) -> io::Result<()> {
     check(unsafe { libc::bind(fd, a.as_ptr(), a.len) }).map(drop)
 }
 
+/// How many connections wait to be accepted: the kernel tells it in the place of a connection's unacknowledged segments.
+pub fn accept_queue(listener: RawFd) -> usize {
+    // SAFETY: all zeroes are a valid value, and the kernel writes no more than the length given.
+    unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut len = std::mem::size_of::<libc::tcp_info>() as libc::socklen_t;
+        let r = libc::getsockopt(listener, libc::IPPROTO_TCP, libc::TCP_INFO, std::ptr::addr_of_mut!(info).cast(), &mut len);
+        if r == 0 { info.tcpi_unacked as usize } else { 0 }
+    }
+}
+
 pub fn local_address(fd: RawFd) -> Option<SocketAddr> {
     let mut a = RawAddr::empty();
     // SAFETY: `a` has room for any address, and its length is given.

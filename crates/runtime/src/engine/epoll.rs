@@ -71,6 +71,8 @@ pub struct Epoll {
     filled: usize,
     /// When resting listeners are to be tried again; 0: none rests.
     retry_at: u64,
+    /// How many more connections each listener may accept; those without an entry, any number.
+    rooms: Vec<(Token, usize)>,
 }
 
 impl Epoll {
@@ -90,6 +92,7 @@ impl Epoll {
             buffer: vec![0; BUFFER].into_boxed_slice(),
             filled: 0,
             retry_at: 0,
+            rooms: Vec::new(),
         };
         e.control(libc::EPOLL_CTL_ADD, e.bell.as_raw_fd(), libc::EPOLLIN, BELL)?;
         Ok(e)
@@ -141,6 +144,9 @@ impl Epoll {
 
     fn accept(&mut self, listener: Token, out: &mut Vec<Event>) {
         for _ in 0..ACCEPTS {
+            if self.room(listener) == Some(0) {
+                return self.shut_door(listener);
+            }
             let Some(l) = self.sockets.get(listener) else { return };
             let mut addr = common::RawAddr::empty();
             let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
@@ -152,6 +158,9 @@ impl Epoll {
                     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
                     match self.register(fd, 0, addr.get()) {
                         Ok(conn) => {
+                            if let Some(r) = self.rooms.iter_mut().find(|r| r.0 == listener) {
+                                r.1 -= 1;
+                            }
                             out.push(Event::Accepted { listener, conn });
                             continue;
                         }
@@ -166,6 +175,18 @@ impl Epoll {
                 // The one connection failed before it was accepted; the others did not.
                 _ => {}
             }
+        }
+    }
+
+    fn room(&self, listener: Token) -> Option<usize> {
+        self.rooms.iter().find(|r| r.0 == listener).map(|r| r.1)
+    }
+
+    /// Who comes now waits in the listener's queue.
+    fn shut_door(&mut self, listener: Token) {
+        if let Some(l) = self.sockets.get(listener) {
+            // Failing here cannot happen for a descriptor that is registered.
+            let _ = self.control(libc::EPOLL_CTL_MOD, l.fd.as_raw_fd(), 0, listener);
         }
     }
 
@@ -412,6 +433,7 @@ impl Engine for Epoll {
 
     fn unlisten(&mut self, listener: Token) {
         // Who is in the queue has been told that the connection stands: closing would reset it.
+        self.rooms.retain(|r| r.0 != listener);
         let mut early = std::mem::take(&mut self.early);
         loop {
             let before = early.len();
@@ -422,6 +444,22 @@ impl Engine for Epoll {
         }
         self.early = early;
         self.sockets.remove(listener);
+    }
+
+    fn admit(&mut self, listener: Token, n: usize) {
+        let Some(l) = self.sockets.get(listener) else { return };
+        let (raw, resting) = (l.fd.as_raw_fd(), l.has(RESTING));
+        let Some(r) = self.rooms.iter_mut().find(|r| r.0 == listener) else { return self.rooms.push((listener, n)) };
+        let shut = r.1 == 0;
+        r.1 = r.1.saturating_add(n);
+        if shut && n > 0 && !resting {
+            // As in `shut_door`.
+            let _ = self.control(libc::EPOLL_CTL_MOD, raw, libc::EPOLLIN, listener);
+        }
+    }
+
+    fn waiting(&self, listener: Token) -> usize {
+        self.sockets.get(listener).map_or(0, |l| common::accept_queue(l.fd.as_raw_fd()))
     }
 
     fn connect(&mut self, addr: SocketAddr) -> io::Result<Token> {

@@ -89,6 +89,8 @@ struct World {
     /// Connections the program made that the test has not taken yet.
     made: HashMap<SocketAddr, VecDeque<usize>>,
     exhausted: bool,
+    /// As in the epoll engine.
+    rooms: HashMap<Token, usize>,
     asynchronous: bool,
     /// How many connections one poll looks at, and where the next one goes on.
     part: usize,
@@ -151,6 +153,7 @@ impl Memory {
             behaviour: HashMap::new(),
             made: HashMap::new(),
             exhausted: false,
+            rooms: HashMap::new(),
             asynchronous: false,
             part: usize::MAX,
             seen: 0,
@@ -201,7 +204,10 @@ impl Memory {
             w.lines[i].ending = Ending::Reset;
         } else if w.exhausted {
             events.push(Event::AcceptFailed { listener });
-        } else {
+        } else if w.rooms.get(&listener) != Some(&0) {
+            if let Some(room) = w.rooms.get_mut(&listener) {
+                *room -= 1;
+            }
             let conn = w.names.insert(Name::Line(i));
             w.lines[i].listener = None;
             w.lines[i].token = Some(conn);
@@ -264,6 +270,16 @@ impl Engine for Memory {
 
     fn unlisten(&mut self, listener: Token) {
         self.world.borrow_mut().names.remove(listener);
+    }
+
+    fn admit(&mut self, listener: Token, n: usize) {
+        let mut w = self.world.borrow_mut();
+        let room = w.rooms.entry(listener).or_insert(0);
+        *room = room.saturating_add(n);
+    }
+
+    fn waiting(&self, listener: Token) -> usize {
+        self.world.borrow().lines.iter().filter(|l| l.listener == Some(listener)).count()
     }
 
     fn connect(&mut self, addr: SocketAddr) -> io::Result<Token> {

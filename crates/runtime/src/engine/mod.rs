@@ -96,6 +96,11 @@ pub trait Engine {
     fn listen(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
     /// Stops accepting (drain); the port is freed.
     fn unlisten(&mut self, listener: Token);
+    /// Lets `n` more connections in. From the first call on a listener accepts no more than were let in; the others wait in its
+    /// queue. An engine that accepts ahead may overshoot.
+    fn admit(&mut self, listener: Token, n: usize);
+    /// How many connections wait in a listener's queue.
+    fn waiting(&self, listener: Token) -> usize;
     fn connect(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
     /// Waits at most `timeout` (None: for ever) and appends events to `events`. Data of one connection is at most
     /// [`MAX_RECV`] bytes per poll, so that no connection starves the others.

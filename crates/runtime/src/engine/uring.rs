@@ -48,6 +48,8 @@ const SHUTTING: u16 = 1024;
 const RESTING: u16 = 2048;
 /// What ended the input while paused, to be told on resumption.
 const HELD_EOF: u16 = 4096;
+/// A listener's accept is with the kernel.
+const ACCEPTING: u16 = 8192;
 
 struct Socket {
     /// None once closed.
@@ -92,6 +94,8 @@ pub struct Uring {
     spare: Vec<Box<Send>>,
     completions: Vec<(u64, i32, u32)>,
     retry_at: u64,
+    /// How many more connections each listener may accept; those without an entry, any number.
+    rooms: Vec<(Token, usize)>,
 }
 
 impl Uring {
@@ -122,6 +126,7 @@ impl Uring {
             spare: Vec::new(),
             completions: Vec::new(),
             retry_at: 0,
+            rooms: Vec::new(),
         };
         e.listen_for_bell()?;
         // Multishot receive is newer than the rest (6.0): see that the kernel takes the operations at all.
@@ -184,10 +189,10 @@ impl Uring {
 
     fn accept(&mut self, listener: Token) {
         let Some(s) = self.sockets.get_mut(listener) else { return };
-        if s.has(CLOSED) {
+        if s.has(CLOSED | ACCEPTING) || self.rooms.iter().any(|r| *r == (listener, 0)) {
             return;
         }
-        s.flags &= !RESTING;
+        s.flags = s.flags & !RESTING | ACCEPTING;
         let op = opcode::AcceptMulti::new(types::Fd(s.raw())).flags(libc::SOCK_CLOEXEC).build();
         self.start(listener, ACCEPT, op);
     }
@@ -238,7 +243,11 @@ impl Uring {
     }
 
     fn accepted(&mut self, listener: Token, result: i32, done: bool, out: &mut Vec<Event>) {
+        if let (true, Some(s)) = (done, self.sockets.get_mut(listener)) {
+            s.flags &= !ACCEPTING;
+        }
         if result >= 0 {
+            self.let_in(listener);
             // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
             let fd = unsafe { OwnedFd::from_raw_fd(result) };
             let conn = self.sockets.insert(Socket::new(fd, 0, None));
@@ -254,6 +263,18 @@ impl Uring {
         }
         if done {
             self.accept(listener);
+        }
+    }
+
+    /// Counts an accepted connection; behind the last that may come in the kernel is told to accept no more.
+    fn let_in(&mut self, listener: Token) {
+        let Some(r) = self.rooms.iter_mut().find(|r| r.0 == listener) else { return };
+        let last = r.1 == 1;
+        r.1 = r.1.saturating_sub(1);
+        if last {
+            let cancel = opcode::AsyncCancel::new(listener.0 | ACCEPT).build().flags(squeue::Flags::SKIP_SUCCESS);
+            // Not told, it goes on accepting, which `admit` allows.
+            let _ = self.push(cancel.user_data(IGNORED));
         }
     }
 
@@ -419,6 +440,7 @@ impl Engine for Uring {
     fn unlisten(&mut self, listener: Token) {
         let Some(raw) = self.sockets.get(listener).map(Socket::raw) else { return };
         // Who is in the queue has been told that the connection stands: closing would reset it.
+        self.rooms.retain(|r| r.0 != listener);
         // SAFETY: plain system calls on our own socket.
         unsafe { libc::fcntl(raw, libc::F_SETFL, libc::O_NONBLOCK) };
         loop {
@@ -432,6 +454,18 @@ impl Engine for Uring {
             self.early = early;
         }
         self.retire(listener);
+    }
+
+    fn admit(&mut self, listener: Token, n: usize) {
+        match self.rooms.iter_mut().find(|r| r.0 == listener) {
+            Some(r) => r.1 = r.1.saturating_add(n),
+            None => self.rooms.push((listener, n)),
+        }
+        self.accept(listener);
+    }
+
+    fn waiting(&self, listener: Token) -> usize {
+        self.sockets.get(listener).map_or(0, |l| common::accept_queue(l.raw()))
     }
 
     fn connect(&mut self, addr: SocketAddr) -> io::Result<Token> {

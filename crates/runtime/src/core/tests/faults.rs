@@ -363,9 +363,30 @@ fn no_answer_and_no_backend() {
 fn the_limit_of_connections() {
     let mut s = sim(false, &["client.max_connections=1"]);
     let a = s.client("client").unwrap();
-    let b = s.client("client").unwrap();
-    assert_eq!((a.ending(), b.ending()), (Ending::Open, Ending::Reset));
+    let (b, c) = (s.client("client").unwrap(), s.client("client").unwrap());
+    b.send(b"e b\n");
+    c.send(b"e c\n");
+    s.advance(Duration::from_millis(300));
+    assert_eq!((text(&b), b.ending()), (String::new(), Ending::Open), "it waits for a place");
+    a.finish();
+    s.settle();
+    assert_eq!(text(&b), "e b\n", "which it gets");
+    s.advance(Duration::from_millis(1500));
+    assert_eq!((text(&c), c.ending()), ("!12\n".into(), Ending::Ended), "there is none: told by the protocol, not by a reset");
     assert_eq!(s.stats(0).ports[0].turned_away.get(), 1);
+    b.send(b"e b\n");
+    s.settle();
+    assert_eq!(text(&b), "e b\n");
+    // Silent ones are not kept, and those that are turned away take nobody's place.
+    let d = s.client("client").unwrap();
+    s.advance(Duration::from_secs(4));
+    assert_eq!(d.ending(), Ending::Ended);
+    b.finish();
+    s.settle();
+    let e = s.client("client").unwrap();
+    e.send(b"e e\n");
+    s.settle();
+    assert_eq!(text(&e), "e e\n");
     assert_clean(&mut s);
 }
 

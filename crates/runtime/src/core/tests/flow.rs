@@ -298,14 +298,82 @@ fn drain_finishes_what_is_under_way() {
     s.settle();
     s.core.drain();
     s.settle();
-    assert_eq!(idle.ending(), Ending::Ended);
-    assert_eq!(busy.ending(), Ending::Open);
     assert!(s.client("client").is_none(), "no longer listening");
+    assert_eq!(idle.ending(), Ending::Open, "a request may be on its way");
+    idle.send(b"e late\n");
+    s.advance(Duration::from_millis(200));
+    assert_eq!((text(&idle), idle.ending()), ("e late\n".into(), Ending::Open));
+    s.advance(Duration::from_millis(100));
+    assert_eq!(idle.ending(), Ending::Ended, "in order, not by a reset");
+    idle.send(b"e too late\n");
+    s.settle();
+    assert_eq!((text(&idle), idle.ending()), (String::new(), Ending::Ended));
+    idle.finish();
+    s.settle();
+    assert_eq!(busy.ending(), Ending::Open);
     s.backend("backends", 0).unwrap().send(b"r a\n");
     s.settle();
     assert_eq!(text(&busy), "r a\n");
     assert_eq!(busy.ending(), Ending::Ended);
+    s.advance(Duration::from_secs(1));
     assert_eq!(s.core.clients(), 0);
+}
+
+/// Where a protocol can say so, the next answer of a drain is the last, and what was sent behind its request is not read.
+#[test]
+fn a_protocol_that_tells_of_the_drain_ends_with_its_next_answer() {
+    let mut s = sim(false, &[]);
+    s.core.apps[0].protos[0].tells_drain = true;
+    let (asked, later) = (s.client("client").unwrap(), s.client("client").unwrap());
+    asked.send(b"g a\n");
+    s.settle();
+    s.core.drain();
+    later.send(b"e one\ne two\n");
+    s.settle();
+    assert_eq!((text(&later), later.ending()), ("e one\n".into(), Ending::Ended));
+    s.backend("backends", 0).unwrap().send(b"r a\n");
+    s.settle();
+    assert_eq!((text(&asked), asked.ending()), ("r a\n".into(), Ending::Ended));
+}
+
+/// Whoever ends its direction while it waits has left, if `cancel` says so: the backend sees that nobody waits.
+#[test]
+fn a_client_that_leaves_cancels_its_request() {
+    for (cancel, ending) in [("false", Ending::Open), ("true", Ending::Ended)] {
+        let mut s = sim(true, &[&format!("client.cancel={cancel}")]);
+        let c = s.client("client").unwrap();
+        c.send(b"g a\n");
+        s.settle();
+        let x = s.backend("backends", 0).unwrap();
+        c.finish();
+        s.settle();
+        assert_eq!((c.ending(), x.ending()), (ending, ending), "cancel={cancel}");
+        assert_clean(&mut s);
+    }
+}
+
+/// An answer has a time to begin in, and another to go on in.
+#[test]
+fn answers_begin_in_time_and_flow_on_in_time() {
+    let sets = ["backends.answer_timeout=2s", "backends.stream_timeout=20s", "backends.eject_after=0"];
+    let mut s = sim(true, &sets);
+    let c = s.client("client").unwrap();
+    c.send(b"g a\n");
+    s.settle();
+    let x = s.backend("backends", 0).unwrap();
+    s.advance(Duration::from_secs(1));
+    x.send(b"D:10 r\n12345");
+    s.advance(Duration::from_secs(15));
+    x.send(b"6");
+    s.advance(Duration::from_secs(15));
+    assert_eq!((text(&c), c.ending()), ("D:10 r\n123456".into(), Ending::Open));
+    s.advance(Duration::from_secs(10));
+    assert_eq!(c.ending(), Ending::Reset, "an answer that stops is no whole one");
+    let c = s.client("client").unwrap();
+    c.send(b"g a\n");
+    s.advance(Duration::from_secs(3));
+    assert_eq!(text(&c), "!10\n");
+    assert_clean(&mut s);
 }
 
 #[test]

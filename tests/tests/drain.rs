@@ -1,0 +1,195 @@
+//! The end of a service, and a service that is full: nobody's request is lost without a word.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wireloom_tests::{servers, Backend, Client, Process, Wireloom};
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// What became of a client that asks again and again.
+#[derive(Default)]
+struct Seen {
+    answers: AtomicUsize,
+    told: AtomicUsize,
+    unexpected: AtomicUsize,
+}
+
+/// An answer's head and body are read; true if it says that the connection ends.
+fn answer(stream: &mut TcpStream) -> std::io::Result<bool> {
+    let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        match stream.read(&mut buffer)? {
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
+            n => seen.extend_from_slice(&buffer[..n]),
+        }
+        let text = String::from_utf8_lossy(&seen).to_ascii_lowercase();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length: usize = head.split("content-length: ").nth(1).and_then(|l| l.split("\r\n").next()).and_then(|l| l.parse().ok()).unwrap_or(0);
+        if body.len() >= length {
+            return Ok(head.contains("connection: close"));
+        }
+    }
+}
+
+/// Asks until told that the connection ends, then connects anew, as clients with connections kept alive do.
+fn ask(port: u16, stop: &AtomicBool, seen: &Seen) {
+    while !stop.load(Ordering::Relaxed) {
+        // Nobody listens any more: the request goes elsewhere.
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return };
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+        loop {
+            match stream.write_all(GET).and_then(|()| answer(&mut stream)) {
+                Ok(last) => {
+                    seen.answers.fetch_add(1, Ordering::Relaxed);
+                    if last {
+                        seen.told.fetch_add(1, Ordering::Relaxed);
+                        // The server ends in order.
+                        let end = stream.read(&mut [0]);
+                        if !matches!(end, Ok(0)) {
+                            seen.unexpected.fetch_add(1, Ordering::Relaxed);
+                        }
+                        break;
+                    }
+                }
+                Err(_) => {
+                    seen.unexpected.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// SIGTERM under 16 busy clients: each is told with an answer, and none sees an end that it was not told of.
+fn drains(mut front: Process) {
+    let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
+    let port = front.port;
+    let clients: Vec<_> = (0..16)
+        .map(|_| {
+            let (stop, seen) = (stop.clone(), seen.clone());
+            std::thread::spawn(move || ask(port, &stop, &seen))
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let before = seen.answers.load(Ordering::Relaxed);
+    front.signal(libc::SIGTERM);
+    assert_eq!(front.exit_code(Duration::from_secs(20)), Some(0), "{}", front.output());
+    stop.store(true, Ordering::Relaxed);
+    clients.into_iter().for_each(|c| c.join().expect("a client ends"));
+    assert!(before > 16, "only {before} answers before the drain");
+    let (told, unexpected) = (seen.told.load(Ordering::Relaxed), seen.unexpected.load(Ordering::Relaxed));
+    assert_eq!(unexpected, 0, "{told} were told");
+    assert!(told >= 16, "only {told} of 16 were told");
+}
+
+#[test]
+fn a_drain_of_a_server_loses_no_request() {
+    drains(Wireloom::run("static_web", &["--cores", "0"]));
+    drains(Wireloom::run("static_web", &["--engine", "uring"]));
+    drains(Wireloom::run("static_web", &["--interpret"]));
+}
+
+#[test]
+fn a_drain_of_a_proxy_loses_no_request() {
+    let web = Wireloom::run("static_web", &[]);
+    drains(Wireloom::run("http_balancer", &["--set", &servers(&[web.port])]));
+    drains(Wireloom::run("http_balancer", &["--interpret", "--set", &servers(&[web.port])]));
+}
+
+/// The answer to a request that was under way when the drain began says that it is the last, too.
+#[test]
+fn an_answer_under_way_says_that_it_is_the_last() {
+    let backend = Backend::new();
+    let mut proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port])]);
+    let mut c = Client::connect(proxy.port);
+    c.send(GET);
+    let mut server = backend.accept();
+    server.take_until(b"\r\n\r\n");
+    proxy.signal(libc::SIGTERM);
+    while TcpStream::connect(("127.0.0.1", proxy.port)).is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    let head = c.take_head().to_ascii_lowercase();
+    assert!(head.contains("connection: close"), "{head}");
+    c.expect("hi").expect_closed();
+    assert_eq!(proxy.exit_code(Duration::from_secs(20)), Some(0), "{}", proxy.output());
+}
+
+/// A port without a place: who comes waits for one, and is told after a while that there is none. Nobody is reset.
+fn full(engine: &str) {
+    let web = Wireloom::run("static_web", &["--engine", engine, "--set", "body=done", "--set", "client.max_connections=2"]);
+    let mut inside: Vec<Client> = (0..2).map(|_| Client::connect(web.port)).collect();
+    for c in &mut inside {
+        c.send(GET).take_until(b"done");
+    }
+    let start = Instant::now();
+    let mut third = Client::connect(web.port);
+    third.send(GET);
+    std::thread::sleep(Duration::from_millis(150));
+    inside.pop();
+    let answer = String::from_utf8_lossy(&third.take_until(b"\r\n")).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 200 ") || engine == "uring" && answer.starts_with("HTTP/1.1 503 "), "{engine}: {answer}");
+    assert!(start.elapsed() < Duration::from_millis(900), "{engine}: it waited for {:?}", start.elapsed());
+    inside.push(third);
+    let mut late: Vec<Client> = (0..8).map(|_| Client::connect(web.port)).collect();
+    for c in &mut late {
+        c.send(GET);
+    }
+    for c in &mut late {
+        let head = c.take_head().to_ascii_lowercase();
+        assert!(head.starts_with("http/1.1 503 ") && head.contains("connection: close"), "{engine}: {head}");
+        c.take_until(b"503 Service Unavailable\n");
+        let end = c.stream.read(&mut [0]);
+        assert!(matches!(&end, Ok(0)) || matches!(&end, Err(e) if e.kind() == ErrorKind::WouldBlock), "{engine}: {end:?}");
+    }
+    for c in &mut inside {
+        c.send(GET).take_until(b"done");
+    }
+}
+
+#[test]
+fn a_full_service_lets_wait_and_then_says_so() {
+    full("epoll");
+    full("uring");
+}
+
+/// A client that has left costs the backend nothing more, if `cancel` says so.
+#[test]
+fn a_client_that_leaves_cancels_its_request() {
+    for cancel in [true, false] {
+        let backend = Backend::new();
+        let proxy = Wireloom::run("http_balancer", &["--set", &servers(&[backend.port]), "--set", &format!("client.cancel={cancel}")]);
+        let mut c = Client::connect(proxy.port);
+        c.send(GET);
+        let mut server = backend.accept();
+        server.take_until(b"\r\n\r\n");
+        c.finish_sending();
+        if cancel {
+            server.expect_closed();
+        } else {
+            server.expect_silence(Duration::from_millis(300));
+        }
+    }
+}
+
+/// A long poll is silent for longer than a stream may be, an event stream for longer than an answer may take to begin.
+#[test]
+fn silence_before_an_answer_and_within_it_have_times_of_their_own() {
+    let backend = Backend::new();
+    let sets = ["--set", &servers(&[backend.port]), "--set", "backend.answer_timeout=1500ms", "--set", "backend.stream_timeout=400ms"];
+    let proxy = Wireloom::run("http_balancer", &sets);
+    let mut c = Client::connect(proxy.port);
+    c.send(GET);
+    let mut server = backend.accept();
+    server.take_until(b"\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(900));
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n1");
+    assert!(c.take_head().to_ascii_uppercase().starts_with("HTTP/1.1 200 "));
+    // The stream stops: the client is not left to believe that it is whole.
+    c.take_until(b"1");
+    c.expect_closed();
+}
