@@ -100,6 +100,12 @@ unsafe extern "C" fn run(_: *mut c_void, task: *mut wl_task) -> i32 {
                 reply(task, head, WL_TAIL_NONE, 0);
                 return WL_T_DONE;
             }
+            b'b' => {
+                let us: u64 = std::str::from_utf8(&req[1..]).ok().and_then(|t| t.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+                crate::engine::memory::work(us * 1000);
+                reply(task, head, WL_TAIL_NONE, 0);
+                return WL_T_DONE;
+            }
             b't' => {
                 reply(task, head, WL_TAIL_REQ, 0);
                 return WL_T_DONE;

@@ -294,6 +294,9 @@ pub struct AppCore {
     pub every: Vec<(u32, u64)>,
     pub start: Vec<u32>,
     pub end: Vec<u32>,
+    /// Connections that wait for a turn, and the time that the app has used in this batch.
+    pub queue: VecDeque<Id>,
+    pub spent: u64,
     /// Of each counter, what others have counted and this core's word has besides its own.
     foreign: Vec<u64>,
 }
@@ -354,6 +357,8 @@ impl AppCore {
             scratch: words(app.program.view_words() * 8),
             views: Vec::new(),
             sessions: Vec::new(),
+            queue: VecDeque::new(),
+            spent: 0,
             ports,
             state,
             out,

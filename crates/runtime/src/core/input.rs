@@ -39,6 +39,7 @@ impl Core {
         let (a, p) = (c.app as usize, c.port as usize);
         let ignore = c.has(flag::DOOMED | flag::CLOSING) || c.mode == Mode::Drain;
         let buffered = !c.input.is_empty() || c.has(flag::STALLED | flag::AGAIN);
+        let late = !buffered && self.must_wait(id);
         self.my_stats().apps[a].ports[p].bytes_in.add(raw.n as u64);
         if ignore {
             return;
@@ -46,7 +47,10 @@ impl Core {
         if self.conns[id].has(flag::UNSENT) {
             return self.spoilt(id, true);
         }
-        if buffered {
+        if late {
+            self.mark_again(id);
+        }
+        if buffered || late {
             if self.keep(id, raw) && !self.conns[id].has(flag::AGAIN) {
                 self.process_buffered(id);
             }
@@ -122,6 +126,12 @@ impl Core {
 
     /// Works through bytes; answers how many are done with.
     fn process(&mut self, id: Id, raw: Raw) -> usize {
+        let used = self.process_turn(id, raw);
+        self.account(id);
+        used
+    }
+
+    fn process_turn(&mut self, id: Id, raw: Raw) -> usize {
         let (mut off, mut budget) = (0, SLICE_MESSAGES);
         loop {
             let Some(c) = self.conns.get(id) else { return raw.n };
@@ -148,7 +158,7 @@ impl Core {
                     self.release(id);
                     return raw.n;
                 }
-                Mode::Head if budget == 0 => {
+                Mode::Head if budget == 0 || budget < SLICE_MESSAGES && self.slice_over(id, SLICE_MESSAGES - budget) => {
                     self.mark_again(id);
                     None
                 }

@@ -31,6 +31,7 @@ pub(crate) mod signal;
 pub mod slab;
 mod tail;
 mod task;
+mod turns;
 mod time;
 mod trust;
 pub mod types;
@@ -56,7 +57,7 @@ pub const HIGH: usize = 64 << 10;
 pub const LOW: usize = HIGH / 2;
 /// Unparsed input of a stalled connection beyond which reading is paused.
 const INPUT_HIGH: usize = 32 << 10;
-/// Messages of one connection in one batch; the rest waits for the next.
+/// Messages of one connection in one turn, if its slice of time lasts so long; the rest waits for the next.
 const SLICE_MESSAGES: u32 = 128;
 /// Replies of one client under way: outstanding times the largest recent one stays about below this.
 const REPLY_BUDGET: u64 = 1 << 20;
@@ -117,7 +118,9 @@ pub struct Core {
     by_token: Vec<Id>,
     listeners: Vec<door::Listener>,
     dirty: Vec<Id>,
-    again: Vec<Id>,
+    /// Until when the time of this core is accounted for, and the app whose turn is next.
+    stamp: u64,
+    turn: usize,
     /// Output queues of closed connections that the engine still reads.
     graveyard: Vec<(Token, Queue)>,
     faults: Vec<(u16, wl_fault)>,
@@ -174,7 +177,8 @@ impl Core {
             by_token: Vec::new(),
             listeners: Vec::new(),
             dirty: Vec::new(),
-            again: Vec::new(),
+            stamp: now,
+            turn: 0,
             graveyard: Vec::new(),
             faults: Vec::new(),
             failures: Vec::new(),
@@ -265,13 +269,14 @@ impl Core {
             self.engine.rest(Duration::from_nanos(self.pace.rest()));
         }
         self.had_events = false;
+        self.apps.iter_mut().for_each(|a| a.spent = 0);
         self.my_stats().batches.add(1);
         let mut polled = self.part(wait, before);
         while polled.is_ok() && self.engine.more() {
             self.flush_finished();
             polled = self.part(Some(Duration::ZERO), self.engine.now());
         }
-        self.run_again();
+        self.run_queues();
         self.run_timers();
         self.close_idle();
         while let Some(at) = self.failures.pop() {
@@ -304,7 +309,7 @@ impl Core {
     }
 
     fn wait(&self, max_wait: Option<Duration>) -> Option<Duration> {
-        if !self.again.is_empty() || !self.dirty.is_empty() {
+        if self.has_queued() || !self.dirty.is_empty() {
             return Some(Duration::ZERO);
         }
         let now = self.now;
@@ -387,28 +392,6 @@ impl Core {
         }
     }
 
-    fn mark_again(&mut self, id: Id) {
-        let c = &mut self.conns[id];
-        if !c.has(types::flag::AGAIN) {
-            c.set(types::flag::AGAIN);
-            self.again.push(id);
-        }
-    }
-
-    /// Connections whose slice was used up or that were stalled.
-    fn run_again(&mut self) {
-        let mut list = std::mem::take(&mut self.again);
-        for id in list.drain(..) {
-            if self.conns.alive(id) {
-                self.conns[id].clear(types::flag::AGAIN);
-                self.process_buffered(id);
-            }
-        }
-        // Keeps the larger vector for the next time.
-        list.append(&mut self.again);
-        self.again = list;
-    }
-
     #[inline]
     fn my_stats(&self) -> &CoreStats {
         &self.stats[self.index]
@@ -424,6 +407,7 @@ impl Core {
 
     fn read_clock(&mut self) {
         self.now = self.engine.now();
+        self.stamp = self.now;
         let wall = self.now.wrapping_add(self.wall_offset);
         for a in &mut self.apps {
             a.wl.now = self.now;
@@ -532,7 +516,7 @@ impl Core {
 
     /// Whether the last batch had events or left work over.
     pub fn busy(&self) -> bool {
-        self.had_events || !self.again.is_empty() || !self.dirty.is_empty()
+        self.had_events || self.has_queued() || !self.dirty.is_empty()
     }
 
     /// Client connections still open.

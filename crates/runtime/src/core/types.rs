@@ -150,6 +150,8 @@ pub struct Conn {
     pub timer_at: u64,
     /// When the message under way began, the connection attempt started, or lingering began.
     pub since: u64,
+    /// Time that it has used beyond its slices, in ns: others have their turns first.
+    pub debt: u64,
     /// Of a message that is being dropped: how it began.
     pub dropped: Option<Box<Start>>,
     pub session: Option<Box<[u64]>>,
@@ -201,6 +203,7 @@ impl Default for Conn {
             window: 0,
             since: 0,
             answered: 0,
+            debt: 0,
             dropped: None,
             own: Vec::new(),
             client: Id::NIL,

@@ -38,10 +38,26 @@ pub struct Node {
     drain_end: Option<Instant>,
 }
 
-/// A mapper's connection. `watched` while it gathers: polled for being broken.
+/// Connections that have said nothing, kept beside the mappers; of more, the oldest is closed.
+const SILENT_MAX: usize = 64;
+
+/// A connection that is or may become a mapper's. `watched` while it gathers: polled for its first byte, then for being broken.
 struct Mapper {
     fd: OwnedFd,
+    since: Instant,
     watched: bool,
+    /// It has sent something. Who has not (a probe, a scan of ports) takes no mapper's place.
+    spoke: bool,
+}
+
+impl Mapper {
+    fn new(fd: OwnedFd) -> Mapper {
+        Mapper { fd, since: Instant::now(), watched: true, spoke: false }
+    }
+
+    fn name(&self) -> String {
+        crate::engine::common::peer_address(self.fd.as_raw_fd()).map_or_else(|| "one that has left".into(), |a| a.to_string())
+    }
 }
 
 impl Node {
@@ -89,7 +105,12 @@ impl Node {
 
     fn count(&self, fault: &Fault) {
         self.stats(0).faults.add(fault.kind, fault.place);
-        log::warn!("{}: merge {}: {}", self.app.desc.app, self.app.desc.merges[self.number].name, fault.text);
+        let place = match self.app.place_name(fault.place) {
+            p if p.is_empty() => p,
+            p => format!(" at {p}"),
+        };
+        let kind = self.app.fault_name(fault.kind);
+        log::warn!("{}: merge {}: {} ({kind}{place})", self.app.desc.app, self.app.desc.merges[self.number].name, fault.text);
     }
 
     /// Gathers and merges until told to stop; whether all ended in order.
@@ -97,11 +118,11 @@ impl Node {
         let mut gathered = Vec::new();
         loop {
             if !self.gather(&mut gathered) {
-                let clean = gathered.is_empty();
+                let clean = !gathered.iter().any(|m| m.spoke);
                 gathered.into_iter().for_each(|m| self.drop_mapper(m, true));
                 return clean;
             }
-            let mappers = std::mem::take(&mut gathered);
+            let mappers = self.take_mappers(&mut gathered);
             self.perform(mappers, &mut gathered);
         }
     }
@@ -117,35 +138,83 @@ impl Node {
         self.setting.stop.ended() || Instant::now() >= end
     }
 
-    /// Waits until all mappers are there. False: the service ends.
+    /// Those that the run is of. Whoever has spoken beyond them is refused; the silent ones wait on.
+    fn take_mappers(&self, gathered: &mut Vec<Mapper>) -> Vec<Mapper> {
+        let (mut spoke, silent): (Vec<_>, Vec<_>) = std::mem::take(gathered).into_iter().partition(|m| m.spoke);
+        for m in spoke.drain(self.inputs()..) {
+            self.refuse(m);
+        }
+        *gathered = silent;
+        spoke
+    }
+
+    /// Waits until all mappers have sent their first byte. False: the service ends.
     fn gather(&mut self, mappers: &mut Vec<Mapper>) -> bool {
-        let idle = limit(self.app.settings.ports[self.app.desc.merges[self.number].from as usize].options.idle_timeout);
+        let options = &self.app.settings.ports[self.app.desc.merges[self.number].from as usize].options;
+        let (idle, told) = (limit(options.idle_timeout), limit(options.read_timeout));
+        // When the first mapper came, and when it is told next which are missing.
         let mut begin = Instant::now();
+        let mut tell = None;
         loop {
             if self.ending() || self.listener.is_none() {
                 return false;
             }
-            let before = mappers.len();
-            if before == self.inputs() {
+            let before = spoken(mappers);
+            if before >= self.inputs() {
                 return true;
             }
-            let end = idle.filter(|_| !mappers.is_empty()).map(|d| begin + d);
-            if end.is_some_and(|e| Instant::now() >= e) {
+            let now = Instant::now();
+            if before == 0 {
+                (begin, tell) = (now, None);
+            } else if tell.is_none() {
+                tell = told.map(|d| begin + d);
+            }
+            let end = idle.filter(|_| before > 0).map(|d| begin + d);
+            if end.is_some_and(|e| now >= e) {
                 let text = format!("only {before} of {} inputs came", self.inputs());
                 self.count(&Fault::new(WL_F_IDLE as i32, text));
                 mappers.drain(..).for_each(|m| self.drop_mapper(m, true));
                 continue;
             }
-            self.wait(mappers, end);
-            self.drop_broken(mappers);
-            while mappers.len() < self.inputs() {
+            if tell.is_some_and(|t| now >= t) {
+                self.tell_missing(mappers, now - begin);
+                tell = Some(now + (now - begin));
+            }
+            let silent = idle.and_then(|d| mappers.iter().filter(|m| !m.spoke).map(|m| m.since + d).min());
+            self.wait(mappers, [end, tell, silent].into_iter().flatten().min());
+            self.look_at(mappers);
+            self.drop_silent(mappers, idle);
+            while spoken(mappers) < self.inputs() {
                 match self.accept() {
-                    Some(fd) => mappers.push(Mapper { fd, watched: true }),
+                    Some(fd) => mappers.push(Mapper::new(fd)),
                     None => break,
                 }
             }
-            if before == 0 {
-                begin = Instant::now();
+        }
+    }
+
+    fn tell_missing(&self, mappers: &[Mapper], since: Duration) {
+        let names = |spoke: bool| mappers.iter().filter(|m| m.spoke == spoke).map(Mapper::name).collect::<Vec<_>>().join(", ");
+        let (here, silent) = (names(true), names(false));
+        let silent = if silent.is_empty() { silent } else { format!("; connected, but silent: {silent}") };
+        let (app, merge) = (&self.app.desc.app, &self.app.desc.merges[self.number].name);
+        let missing = self.inputs().saturating_sub(spoken(mappers));
+        log::warn!("{app}: merge {merge}: {missing} of {} inputs are missing since {} s; here are {here}{silent}", self.inputs(), since.as_secs());
+    }
+
+    /// Closes connections that have been silent for too long, and the oldest of too many.
+    fn drop_silent(&self, mappers: &mut Vec<Mapper>, idle: Option<Duration>) {
+        let mut extra = (mappers.len() - spoken(mappers)).saturating_sub(SILENT_MAX);
+        let mut i = 0;
+        while i < mappers.len() {
+            let m = &mappers[i];
+            if !m.spoke && (extra > 0 || idle.is_some_and(|d| m.since.elapsed() >= d)) {
+                extra = extra.saturating_sub(1);
+                let m = mappers.remove(i);
+                log::info!("{}: {} said nothing: it is no mapper", self.app.desc.app, m.name());
+                self.drop_mapper(m, false);
+            } else {
+                i += 1;
             }
         }
     }
@@ -158,30 +227,45 @@ impl Node {
             fds.push(socket::want(l.as_raw_fd(), libc::POLLIN));
         }
         let first = fds.len();
-        fds.extend(mappers.iter().filter(|m| m.watched).map(|m| socket::want(m.fd.as_raw_fd(), 0)));
+        fds.extend(mappers.iter().filter(|m| m.watched).map(|m| socket::want(m.fd.as_raw_fd(), if m.spoke { 0 } else { libc::POLLIN })));
         socket::poll(&mut fds, [end, resting].into_iter().flatten().min());
         if fds[0].revents != 0 {
             self.bell.hush();
         }
-        // Looked at by `drop_broken`, which needs them marked.
+        // Looked at by `look_at`, which needs them marked.
         for (m, f) in mappers.iter_mut().filter(|m| m.watched).zip(&fds[first..]) {
             m.watched = f.revents == 0;
         }
     }
 
-    /// A mapper that is reset before the merge has begun leaves its place to another. One that has sent bytes (or its end)
-    /// before stays: reading it tells.
-    fn drop_broken(&mut self, mappers: &mut Vec<Mapper>) {
+    /// Of those on which something has happened: the first byte makes a mapper. One that is reset before the merge has begun leaves
+    /// its place to another; one that has sent bytes and then its end stays: reading it tells. The end alone is a mapper without
+    /// messages only where no end mark says so.
+    fn look_at(&mut self, mappers: &mut Vec<Mapper>) {
+        let end_mark = self.app.settings.ports[self.app.desc.merges[self.number].from as usize].options.end_mark;
         let mut i = 0;
         while i < mappers.len() {
-            let broken = !mappers[i].watched && matches!(socket::receive(mappers[i].fd.as_raw_fd(), &mut [0], libc::MSG_PEEK), Moved::Broken(_));
-            if broken {
-                let m = mappers.remove(i);
-                self.count(&Fault::new(WL_F_LOST as i32, "a mapper was lost before the merge began"));
-                self.drop_mapper(m, false);
-            } else {
+            if mappers[i].watched {
                 i += 1;
+                continue;
             }
+            let m = &mut mappers[i];
+            match socket::receive(m.fd.as_raw_fd(), &mut [0], libc::MSG_PEEK) {
+                Moved::Bytes(_) if !m.spoke => (m.spoke, m.watched) = (true, true),
+                Moved::End if !m.spoke && end_mark == 0 => m.spoke = true,
+                Moved::Blocked if !m.spoke => m.watched = true,
+                Moved::Bytes(_) | Moved::Blocked => {}
+                Moved::End if m.spoke => {}
+                Moved::End | Moved::Broken(_) => {
+                    let m = mappers.remove(i);
+                    if m.spoke {
+                        self.count(&Fault::new(WL_F_LOST as i32, "a mapper was lost before the merge began"));
+                    }
+                    self.drop_mapper(m, false);
+                    continue;
+                }
+            }
+            i += 1;
         }
     }
 
@@ -287,17 +371,21 @@ impl Node {
     }
 
     fn turn_away(&mut self, run: &Run, next: &mut Vec<Mapper>) {
-        while next.len() < self.inputs() {
+        while next.len() < self.inputs() + SILENT_MAX {
             let Some(fd) = self.accept() else { return };
-            let mapper = Mapper { fd, watched: true };
+            let mapper = Mapper::new(fd);
             if run.going() {
-                self.port().turned_away.add(1);
-                self.count(&Fault::new(WL_F_OVERLOAD as i32, "a connection beyond the inputs was refused"));
-                self.drop_mapper(mapper, true);
+                self.refuse(mapper);
             } else {
                 next.push(mapper);
             }
         }
+    }
+
+    fn refuse(&self, mapper: Mapper) {
+        self.port().turned_away.add(1);
+        self.count(&Fault::new(WL_F_OVERLOAD as i32, "a connection beyond the inputs was refused"));
+        self.drop_mapper(mapper, true);
     }
 
     /// The first of the reducer's addresses that accepts.
@@ -375,6 +463,10 @@ impl Node {
         let root = Parts { inputs: streams.into_iter().chain(sockets).collect(), sink: Sink::Reducer(reducer), out: self.buffer(window), end_mark };
         (std::iter::once(root).chain(below).collect(), pipes)
     }
+}
+
+fn spoken(mappers: &[Mapper]) -> usize {
+    mappers.iter().filter(|m| m.spoke).count()
 }
 
 /// A mark that could begin a message would make a stream that is cut there look whole.

@@ -95,6 +95,8 @@ pub struct Worker<'a> {
     counts: Counts<'a>,
     bell: Arc<Bell>,
     inputs: Vec<Input>,
+    /// Messages of each input that were counted.
+    read: Vec<u64>,
     windows: Vec<wl_window>,
     state: Box<[u64]>,
     sink: Sink,
@@ -128,7 +130,8 @@ impl<'a> Worker<'a> {
         let windows = vec![wl_window::default(); inputs.len()];
         let state = crate::core::app::words(merge.state_size);
         let bell = run.bells[number].clone();
-        Worker { run, merge, limits, counts, bell, inputs, windows, state, sink, out, end_mark, have: 0 }
+        let read = vec![0; inputs.len()];
+        Worker { read, run, merge, limits, counts, bell, inputs, windows, state, sink, out, end_mark, have: 0 }
     }
 
     /// Runs to the end of the inputs, or of the run.
@@ -188,8 +191,9 @@ impl<'a> Worker<'a> {
     }
 
     fn bad(&mut self, at: &wl_merge_at) -> Res<()> {
-        let who = self.name(at.input as usize);
-        Err(Stopped::Fault(Fault { kind: at.fault, place: at.place, text: format!("{who} sent what cannot be merged") }))
+        let k = at.input as usize;
+        let (who, message) = (self.name(k), self.message(k));
+        Err(Stopped::Fault(Fault { kind: at.fault, place: at.place, text: format!("{who}: message {message} cannot be merged") }))
     }
 
     fn name(&self, input: usize) -> String {
@@ -200,6 +204,12 @@ impl<'a> Worker<'a> {
             }
             _ => format!("input {input}"),
         }
+    }
+
+    /// The number of the message at hand of an input, from 1.
+    fn message(&self, k: usize) -> u64 {
+        let now = self.windows.get(k).map_or(0, |w| u64::from(w.messages));
+        self.read.get(k).map_or(0, |n| n + now + 1)
     }
 
     /// More bytes, or the end, for an input that has run dry. What is ready goes out before a wait.
@@ -248,6 +258,7 @@ impl<'a> Worker<'a> {
     /// Of mappers only: what comes from another task was counted there.
     fn count_messages(&mut self, k: usize) {
         let n = std::mem::take(&mut self.windows[k].messages);
+        self.read[k] += u64::from(n);
         if matches!(self.inputs[k].source, Source::Socket { .. }) {
             self.counts.merge.messages_in.add(u64::from(n));
             self.counts.from.requests.add(u64::from(n));

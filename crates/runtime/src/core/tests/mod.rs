@@ -8,6 +8,7 @@ mod pipeline;
 mod pool;
 mod together;
 mod torture;
+mod turns;
 
 use crate::engine::memory::Peer;
 use crate::line;
