@@ -90,7 +90,7 @@ impl Core {
         }
         let c = &self.conns[id];
         if c.has(flag::TURNED_AWAY) {
-            self.client_fault(id, WL_F_OVERLOAD, NO_PLACE, rest);
+            self.client_fault(id, WL_F_OVERLOAD, NO_PLACE, Start::of(rest));
             return Some(rest.n);
         }
         let proto = &self.apps[c.app as usize].protos[c.proto as usize];

@@ -81,7 +81,7 @@ impl Core {
             }
             let n = l.due.min(TOLD_MAX.saturating_sub(told));
             // Those that are let in are taken off as they come.
-            l.due = self.engine.waiting(l.token);
+            l.due = self.engine.queued(l.token);
             l.since = self.now;
             if n > 0 {
                 self.engine.admit(l.token, n);

@@ -243,10 +243,10 @@ impl Core {
             self.fail_backend_quietly(id, reset);
             return;
         }
-        self.drop_slots(id);
-        self.close_own(id);
         let (a, p) = (self.conns[id].app as usize, self.conns[id].port as usize);
         let turned_away = self.conns[id].has(flag::TURNED_AWAY);
+        self.drop_slots(id);
+        self.close_own(id);
         if !turned_away {
             self.run_closed(id);
         }

@@ -121,6 +121,8 @@ pub struct Core {
     /// Until when the time of this core is accounted for, and the app whose turn is next.
     stamp: u64,
     turn: usize,
+    /// The processor's time up to the last long turn.
+    worked: u64,
     /// Output queues of closed connections that the engine still reads.
     graveyard: Vec<(Token, Queue)>,
     faults: Vec<(u16, wl_fault)>,
@@ -149,7 +151,7 @@ pub struct Core {
 impl Core {
     /// A core that hosts `apps`; `stats[index]` is its own.
     pub fn new(engine: Box<dyn Engine>, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>, index: usize, virtual_time: bool) -> Core {
-        let now = engine.now();
+        let (now, worked) = (engine.now(), engine.worked());
         let cores = stats.len() as u32;
         let seed = |i: usize| {
             let base = if virtual_time { 0x5EED } else { now ^ std::process::id() as u64 };
@@ -179,6 +181,7 @@ impl Core {
             dirty: Vec::new(),
             stamp: now,
             turn: 0,
+            worked,
             graveyard: Vec::new(),
             faults: Vec::new(),
             failures: Vec::new(),

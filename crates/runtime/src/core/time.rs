@@ -255,7 +255,7 @@ impl Core {
         // What is behind the late answer is sent again; what is late itself is told so.
         self.shed(id);
         let c = &self.conns[id];
-        let patience = self.apps[c.app as usize].ports[c.port as usize].options.call_timeout;
+        let patience = self.apps[c.app as usize].ports[c.port as usize].options.answer_timeout;
         let late = self.late(id);
         // Nothing has come for long, or one of them has been waited for twice as long. A call that had less time says nothing about the others.
         let silent = c.last_rx.saturating_add(patience) <= self.now || late.iter().any(|k| self.calls[*k].task.is_nil());
@@ -274,7 +274,7 @@ impl Core {
 
     /// The calls of a connection that should have been answered by now; those that nobody waits for any more, some time later.
     fn late(&self, id: Id) -> Vec<Id> {
-        let patience = self.apps[self.conns[id].app as usize].ports[self.conns[id].port as usize].options.call_timeout;
+        let patience = self.apps[self.conns[id].app as usize].ports[self.conns[id].port as usize].options.answer_timeout;
         let (mut late, mut at) = (Vec::new(), self.conns[id].first);
         while let Some(k) = self.calls.get(at) {
             let due = if k.task.is_nil() { k.deadline.saturating_add(patience) } else { self.call_deadline(k) };

@@ -11,6 +11,8 @@ use super::Core;
 
 /// A debt is forgiven beyond so many slices: an unusually long message is not held against its client for long.
 const DEBT_MAX: u64 = 1024;
+/// A turn of more nanoseconds is measured in time of the processor, which costs a system call.
+const LONG: u64 = 200_000;
 
 impl Core {
     pub(super) fn mark_again(&mut self, id: Id) {
@@ -47,22 +49,32 @@ impl Core {
     /// Whether a turn ends after `done` messages.
     #[inline]
     pub(super) fn slice_over(&self, id: Id, done: u32) -> bool {
-        (done < 4 || done % 4 == 0) && self.engine.now().saturating_sub(self.stamp) >= self.slice(id)
+        (done < 4 || done % 4 == 0) && self.engine.now().saturating_sub(self.stamp) + self.conns[id].debt >= self.slice(id)
     }
 
     /// A turn is over: its time is the app's, and what is over the slice the connection's debt.
     #[inline]
     pub(super) fn account(&mut self, id: Id) {
         let now = self.engine.now();
-        let used = now.saturating_sub(self.stamp);
+        let mut used = now.saturating_sub(self.stamp);
         self.stamp = now;
+        if used > LONG {
+            used = used.min(self.worked_since());
+        }
         let Some(c) = self.conns.get_mut(id) else { return };
         let app = &mut self.apps[c.app as usize];
         app.spent += used;
         let slice = app.ports[c.port as usize].options.slice;
-        if used > slice && c.side == Side::Client {
-            c.debt = (c.debt + used - slice).min(DEBT_MAX * slice);
+        if c.side == Side::Client {
+            c.debt = (c.debt + used).saturating_sub(slice).min(DEBT_MAX * slice);
         }
+    }
+
+    /// The processor's time since it was asked for last: a core that the system has given to another thread has not worked.
+    #[cold]
+    fn worked_since(&mut self) -> u64 {
+        let worked = self.engine.worked();
+        worked.saturating_sub(std::mem::replace(&mut self.worked, worked))
     }
 
     /// Gives each app's queue a turn.
@@ -87,7 +99,6 @@ impl Core {
                     c.debt -= slice;
                     self.apps[a].queue.push_back(id);
                 } else {
-                    c.debt = 0;
                     c.clear(flag::AGAIN);
                     self.process_buffered(id);
                     ran = true;

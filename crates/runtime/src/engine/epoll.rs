@@ -458,7 +458,7 @@ impl Engine for Epoll {
         }
     }
 
-    fn waiting(&self, listener: Token) -> usize {
+    fn queued(&self, listener: Token) -> usize {
         self.sockets.get(listener).map_or(0, |l| common::accept_queue(l.fd.as_raw_fd()))
     }
 

@@ -278,7 +278,7 @@ impl Engine for Memory {
         *room = room.saturating_add(n);
     }
 
-    fn waiting(&self, listener: Token) -> usize {
+    fn queued(&self, listener: Token) -> usize {
         self.world.borrow().lines.iter().filter(|l| l.listener == Some(listener)).count()
     }
 
@@ -401,6 +401,10 @@ impl Engine for Memory {
 
     fn now(&self) -> u64 {
         self.world.borrow().now + WORKED.get()
+    }
+
+    fn worked(&self) -> u64 {
+        self.now()
     }
 }
 

@@ -100,7 +100,7 @@ pub trait Engine {
     /// queue. An engine that accepts ahead may overshoot.
     fn admit(&mut self, listener: Token, n: usize);
     /// How many connections wait in a listener's queue.
-    fn waiting(&self, listener: Token) -> usize;
+    fn queued(&self, listener: Token) -> usize;
     fn connect(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
     /// Waits at most `timeout` (None: for ever) and appends events to `events`. Data of one connection is at most
     /// [`MAX_RECV`] bytes per poll, so that no connection starves the others.
@@ -141,6 +141,10 @@ pub trait Engine {
     }
     /// A handle with which another thread wakes `poll`.
     fn waker(&self) -> Waker;
+    /// The time that this thread has had of its processor, in nanoseconds.
+    fn worked(&self) -> u64 {
+        common::processor_time()
+    }
     /// Monotonic time in nanoseconds. The memory engine's is virtual; read time here only, once per batch.
     fn now(&self) -> u64 {
         common::monotonic()

@@ -464,7 +464,7 @@ impl Engine for Uring {
         self.accept(listener);
     }
 
-    fn waiting(&self, listener: Token) -> usize {
+    fn queued(&self, listener: Token) -> usize {
         self.sockets.get(listener).map_or(0, |l| common::accept_queue(l.raw()))
     }
 
