@@ -81,12 +81,12 @@ int main(void) {
         real += f[i].n;
     }
     app_state *s = core.state;
-    NEED(s->t_flows.used[0] == 3);
+    NEED(s->t_flows_.used[0] == 3);
     unsigned part;
     const uint8_t *e;
-    for (uint64_t at = 0; (e = wl_flow_next(&s->t_flows, t_flows_shape, &at, &part, WL_TAKEN)) != NULL;) {
+    for (uint64_t at = 0; (e = wl_flow_next(&s->t_flows_, t_flows__shape, &at, &part, WL_TAKEN)) != NULL;) {
         NEED(part == 0);
-        packets += wl_le64(e + t_flows_shape[0].value); bytes += wl_le64(e + t_flows_shape[0].value + 8);
+        packets += wl_le64(e + t_flows__shape[0].value); bytes += wl_le64(e + t_flows__shape[0].value + 8);
     }
     NEED(packets == 130 && bytes == real);
     for (unsigned i = 0; i < 32; i++) NEED(!faults[i]);
@@ -96,7 +96,7 @@ int main(void) {
     for (unsigned i = 0; i < 8; i++) g[i] = make(0x0b000000 + i, 53, 0, 4, true);
     pk->batch(NULL, &core, 0, g, 8);
     for (unsigned i = 0; i < 8; i++) NEED((g[i].out == 0) == (i < 5));
-    NEED(faults[WL_F_FULL] == 3 && s->t_flows.used[0] == 8);
+    NEED(faults[WL_F_FULL] == 3 && s->t_flows_.used[0] == 8);
 
     /* Every prefix, and every byte changed: no fault of the machine, no read beyond. */
     memset(faults, 0, sizeof faults);

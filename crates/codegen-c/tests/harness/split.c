@@ -56,8 +56,8 @@ static int same(const result *a, const result *b, uint32_t unit) {
     if (a->r != b->r || a->head != b->head || a->used != b->used || a->fault != b->fault || a->flags != b->flags) return 0;
     if (a->r == WL_MORE || a->r == WL_BAD) return 1;
     /* Whole messages: all that was read is the same. */
-    size_t from = unit == 2 ? offsetof(t__Request__view, f) : offsetof(t__Stream__view, f);
-    size_t n = unit == 2 ? sizeof(t__Request_) : 0;
+    size_t from = unit == 2 ? offsetof(u__t__Request__view, f) : offsetof(u__t__Stream__view, f);
+    size_t n = unit == 2 ? sizeof(u__t__Request_) : 0;
     return memcmp(a->view + from, b->view + from, n) == 0;
 }
 
