@@ -64,6 +64,8 @@ clang_command() {
 sanitizers() {
     [ "${1:-demo}" != test ] || echo 'int main(void) { return 0; }' | "$(clang_command)" -fsanitize=address,undefined -x c - -o /dev/null 2>/dev/null
 }
+# Libraries of clients come from their own registries.
+clients() { [ "${1:-demo}" != test ] || "$(dirname "$0")/clients.sh"; }
 
 sudo=""
 [ "$(id -u)" -eq 0 ] || sudo=sudo
@@ -83,7 +85,7 @@ if [ "$clang" -lt "$clang_wanted" ]; then
         missing+=(clang)
     fi
 fi
-[ ${#missing[@]} -eq 0 ] && sanitizers "$@" && exit 0
+[ ${#missing[@]} -eq 0 ] && sanitizers "$@" && clients "$@" && exit 0
 
 echo "setup: installing ${missing[*]:-the runtime of sanitizers}"
 export DEBIAN_FRONTEND=noninteractive
@@ -97,3 +99,4 @@ update
 [ ${#missing[@]} -eq 0 ] || $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 clang=$(clang_here)
 sanitizers "$@" || $sudo apt-get install -y -qq --no-install-recommends "libclang-rt-$("$(clang_command)" -dumpversion | cut -d. -f1)-dev" >/dev/null
+clients "$@"

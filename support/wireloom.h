@@ -35,7 +35,9 @@ enum { WL_M_CLOSE = 1,       /* the connection ends after this message (and its 
        WL_M_PRIVATE = 128,   /* the backend's connection has come to know its client and serves it alone from now on */
        WL_M_OMIT = 256,      /* tail(): the bytes that come next belong to the message, but are not passed on. tail()
                                 answers WL_MORE wherever this changes, though bytes may be left: it is called again */
-       WL_M_ENDS = 512 };    /* where it is passed on, the message ends with the connection (`pass as`)  */
+       WL_M_ENDS = 512,      /* where it is passed on, the message ends with the connection (`pass as`)  */
+       WL_M_REFUSAL = 1024,  /* a response that refuses its request: a greeting so answered closes the connection */
+       WL_M_ALONE = 2048 };   /* a request that waits for the answers before it, and is waited for by those behind it */
 
 /* First member of every unit's view. A view is the parser's whole state: position independent (all
  * offsets count from the message's first byte), resumable at any byte, freely movable by memcpy. */

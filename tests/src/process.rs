@@ -270,11 +270,17 @@ impl Process {
     }
 
     pub fn redis_on(port: u16) -> Process {
-        Process::start(
-            "redis",
-            Command::new("redis-server").args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port.to_string()]),
-            port,
-        )
+        Self::redis_server(port, &[])
+    }
+
+    /// With these arguments of redis-server.
+    pub fn redis_with(args: &[&str]) -> Process {
+        Self::redis_server(free_port(), args)
+    }
+
+    fn redis_server(port: u16, args: &[&str]) -> Process {
+        let usual = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+        Process::start("redis", Command::new("redis-server").args(usual).args(args).args(["--port", &port.to_string()]), port)
     }
 
     /// nginx with these lines in its `server` block.

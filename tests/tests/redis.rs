@@ -235,16 +235,238 @@ fn refused_commands() {
     let service = Service::proxy(2, &[]);
     let (mut c, t) = (Client::connect(service.port), tag());
     for line in [
-        "KEYS *", "MULTI", "EXEC", "SUBSCRIBE c", "PSUBSCRIBE c", "PUBLISH c m", "EVAL return-1 0", "FLUSHALL", "FLUSHDB", "DBSIZE",
-        "SCAN 0", "RANDOMKEY", "RENAME a", "BLPOP l 1", "WATCH a", "AUTH x", "HELLO 3", "SELECT 1", "MONITOR", "SHUTDOWN", "DEBUG SLEEP 1",
-        "MIGRATE a", "OBJECT HELP", "WAIT 1 1", "nonsense", "SINTERSTORE", "XREAD BLOCK 0 STREAMS a 0", "SORT a BY w_*", "COPY a a DB 1",
-        "EVAL return(1) 4294967295 a", "CONFIG SET maxmemory 0", "CLIENT REPLY OFF",
+        "EXEC", "SUBSCRIBE c", "PSUBSCRIBE c", "SSUBSCRIBE c", "PUBLISH c m", "EVAL return-1 0", "FLUSHALL", "FLUSHDB", "SCAN x", "SCAN 2", "RENAME a",
+        "WATCH a", "AUTH x", "SELECT 1", "MONITOR", "SHUTDOWN", "DEBUG SLEEP 1", "MIGRATE a", "OBJECT HELP", "WAIT 1 1", "nonsense", "SINTERSTORE", "SORT a BY w_*",
+        "COPY a a DB 1", "EVAL return(1) 4294967295 a", "CONFIG SET maxmemory 0", "CLIENT REPLY OFF", "CLIENT TRACKING ON", "CLIENT KILL x", "CLIENT SETNAME a\nb", "CLIENT SETINFO x y",
+        "SCRIPT LOAD x", "FUNCTION LIST", "DISCARD", "BLPOP a b", "HELLO x", "HELLO 2 AUTH", "HELLO 2 SETNAME",
     ] {
         c.send(words(line, &t));
         let got = Answer::take(&mut c);
         assert!(matches!(&got, Answer::Error(e) if e.starts_with("ERR")), "{line}: {got:?}");
         c.send(words("PING", &t)).expect("+PONG\r\n");
     }
+}
+
+/// A browser that was made to send a form to us: nothing of it is executed, and the connection ends.
+#[test]
+fn http_is_no_command() {
+    let service = Service::proxy(1, &[]);
+    let t = tag();
+    for start in ["POST / HTTP/1.1\r\nHost: a\r\n\r\n", "Host: a\r\n", "post x\r\n", "*2\r\n$5\r\nhost:\r\n$1\r\na\r\n"] {
+        let rest = Client::connect(service.port).send(format!("{start}SET {t}pwn 1\r\n")).rest();
+        assert_eq!(show(&rest), "", "{start:?}");
+    }
+    if !plain() {
+        let rest = Client::connect(service.port).send(format!("GET / HTTP/1.1\r\nHost: a\r\n\r\nSET {t}pwn 1\r\n")).rest();
+        assert_eq!(show(&rest), "");
+    }
+    Client::connect(service.port).send(request(&["GET", &format!("{t}pwn")])).expect("$-1\r\n");
+}
+
+/// What clients say first, and what they ask about themselves.
+#[test]
+fn what_clients_say_first() {
+    let service = Service::proxy(2, &[]);
+    let mut c = Client::connect(service.port);
+    c.send(words("CLIENT SETINFO LIB-NAME x", "")).expect("+OK\r\n");
+    c.send(words("CLIENT GETNAME", "")).expect("$-1\r\n");
+    c.send(words("CLIENT SETNAME me", "")).expect("+OK\r\n");
+    c.send(words("CLIENT GETNAME", "")).expect("$2\r\nme\r\n");
+    assert!(matches!(c.redis(&["CLIENT", "ID"]), Answer::Integer(n) if n > 0));
+    assert!(matches!(c.redis(&["INFO"]), Answer::Bulk(b) if String::from_utf8_lossy(&b).contains("loading:0")));
+    let Answer::Array(hello) = c.redis(&["HELLO", "2"]) else { panic!("a map as an array") };
+    assert!(hello.len() == 14 && hello[4] == Answer::bulk("proto") && hello[5] == Answer::Integer(2));
+    assert!(matches!(c.redis(&["COMMAND", "COUNT"]), Answer::Integer(n) if n > 100));
+    assert!(matches!(c.redis(&["COMMAND", "DOCS", "get"]), Answer::Array(a) if a.len() == 2));
+    assert!(matches!(c.redis(&["HELLO", "4"]), Answer::Error(e) if e.starts_with("NOPROTO")));
+    c.send(words("RESET", "")).expect("+RESET\r\n");
+    c.send(words("CLIENT GETNAME", "")).expect("$-1\r\n");
+}
+
+/// RESP3 is spoken with the servers, too, so that maps, doubles and nulls are what they are.
+#[test]
+fn resp3() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    c.send("HELLO 3\r\n").expect("%7\r\n");
+    c.take_until(b"modules\r\n*0\r\n");
+    for (say, hear) in [
+        ("GET @none", "_\r\n"), ("HSET @h f v", ":1\r\n"), ("HGETALL @h", "%1\r\n$1\r\nf\r\n$1\r\nv\r\n"), ("ZADD @z 1.5 m", ":1\r\n"), ("ZSCORE @z m", ",1.5\r\n"),
+        ("SADD @s x", ":1\r\n"), ("SMEMBERS @s", "~1\r\n$1\r\nx\r\n"), ("MSET @1 a @2 b @3 c", "+OK\r\n"),
+        ("MGET @1 @none @3", "*3\r\n$1\r\na\r\n_\r\n$1\r\nc\r\n"), ("DEL @1 @2 @3", ":3\r\n"), ("CLIENT GETNAME", "_\r\n"),
+        ("BLPOP @l 0.01", "_\r\n"), ("LPUSH @l x", ":1\r\n"), ("BLPOP @l 1", "*2\r\n$L\r\n@l\r\n$1\r\nx\r\n"),
+        ("MULTI", "+OK\r\n"), ("HGETALL @h", "+QUEUED\r\n"), ("EXEC", "*1\r\n%1\r\n$1\r\nf\r\n$1\r\nv\r\n"),
+    ] {
+        c.send(words(say, &t)).expect(hear.replace("$L", &format!("${}", t.len() + 1)).replace('@', &t));
+    }
+    c.send("HELLO 2\r\n").take_until(b"modules\r\n*0\r\n");
+    c.send(words("GET @none", &t)).expect("$-1\r\n").expect_nothing_more();
+}
+
+/// Transactions of one server are executed as one; what cannot be queued refuses the whole, and nothing of it is executed.
+#[test]
+fn transactions() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    let far = (0..).map(|i| format!("{{{i}}}{t}")).find(|k| modulo_owner(k[1..k.find('}').unwrap_or(1)].as_bytes(), 2) != modulo_owner(t.as_bytes(), 2)).expect("another server's key");
+    let steps = [
+        ("MULTI", "+OK"), ("SET {@}a 1", "+QUEUED"), ("INCR {@}a", "+QUEUED"), ("MSET {@}b x {@}c y", "+QUEUED"), ("GET {@}none", "+QUEUED"), ("EXEC", "[ +OK :2 +OK nil ]"),
+        ("GET {@}b", "$x"), ("MULTI", "+OK"), ("DEL {@}b", "+QUEUED"), ("DISCARD", "+OK"), ("GET {@}b", "$x"), ("EXEC", "-ERR"), ("DISCARD", "-ERR"),
+        ("MULTI", "+OK"), ("EXEC", "[ ]"), ("MULTI", "+OK"), ("MULTI", "-ERR"), ("DISCARD", "+OK"),
+        ("MULTI", "+OK"), ("SET {@}b lost", "+QUEUED"), ("nonsense", "-ERR"), ("SET {@}c lost", "+QUEUED"), ("EXEC", "-EXECABORT"), ("GET {@}b", "$x"), ("GET {@}c", "$y"),
+        ("MULTI", "+OK"), ("INCR {@}b", "+QUEUED"), ("SET {@}c z", "+QUEUED"), ("EXEC", "[ - +OK ]"), ("GET {@}c", "$z"),
+        ("MULTI", "+OK"), ("LPUSH {@}a x y", "+QUEUED"), ("HSET {@}h f v g w", "+QUEUED"), ("EXEC", "[ - :2 ]"),
+    ];
+    for (say, hear) in steps {
+        c.send(words(say, &t));
+        check(&mut c, say, hear, &t);
+    }
+    // In one write, as libraries send them.
+    c.send(steps[..6].iter().flat_map(|(say, _)| words(say, &t)).collect::<Vec<u8>>());
+    for (say, hear) in &steps[..6] {
+        check(&mut c, say, hear, &t);
+    }
+    if !plain() {
+        for (say, hear) in [("MULTI", "+OK"), ("SET {@}b lost", "+QUEUED"), ("SET FAR lost", "-ERR"), ("EXEC", "-EXECABORT"), ("GET {@}b", "$x"), ("GET FAR", "nil")] {
+            c.send(words(&say.replace("FAR", &far), &t));
+            check(&mut c, say, hear, &t);
+        }
+    }
+    c.send("MULTI\r\nQUIT\r\n").expect("+OK\r\n+OK\r\n").expect_closed();
+}
+
+/// No command of another client gets into a transaction, and none of it is seen by halves.
+#[test]
+fn transactions_are_isolated() {
+    let service = Service::proxy(1, &[]);
+    let t = tag();
+    let (port, name) = (service.port, t.clone());
+    let writer = std::thread::spawn(move || {
+        let mut c = Client::connect(port);
+        for i in 0..300 {
+            c.send([words("MULTI", &name), words(&format!("SET {{@}}a {i}"), &name), words(&format!("SET {{@}}b {i}"), &name), words("EXEC", &name)].concat());
+            c.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n");
+        }
+    });
+    let mut c = Client::connect(port);
+    while !writer.is_finished() {
+        let Answer::Array(both) = c.redis(&["MGET", &format!("{{{t}}}a"), &format!("{{{t}}}b")]) else { panic!("an array") };
+        assert_eq!(both[0], both[1]);
+    }
+    writer.join().expect("the writer is content");
+}
+
+/// Requests keep their order around those that have connections of their own.
+#[test]
+fn nothing_overtakes_what_waits() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    let big = "x".repeat(300_000);
+    for _ in 0..50 {
+        let say = [words("RPUSH @l a", &t), words("BLPOP @l 0", &t), words("LLEN @l", &t), words(&format!("SET @b {big}"), &t), words("STRLEN @b", &t), words("SET @b y", &t), words("STRLEN @b", &t)];
+        c.send(say.concat());
+        c.expect(format!(":1\r\n*2\r\n${}\r\n{t}l\r\n$1\r\na\r\n:0\r\n+OK\r\n:300000\r\n+OK\r\n:1\r\n", t.len() + 1));
+    }
+    let mut other = Client::connect(service.port);
+    c.send(words("BLPOP @l 0", &t));
+    c.expect_silence(Duration::from_millis(100));
+    assert_eq!(other.redis(&["RPUSH", &format!("{t}l"), "z"]), Answer::Integer(1));
+    check(&mut c, "BLPOP", "[ $@l $z ]", &t);
+}
+
+#[test]
+fn all_servers_are_asked() {
+    let service = Service::proxy(3, &["--set", "flush=true"]);
+    let mut c = Client::connect(service.port);
+    let mut names: Vec<String> = (0..300).map(|i| format!("key{i}")).collect();
+    for n in &names {
+        assert_eq!(c.redis(&["SET", n, "x"]), Answer::ok());
+    }
+    assert_eq!(c.redis(&["DBSIZE"]), Answer::Integer(300));
+    let sorted = |a: Answer| { let Answer::Array(a) = a else { panic!("an array") }; let mut v: Vec<String> = a.into_iter().map(|b| match b { Answer::Bulk(b) => String::from_utf8_lossy(&b).into_owned(), b => panic!("{b:?}") }).collect(); v.sort(); v };
+    names.sort();
+    assert_eq!(sorted(c.redis(&["KEYS", "*"])), names);
+    let (mut cursor, mut seen) = ("0".to_string(), Vec::new());
+    loop {
+        let Answer::Array(page) = c.redis(&["SCAN", &cursor, "COUNT", "7"]) else { panic!("a page") };
+        let [Answer::Bulk(next), Answer::Array(some)] = &page[..] else { panic!("{page:?}") };
+        cursor = String::from_utf8_lossy(next).into_owned();
+        seen.extend(sorted(Answer::Array(some.clone())));
+        if cursor == "0" {
+            break;
+        }
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, names);
+    let random: std::collections::HashSet<String> = (0..40).map(|_| match c.redis(&["RANDOMKEY"]) { Answer::Bulk(b) => String::from_utf8_lossy(&b).into_owned(), a => panic!("{a:?}") }).collect();
+    assert!(random.len() > 10 && random.iter().all(|n| names.contains(n)));
+    assert_eq!(c.redis(&["FLUSHALL"]), Answer::ok());
+    assert_eq!((c.redis(&["DBSIZE"]), c.redis(&["RANDOMKEY"]), c.redis(&["KEYS", "*"])), (Answer::Integer(0), Answer::Nil, Answer::Array(vec![])));
+}
+
+/// Words and values of Redis's own limits: a list of 100,000, a value of 64 MiB in each direction, keys by the thousand.
+#[test]
+fn large_things() {
+    let service = Service::proxy(2, &[]);
+    let (mut c, t) = (Client::connect(service.port), tag());
+    let mut push = vec!["RPUSH".to_string(), format!("{t}l")];
+    push.extend((0..100_000).map(|i| i.to_string()));
+    c.send(request(&push));
+    assert_eq!(Answer::take(&mut c), Answer::Integer(100_000));
+    let Answer::Array(all) = c.redis(&["LRANGE", &format!("{t}l"), "0", "-1"]) else { panic!("an array") };
+    assert!(all.len() == 100_000 && all[99_999] == Answer::bulk("99999"));
+    let big: Vec<u8> = (0..64 << 20).map(|i: u32| (i * 7 + i / 251) as u8).collect();
+    let name = format!("{t}big");
+    let mut other = Client::connect(service.port);
+    c.send(request(&[b"SET", name.as_bytes(), &big])).expect("+OK\r\n");
+    c.send(request(&["GET", &name])).expect(bulk(&big));
+    assert_eq!(other.redis(&["STRLEN", &name]), Answer::Integer(64 << 20));
+    c.send(request(&[b"SETEX", name.as_bytes(), b"100", &big[..20 << 20]])).expect("+OK\r\n");
+    assert_eq!(other.redis(&["STRLEN", &name]), Answer::Integer(20 << 20));
+    let names: Vec<String> = (0..5000).map(|i| format!("{t}{i}")).collect();
+    let set: Vec<String> = std::iter::once("MSET".into()).chain(names.iter().flat_map(|n| [n.clone(), n.clone()])).collect();
+    c.send(request(&set)).expect("+OK\r\n");
+    let with = |verb: &str| request(&std::iter::once(verb.to_string()).chain(names.clone()).collect::<Vec<_>>());
+    c.send(with("MGET"));
+    assert_eq!(Answer::take(&mut c), Answer::Array(names.iter().map(Answer::bulk).collect()));
+    c.send(with("DEL")).expect(":5000\r\n").expect_nothing_more();
+}
+
+/// Passwords: of the servers, which a proxy says on each connection, and of its own clients.
+#[test]
+fn passwords() {
+    if plain() {
+        return;
+    }
+    let protected = || Process::redis_with(&["--requirepass", "sesame"]);
+    let backends = [protected(), protected()];
+    let list = servers(&[backends[0].port, backends[1].port]);
+    let proxy = |args: &[&str]| Wireloom::run("redis_proxy", &[&["--set", list.as_str()], args].concat());
+    let good = proxy(&["--set", "password=sesame", "--set", "client_password=open"]);
+    let mut c = Client::connect(good.port);
+    for line in ["GET a", "MULTI", "CLIENT ID", "HELLO 3", "AUTH shut", "AUTH someone open", "HELLO 2 AUTH default shut"] {
+        assert!(matches!(c.redis(&line.split(' ').collect::<Vec<_>>()), Answer::Error(e) if e.starts_with("NOAUTH") || e.starts_with("WRONGPASS")), "{line}");
+    }
+    assert_eq!(c.redis(&["AUTH", "open"]), Answer::ok());
+    for i in 0..20 {
+        let name = format!("k{i}");
+        assert_eq!((c.redis(&["SET", &name, "x"]), c.redis(&["GET", &name])), (Answer::ok(), Answer::bulk("x")));
+    }
+    assert_eq!(c.redis(&["MULTI"]), Answer::ok());
+    c.send(words("SET k1 y", "")).expect("+QUEUED\r\n").send(words("EXEC", "")).expect("*1\r\n+OK\r\n");
+    c.send(words("BLPOP none 0.01", "")).expect("*-1\r\n");
+    let mut c3 = Client::connect(good.port);
+    c3.send(words("HELLO 3 AUTH default open", "")).take_until(b"*0\r\n");
+    c3.send(words("GET k0", "")).expect("$1\r\nx\r\n").send(words("MULTI", "")).expect("+OK\r\n");
+    c3.send(words("GET k1", "")).expect("+QUEUED\r\n").send(words("EXEC", "")).expect("*1\r\n$1\r\ny\r\n");
+    let bad = proxy(&["--set", "password=wrong"]);
+    let mut c = Client::connect(bad.port);
+    for _ in 0..5 {
+        assert!(c.redis(&["GET", "k0"]).is_error());
+    }
+    assert!(bad.output().contains("refuses the greeting: -WRONGPASS"), "{}", bad.output());
+    c.send("PING\r\n").expect("+PONG\r\n");
 }
 
 /// Broken framing: a protocol error and the end, as Redis does; the next client is served.

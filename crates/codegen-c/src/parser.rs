@@ -527,8 +527,8 @@ impl Gen<'_> {
         let mut text = String::new();
         let m = self.m;
         for p in &m.protocols {
-            let request = [(&p.close_request, "WL_M_CLOSE"), (&p.no_reply, "WL_M_NO_REPLY"), (&p.repeat, "WL_M_REPEAT"), (&p.private_request, "WL_M_PRIVATE")];
-            let response = [(&p.close_response, "WL_M_CLOSE"), (&p.interim, "WL_M_INTERIM"), (&p.tunnel, "WL_M_TUNNEL"), (&p.private_response, "WL_M_PRIVATE")];
+            let request = [(&p.close_request, "WL_M_CLOSE"), (&p.no_reply, "WL_M_NO_REPLY"), (&p.alone, "WL_M_ALONE"), (&p.repeat, "WL_M_REPEAT"), (&p.private_request, "WL_M_PRIVATE")];
+            let response = [(&p.close_response, "WL_M_CLOSE"), (&p.interim, "WL_M_INTERIM"), (&p.tunnel, "WL_M_TUNNEL"), (&p.refusal, "WL_M_REFUSAL"), (&p.private_response, "WL_M_PRIVATE")];
             let both = p.response == Some(p.request);
             let mut side = |here: bool, test: &str, clauses: &[(&Option<Expr>, &str)]| {
                 if !here { return }

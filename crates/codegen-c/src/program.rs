@@ -201,7 +201,7 @@ impl<'m> Gen<'m> {
         let first = |i: u32, v: &str, b: &mut BodyGen| if b.locals.len() > i as usize { let n = b.name(LocalId(i)); line!(b, "{n} = {v};") };
         match h.on {
             On::Message { .. } => first(0, "t->req", &mut b),
-            On::Opened(_) | On::Closed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
+            On::Opened(_) | On::Greeting(_) | On::Closed(_) => first(0, "t->conn ? t->conn->instance : 0", &mut b),
             On::Fault => {
                 first(0, "t->fault", &mut b);
                 first(1, "t->place", &mut b);

@@ -364,6 +364,8 @@ pub enum HandlerOn {
     Frame { port: u32 },
     /// A message on a connect port that answers no request (a one-way protocol).
     Opened { port: u32 },
+    /// A connection of a connect port is there, and is greeted first.
+    Greeting { port: u32 },
     Closed { port: u32 },
     /// Any fault of the app; the fault is in task->fault and task->place.
     Fault,
@@ -590,6 +592,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, half: Half) -> Option<Han
         }
         crate::On::Frame { port, .. } => HandlerOn::Frame { port: port.0 },
         crate::On::Opened(port) => HandlerOn::Opened { port: port.0 },
+        crate::On::Greeting(port) => HandlerOn::Greeting { port: port.0 },
         crate::On::Closed(port) => HandlerOn::Closed { port: port.0 },
         crate::On::Fault => HandlerOn::Fault,
         crate::On::Start => HandlerOn::Start,

@@ -159,14 +159,14 @@ fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
     let mut add = |from, to, line| if !edges.iter().any(|e| e.from == from && e.to == to && e.line == line) { edges.push(Edge { from, to, line }) };
     let this = Key::Handler(n);
     match h.on {
-        On::Message { port, .. } | On::Frame { port, .. } | On::Opened(port) | On::Closed(port) => add(Key::Port(port.0), this, Line::Message),
+        On::Message { port, .. } | On::Frame { port, .. } | On::Opened(port) | On::Greeting(port) | On::Closed(port) => add(Key::Port(port.0), this, Line::Message),
         On::Fault | On::Start | On::End | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, Line::Message),
         On::Test(_) | On::Check { .. } => {}
     }
     walk::stmts(&h.body.block, &mut |s| match &s.kind {
         StmtKind::Call { port, .. } => add(this, Key::Port(port.0), Line::Call),
         StmtKind::Send { port, .. } => add(this, Key::Port(port.0), Line::Send),
-        StmtKind::Reply { .. } => if let On::Message { port, .. } = h.on { add(this, Key::Port(port.0), Line::Reply) },
+        StmtKind::Reply { .. } => if let On::Message { port, .. } | On::Greeting(port) = h.on { add(this, Key::Port(port.0), Line::Reply) },
         StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
         | StmtKind::TableLen { table, .. } | StmtKind::TablePush { table, .. } | StmtKind::TablePop { table, .. } => add(this, Key::Table(table.0), Line::Uses),
         _ => {}

@@ -94,7 +94,7 @@ struct Uses { frames: bool, streams: bool, signal: bool, reads: BTreeSet<Thing>,
 impl Uses {
     fn of(m: &Module, h: &Handler) -> Uses {
         let frames = matches!(h.on, On::Frame { .. });
-        let streams = matches!(h.on, On::Message { .. } | On::Opened(_) | On::Closed(_));
+        let streams = matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_));
         let mut uses = Uses { frames, streams, signal: matches!(h.on, On::Signal(_)), ..Uses::default() };
         uses.block(m, &h.body.block);
         uses

@@ -259,6 +259,8 @@ pub struct Protocol {
     /// Over the message itself (`Root::This`), its unit's parameters, evaluated when the head is complete.
     pub close_request: Option<Expr>,
     pub no_reply: Option<Expr>,
+    /// Handled when all requests before it on its connection are answered; those behind it wait for its answer.
+    pub alone: Option<Expr>,
     /// The request may be sent again if a pooled connection was closed under it.
     pub repeat: Option<Expr>,
     /// The backend's connection serves this client alone from now on.
@@ -267,6 +269,8 @@ pub struct Protocol {
     pub close_response: Option<Expr>,
     pub interim: Option<Expr>,
     pub tunnel: Option<Expr>,
+    /// The answer refuses its request: a connection whose greeting is answered so is closed.
+    pub refusal: Option<Expr>,
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     pub ignore: Option<(Vec<u8>, u8)>,
     /// What a client is told. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request (Msg; see
@@ -280,13 +284,13 @@ pub struct Protocol {
 
 impl Protocol {
     /// What is said of requests, over the request.
-    pub fn request_clauses(&self) -> [&Option<Expr>; 4] {
-        [&self.close_request, &self.no_reply, &self.repeat, &self.private_request]
+    pub fn request_clauses(&self) -> [&Option<Expr>; 5] {
+        [&self.close_request, &self.no_reply, &self.alone, &self.repeat, &self.private_request]
     }
 
     /// What is said of answers, over the answer.
-    pub fn response_clauses(&self) -> [&Option<Expr>; 4] {
-        [&self.close_response, &self.interim, &self.tunnel, &self.private_response]
+    pub fn response_clauses(&self) -> [&Option<Expr>; 5] {
+        [&self.close_response, &self.interim, &self.tunnel, &self.refusal, &self.private_response]
     }
 
     /// So many first bytes of a refused message are told (`WL_START`).
@@ -326,7 +330,7 @@ pub struct Handler {
     pub name: String,
     pub span: Span,
     pub on: On,
-    /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments. For `Opened`/`Closed`: local 0 is the instance (u32). For `Fault`:
+    /// For `On::Message`: local 0 is the request. For `Signal`: the first locals are its arguments. For `Opened`/`Greeting`/`Closed`: local 0 is the instance (u32). For `Fault`:
     /// local 0 is the kind (u16), 1 the place (u32).
     pub body: Body,
     /// Worst-case steps of one activation (statements and bytes scanned), by the bounds pass.
@@ -339,6 +343,8 @@ pub enum On {
     /// A frame on a frame port; local 0 is the frame (a `Msg` of this unit).
     Frame { port: PortId, unit: UnitId },
     Opened(PortId),
+    /// A connection of a connecting port is there: the reply, of the protocol's request unit, is sent on it before all else.
+    Greeting(PortId),
     Closed(PortId),
     Fault,
     Start,

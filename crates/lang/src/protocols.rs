@@ -34,7 +34,7 @@ impl Compiler<'_> {
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
         self.m.protocols.push(ir::Protocol {
             name, request, response, response_args: vec![], sharing: ir::desc::Sharing::Exclusive, order_by: None,
-            close_request: None, no_reply: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, ignore: None, on_fault: None, on_interim: None,
+            close_request: None, no_reply: None, alone: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, refusal: None, ignore: None, on_fault: None, on_interim: None,
         });
         self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless });
         self.request_takes_nothing(request, p.name.span);
@@ -86,7 +86,7 @@ impl Compiler<'_> {
                 Ok(())
             }
             ClauseKind::Flag { flag, when } => {
-                let of_request = matches!(flag, FlagKind::CloseRequest | FlagKind::NoReply | FlagKind::Repeat | FlagKind::Pipeline | FlagKind::PrivateRequest);
+                let of_request = matches!(flag, FlagKind::CloseRequest | FlagKind::NoReply | FlagKind::Alone | FlagKind::Repeat | FlagKind::Pipeline | FlagKind::PrivateRequest);
                 let unit = if of_request { Some(request) } else { response };
                 let Some(unit) = unit else { return Err(self.error("E0612", c.span, "this protocol has no response")) };
                 let e = self.flag(module, unit, if of_request { "request" } else { "response" }, when)?;
@@ -96,7 +96,9 @@ impl Compiler<'_> {
                     FlagKind::CloseResponse => &mut p.close_response,
                     FlagKind::Interim => &mut p.interim,
                     FlagKind::Tunnel => &mut p.tunnel,
+                    FlagKind::Refusal => &mut p.refusal,
                     FlagKind::NoReply => &mut p.no_reply,
+                    FlagKind::Alone => &mut p.alone,
                     // Asked of each request where it is sent (`response_args`); here it is only checked.
                     FlagKind::Pipeline => return Ok(()),
                     FlagKind::Repeat => &mut p.repeat,
@@ -211,7 +213,7 @@ impl Compiler<'_> {
         let req = l.new_local("request", &Ty::Msg(info.request));
         let start = l.new_local("start", &start);
         l.asked = l.param_places(info.response.ok_or(Reported)?);
-        l.handler = Some(HandlerCtx { port: ir::PortId(u32::MAX), protocol: id, req, one_way: false, no_reply: false });
+        l.handler = Some(HandlerCtx { port: ir::PortId(u32::MAX), protocol: id, req, one_way: false, no_reply: false, greeting: false });
         let t = l.cx.lower_ty(&Ty::Record(fault));
         let f = ir::Expr::new(t, K::Make(vec![l.local_expr(kind), l.local_expr(in_step), l.local_expr(start)]));
         let there = ir::Expr::new(T_BOOL, K::HasMsg(req));

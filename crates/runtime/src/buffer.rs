@@ -293,6 +293,20 @@ impl Queue {
         }
     }
 
+    /// Adds what is in another queue at the end; no byte is moved.
+    pub fn join(&mut self, pool: &mut Pool, mut other: Queue) {
+        let (first, last, len) = (other.first, other.last, other.len);
+        (other.first, other.last, other.len) = (NIL, NIL, 0);
+        if first == NIL {
+            return;
+        }
+        match self.last {
+            NIL => self.first = first,
+            end => pool.slots[end as usize].next = first,
+        }
+        (self.last, self.len) = (last, self.len + len);
+    }
+
     /// All bytes, if they lie in one chunk.
     pub fn whole<'a>(&self, pool: &'a Pool) -> Option<&'a [u8]> {
         if self.first != self.last || self.first == NIL {

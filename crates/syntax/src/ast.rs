@@ -357,7 +357,7 @@ pub enum ClauseKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlagKind { CloseRequest, CloseResponse, Interim, Tunnel, NoReply, Repeat, Pipeline, PrivateRequest, PrivateResponse }
+pub enum FlagKind { CloseRequest, CloseResponse, Interim, Tunnel, Refusal, NoReply, Alone, Repeat, Pipeline, PrivateRequest, PrivateResponse }
 
 // ---- functions, elements, apps ----
 

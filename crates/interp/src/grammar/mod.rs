@@ -215,8 +215,8 @@ impl Grammar {
         let mut flags = 0;
         for p in self.module.protocols.iter().filter(own) {
             let clauses = match response {
-                true => [(&p.close_response, WL_M_CLOSE), (&p.interim, WL_M_INTERIM), (&p.tunnel, WL_M_TUNNEL), (&p.private_response, WL_M_PRIVATE)],
-                false => [(&p.close_request, WL_M_CLOSE), (&p.no_reply, WL_M_NO_REPLY), (&p.repeat, WL_M_REPEAT), (&p.private_request, WL_M_PRIVATE)],
+                true => [(&p.close_response, WL_M_CLOSE), (&p.interim, WL_M_INTERIM), (&p.tunnel, WL_M_TUNNEL), (&p.refusal, WL_M_REFUSAL), (&p.private_response, WL_M_PRIVATE)],
+                false => [(&p.close_request, WL_M_CLOSE), (&p.no_reply, WL_M_NO_REPLY), (&p.alone, WL_M_ALONE), (&p.repeat, WL_M_REPEAT), (&p.private_request, WL_M_PRIVATE)],
             };
             for (when, flag) in clauses {
                 if let Some(when) = when {

@@ -13,7 +13,7 @@ pub fn run(m: &mut Module) {
         for field in &mut unit.fields { walk::field_exprs_mut(field, &mut |e, _| walk::expr_mut(e, &mut fold)) }
     }
     for p in &mut m.protocols {
-        let clauses = [&mut p.close_request, &mut p.no_reply, &mut p.repeat, &mut p.private_request, &mut p.close_response, &mut p.interim, &mut p.tunnel, &mut p.private_response];
+        let clauses = [&mut p.close_request, &mut p.no_reply, &mut p.alone, &mut p.repeat, &mut p.private_request, &mut p.close_response, &mut p.interim, &mut p.tunnel, &mut p.refusal, &mut p.private_response];
         for e in clauses.into_iter().flatten().chain(&mut p.response_args) { walk::expr_mut(e, &mut fold) }
     }
     for e in m.states.iter_mut().filter_map(|s| s.init.as_mut()) { walk::expr_mut(e, &mut fold) }

@@ -28,7 +28,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
         if let Some(b) = &p.on_interim { all.push((b.clone(), 1)) }
     }
     for h in &m.handlers {
-        let preset = match h.on { On::Message { .. } | On::Opened(_) | On::Closed(_) => 1, On::Fault => 2, On::Signal(n) => m.signals.get(n as usize).map_or(0, |s| s.args.len()), _ => 0 };
+        let preset = match h.on { On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_) => 1, On::Fault => 2, On::Signal(n) => m.signals.get(n as usize).map_or(0, |s| s.args.len()), _ => 0 };
         all.push((h.body.clone(), preset));
     }
     all

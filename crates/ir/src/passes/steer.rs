@@ -40,7 +40,7 @@ pub fn run(m: &mut Module) {
 /// cores of their own, and not small tables that evict or expire: shared ones do that exactly.
 pub fn alone(m: &mut Module) {
     let frames = m.handlers.iter().any(|h| matches!(h.on, On::Frame { .. }));
-    if !frames || m.handlers.iter().any(|h| matches!(h.on, On::Message { .. } | On::Opened(_) | On::Closed(_))) { return }
+    if !frames || m.handlers.iter().any(|h| matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_))) { return }
     let own: Vec<bool> = m.tables.iter().map(|t| m.sharing(t) == Sharing::One && fixed(m, t) && !is_exact(t)).collect();
     for (t, own) in m.tables.iter_mut().zip(own) { t.local |= own }
 }
@@ -202,7 +202,7 @@ impl Uses<'_> {
         let unit = match h.on { On::Frame { unit, port } if !is_loop(self.m, port) => Some((unit, port)), _ => None };
         let Some((unit, port)) = unit else {
             // Connections are on cores of their own: what they walk or count must be all of it.
-            if matches!(h.on, On::Message { .. } | On::Opened(_) | On::Closed(_)) {
+            if matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_)) {
                 walk::stmts(&h.body.block, &mut |s| if let Some(t) = table_of(&s.kind) { self.outside[t.index()] = Some("connections use it, too, on cores of their own") });
             } else if !matches!(h.on, On::Signal(_) | On::Test(_) | On::Check { .. }) { all(self, "it is also used by handlers that have no packet") }
             return;

@@ -316,7 +316,7 @@ impl Parser {
     fn protocol(&mut self) -> Res<Protocol> {
         let mut p = Protocol {
             name: self.str()?, request: UnitId(0), response: None, response_args: Vec::new(), sharing: Sharing::Pipelined, order_by: None,
-            close_request: None, no_reply: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, ignore: None, on_fault: None, on_interim: None,
+            close_request: None, no_reply: None, alone: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, refusal: None, ignore: None, on_fault: None, on_interim: None,
         };
         self.braces(|s| {
             let word = s.any_word()?;
@@ -331,12 +331,14 @@ impl Parser {
                 "response_arg" => p.response_args.push(s.expr()?),
                 "close_request" => p.close_request = Some(s.expr()?),
                 "no_reply" => p.no_reply = Some(s.expr()?),
+                "alone" => p.alone = Some(s.expr()?),
                 "repeat" => p.repeat = Some(s.expr()?),
                 "private_request" => p.private_request = Some(s.expr()?),
                 "private_response" => p.private_response = Some(s.expr()?),
                 "close_response" => p.close_response = Some(s.expr()?),
                 "interim" => p.interim = Some(s.expr()?),
                 "tunnel" => p.tunnel = Some(s.expr()?),
+                "refusal" => p.refusal = Some(s.expr()?),
                 _ => return s.error(format!("unknown clause `{word}`")),
             }
             s.sign(';')
@@ -442,6 +444,7 @@ impl Parser {
             "message" => On::Message { port: PortId(self.index()?), protocol: ProtocolId(self.index()?) },
             "frame" => On::Frame { port: PortId(self.index()?), unit: UnitId(self.index()?) },
             "opened" => On::Opened(PortId(self.index()?)),
+            "greeting" => On::Greeting(PortId(self.index()?)),
             "closed" => On::Closed(PortId(self.index()?)),
             "fault" => On::Fault,
             "start" => On::Start,

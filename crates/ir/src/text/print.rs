@@ -244,6 +244,7 @@ impl Printer<'_> {
             On::Message { port, protocol } => format!("message {} {}", self.port_ref(*port), reference(self.m.protocols.get(protocol.index()).map(|p| p.name.as_str()), protocol.0)),
             On::Frame { port, unit } => format!("frame {} {}", self.port_ref(*port), self.unit_ref(*unit)),
             On::Opened(p) => format!("opened {}", self.port_ref(*p)),
+            On::Greeting(p) => format!("greeting {}", self.port_ref(*p)),
             On::Closed(p) => format!("closed {}", self.port_ref(*p)),
             On::Fault => "fault".into(),
             On::Start => "start".into(),
@@ -283,10 +284,10 @@ impl Printer<'_> {
         if let Some(f) = p.order_by { lines.push(format!("order_by {}", self.field_ref(Some(p.request), f))) }
         if let Some((b, max)) = &p.ignore { lines.push(format!("ignore {} max {max}", bytes(b))) }
         for e in &p.response_args { lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request)))) }
-        let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)),
+        let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)), ("alone", &p.alone, Some(p.request)),
             ("repeat", &p.repeat, Some(p.request)), ("private_request", &p.private_request, Some(p.request)),
             ("private_response", &p.private_response, p.response), ("close_response", &p.close_response, p.response),
-            ("interim", &p.interim, p.response), ("tunnel", &p.tunnel, p.response)];
+            ("interim", &p.interim, p.response), ("tunnel", &p.tunnel, p.response), ("refusal", &p.refusal, p.response)];
         for (name, e, unit) in clauses {
             if let Some(e) = e { lines.push(format!("{name} {}", self.expr_in(e, unit))) }
         }

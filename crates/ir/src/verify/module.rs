@@ -134,7 +134,7 @@ impl Checker<'_> {
                     if !frames || !known { self.error(&path, "its port gives no frames, or its unit describes none"); continue }
                     vec![Ty::Msg(unit)]
                 }
-                On::Opened(p) | On::Closed(p) => { self.need(p.index() < m.ports.len(), &path, "its port does not exist"); vec![Ty::UInt(32)] }
+                On::Opened(p) | On::Greeting(p) | On::Closed(p) => { self.need(p.index() < m.ports.len(), &path, "its port does not exist"); vec![Ty::UInt(32)] }
                 On::Fault => vec![Ty::UInt(16), Ty::UInt(32)],
                 On::Test(n) => { self.need((n as usize) < m.tests.len(), &path, "its test does not exist"); Vec::new() }
                 On::Check { test, unit } => {
@@ -153,10 +153,11 @@ impl Checker<'_> {
             self.need(ok, &path, "its first locals are not what the event gives");
             let (reply, conn) = match h.on {
                 On::Message { protocol, .. } => (m.protocols[protocol.index()].response, true),
+                On::Greeting(p) => (m.ports.get(p.index()).and_then(|p| m.protocols.get(p.protocols.first()?.index())).map(|p| p.request), true),
                 On::Opened(_) | On::Closed(_) | On::Fault => (None, true),
                 _ => (None, false),
             };
-            let message = matches!(h.on, On::Message { .. });
+            let message = matches!(h.on, On::Message { .. } | On::Greeting(_));
             let code = Code { kind: if message { Kind::Message } else { Kind::Event }, ret: m.signal_of(h.on).map(|s| s.ret), preset: given.len(), reply, conn };
             self.body(&path, &h.body, code);
         }

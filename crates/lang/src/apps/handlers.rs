@@ -111,7 +111,7 @@ impl Compiler<'_> {
         l.place = place;
         l.in_app = true;
         let req = l.new_local(&param.name, &Ty::Msg(info.request));
-        l.handler = Some(HandlerCtx { port: p, protocol, req, one_way: info.response.is_none(), no_reply: info.no_reply });
+        l.handler = Some(HandlerCtx { port: p, protocol, req, one_way: info.response.is_none(), no_reply: info.no_reply, greeting: false });
         l.bind_all(&[(param.clone(), Val::path(Ty::Msg(info.request), x::msg(req)))]);
         let made = own_answers(&mut l, &info, req).and_then(|()| run(l, &h.body, h.guard.as_ref(), span));
         // Even in error it counts as handled: no second report.
@@ -126,21 +126,41 @@ impl Compiler<'_> {
         let on = match event.name.as_str() {
             "closed" => ir::On::Closed(p),
             "opened" => ir::On::Opened(p),
+            "greeting" => ir::On::Greeting(p),
             other => {
-                let hint = crate::names::suggest(other, ["closed", "opened"].into_iter());
-                let d = Diagnostic::error("E0201", event.span, format!("a port has no event `{other}`")).note("events: `opened`, `closed`");
+                let hint = crate::names::suggest(other, ["closed", "greeting", "opened"].into_iter());
+                let d = Diagnostic::error("E0201", event.span, format!("a port has no event `{other}`")).note("events: `opened`, `greeting`, `closed`");
                 return Err(self.report(crate::names::with_hint(d, hint)));
             }
         };
         let place = format!("app {app}: on {}.{}", port.name, event.name);
+        let protocol = self.m.ports[p.index()].protocols.first().copied();
         let mut l = Lower::new(self, module, Kind::Handler);
         l.place = place;
         l.in_app = true;
         let instance = l.new_local("instance", &U32);
         if let Some(n) = param { l.bind_all(&[(n.clone(), Val::pure(U32, x::local(instance, T_U32)))]); }
+        if let (ir::On::Greeting(_), Some(protocol)) = (on, protocol) {
+            l.handler = Some(HandlerCtx { port: p, protocol, req: instance, one_way: false, no_reply: true, greeting: true });
+        }
         let body = run(l, &h.body, h.guard.as_ref(), span)?;
+        if let ir::On::Greeting(_) = on { self.greets(port, p, on, &body, span)?; }
         self.add_handler(&format!("{}.{}", port.name, event.name), on, span, body);
         Ok(())
+    }
+
+    /// A greeting belongs to a port that connects, once, and is said at once: nothing has been heard that it could depend on.
+    fn greets(&mut self, port: &Ident, p: ir::PortId, on: ir::On, body: &ir::Body, span: Span) -> R<()> {
+        if !matches!(self.m.ports[p.index()].kind, ir::desc::PortKind::Connect(_)) {
+            return Err(self.error("E0603", port.span, format!("`{}` listens: its clients speak first", port.name)));
+        }
+        if self.m.handlers.iter().any(|h| h.on == on) {
+            return Err(self.error("E0611", port.span, format!("port `{}` has a greeting already", port.name)));
+        }
+        let mut calls = false;
+        ir::walk::stmts(&body.block, &mut |s| calls |= matches!(s.kind, ir::StmtKind::Await { .. } | ir::StmtKind::Send { .. }));
+        if !calls { return Ok(()) }
+        Err(self.report(Diagnostic::error("E0603", span, "a greeting makes no calls").label("it is sent before anything is heard").hint("`reply` what the server must hear first")))
     }
 
     pub fn add_handler(&mut self, name: &str, on: ir::On, span: Span, body: ir::Body) -> ir::HandlerId {

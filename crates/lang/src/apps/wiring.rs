@@ -89,7 +89,7 @@ impl Compiler<'_> {
         l.place = place;
         l.in_app = true;
         let req = l.new_local("req", &Ty::Msg(info.request));
-        l.handler = Some(HandlerCtx { port: from, protocol: *protocol, req, one_way: info.response.is_none(), no_reply: info.no_reply });
+        l.handler = Some(HandlerCtx { port: from, protocol: *protocol, req, one_way: info.response.is_none(), no_reply: info.no_reply, greeting: false });
         let made = l.flow(nodes, Val::path(Ty::Msg(info.request), x::msg(req)), span);
         if made.is_ok() { l.ends(span); }
         let body = l.body();

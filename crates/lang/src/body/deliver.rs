@@ -143,12 +143,14 @@ impl Lower<'_, '_> {
         match sink {
             Sink::Reply { close, span: at } => {
                 let msg = self.message_of(&v, span)?;
-                let Some(proto) = self.handler.map(|h| h.protocol) else { self.mark_replied(*at)?; return Err(Reported) };
+                let Some(handler) = self.handler else { self.mark_replied(*at)?; return Err(Reported) };
+                let proto = handler.protocol;
                 let info = self.cx.protocols[proto.index()].clone();
                 self.mark_replied(*at)?;
-                let Some(unit) = info.response else { return Err(self.err("E0604", span, "this protocol has no answers")) };
+                let unit = if handler.greeting { Some(info.request) } else { info.response };
+                let Some(unit) = unit else { return Err(self.err("E0604", span, "this protocol has no answers")) };
                 self.same_unit(msg.unit, unit, span)?;
-                let (ends, msg) = (msg.ends.clone(), self.forwarded(&msg, proto, true, span)?);
+                let (ends, msg) = (msg.ends.clone(), self.forwarded(&msg, proto, !handler.greeting, span)?);
                 self.push(*at, StmtKind::Reply { msg, close: *close });
                 if let Some(ends) = ends.filter(|_| !close) { self.close_if(ends, *at); }
             }

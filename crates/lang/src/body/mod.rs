@@ -85,6 +85,8 @@ pub struct HandlerCtx {
     pub req: LocalId,
     pub one_way: bool,
     pub no_reply: bool,
+    /// Nobody has asked: the reply is a request that goes first on a connection to a server.
+    pub greeting: bool,
 }
 
 /// Where `return` goes.

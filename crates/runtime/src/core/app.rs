@@ -193,7 +193,7 @@ fn check(program: &Program, desc: &Desc) -> Result<(), Error> {
     }
     for (i, h) in desc.handlers.iter().enumerate() {
         let port = match h.on {
-            HandlerOn::Message { port, .. } | HandlerOn::Frame { port } | HandlerOn::Opened { port } | HandlerOn::Closed { port } => port,
+            HandlerOn::Message { port, .. } | HandlerOn::Frame { port } | HandlerOn::Opened { port } | HandlerOn::Greeting { port } | HandlerOn::Closed { port } => port,
             HandlerOn::Fault | HandlerOn::Every { .. } | HandlerOn::Start | HandlerOn::End | HandlerOn::Signal | HandlerOn::Elsewhere => 0,
         };
         if i as u32 >= t.handlers || (port as usize >= desc.ports.len() && port != 0) {
@@ -267,6 +267,7 @@ pub struct Port {
     /// Of these, how many are about to be turned away.
     pub turned_away: u32,
     pub opened: Vec<u32>,
+    pub greeting: Vec<u32>,
     pub closed: Vec<u32>,
     pub backends: Vec<Backend>,
     /// What `wl_port` shows.
@@ -509,6 +510,7 @@ fn port(app: &App, i: usize) -> Port {
         handlers,
         first,
         opened: of(&|port| HandlerOn::Opened { port }),
+        greeting: of(&|port| HandlerOn::Greeting { port }),
         closed: of(&|port| HandlerOn::Closed { port }),
         open: 0,
         turned_away: 0,

@@ -20,16 +20,16 @@ impl Core {
         let c = &mut self.conns[id];
         c.clear(flag::CONNECTING);
         (c.last_rx, c.last_tx) = (self.now, self.now);
-        let probe = c.has(flag::PROBE);
         let token = c.token;
         if let Some((local, peer)) = self.engine.addresses(token) {
             let c = &mut self.conns[id].c;
             (c.local, c.peer) = (local.into(), peer.into());
         }
-        let at = self.target_of(id);
-        if probe {
-            self.conns[id].clear(flag::PROBE);
-            self.probe_connected(at, id);
+        if !self.greet(id) {
+            return;
+        }
+        if self.conns[id].greets == 0 {
+            self.ready(id);
         }
         if !self.conns.alive(id) {
             return;
@@ -72,6 +72,9 @@ impl Core {
         let c = &self.conns[id];
         let proto = self.apps[c.app as usize].protos[c.proto as usize];
         let Some(unit) = proto.response else { return Some(rest.n) };
+        if c.greets > 0 {
+            return self.greeted(id, unit, rest);
+        }
         let call = match proto.id {
             None => c.first,
             Some((offset, width)) if rest.n < offset + width => {
@@ -387,7 +390,7 @@ impl Core {
     pub(super) fn fail_backend(&mut self, id: Id, front: u32, rest: u32) {
         let at = self.target_of(id);
         let c = &mut self.conns[id];
-        let (mode, sink) = (c.mode, c.sink);
+        let (mode, sink, probe) = (c.mode, c.sink, c.has(flag::PROBE));
         let retry = c.has(flag::REUSED) && !c.has(flag::ANSWERING);
         let shared = c.has(flag::PIPED);
         let mut call = self.take_calls(id);
@@ -396,6 +399,9 @@ impl Core {
             self.run_closed(id);
         }
         self.remove_conn(id, front != WL_F_LOST);
+        if probe {
+            self.probe_failed(at);
+        }
         let mut status = front;
         if mode == Mode::Tail && self.calls.alive(call) {
             // Its task has the head already; what the client gets is cut short.

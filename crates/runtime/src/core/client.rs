@@ -85,6 +85,7 @@ impl Core {
             self.conns[id].set(flag::STALLED);
             return None;
         }
+        self.conns[id].clear(flag::ALONE);
         if self.conns[id].proto == NO_PROTO && !self.choose_protocol(id, rest) {
             return Some(rest.n);
         }
@@ -102,6 +103,19 @@ impl Core {
                 Some(rest.n)
             }
             Parsed::Message(m) => {
+                // SAFETY: the view is live until `end_message`.
+                let alone = unsafe { (*m.view).flags } & WL_M_ALONE != 0;
+                // One that is still arriving goes on a connection of its own, where it could overtake those before it.
+                if alone || hold && !m.whole {
+                    let c = &mut self.conns[id];
+                    c.set(flag::ALONE);
+                    if c.count > 0 {
+                        c.set(flag::STALLED);
+                        // It is read again from its beginning when its turn has come.
+                        self.end_message(id);
+                        return None;
+                    }
+                }
                 self.client_message(id, rest, m);
                 Some(m.have)
             }
@@ -139,7 +153,7 @@ impl Core {
     fn too_many(&self, c: &Conn) -> bool {
         let app = &self.apps[c.app as usize];
         let exclusive = c.proto != NO_PROTO && app.protos[c.proto as usize].exclusive;
-        let limit = if exclusive { 1 } else { app.ports[c.port as usize].options.max_outstanding };
+        let limit = if exclusive || c.has(flag::ALONE) { 1 } else { app.ports[c.port as usize].options.max_outstanding };
         let by_size = (REPLY_BUDGET / u64::from(c.reply_max).max(1)).max(1);
         u64::from(c.count) >= u64::from(limit).min(by_size)
     }
@@ -461,7 +475,8 @@ impl Core {
     /// Whether a backend connection serves nobody but (at most) one call.
     pub(super) fn can_close_alone(&self, id: Id) -> bool {
         let c = &self.conns[id];
-        c.side == Side::Backend && self.apps[c.app as usize].protos[c.proto as usize].exclusive && !c.has(flag::PIPED)
+        let alone = c.has(flag::OWN) || self.apps[c.app as usize].protos[c.proto as usize].exclusive;
+        c.side == Side::Backend && alone && !c.has(flag::PIPED)
     }
 }
 

@@ -98,7 +98,7 @@ impl Core {
         let sent = loop {
             let sent = match proto.exclusive {
                 true => self.call_exclusive(target, call, head, here, more),
-                false if more => Err(WL_F_OVERLOAD),
+                false if more => self.call_own(target, call, head, here),
                 // Nothing could come behind it.
                 false if ends => Err(WL_F_CONSTRAINT),
                 false => self.call_shared(target, proto, call, head, here),
@@ -274,6 +274,26 @@ impl Core {
         self.apps[at.a].ports[at.p].backends[at.i].waiters.push_back(call);
         self.arm_waiters(at, deadline);
         Ok(())
+    }
+
+    /// A request of a pipelined protocol that is still arriving would hold up all that share its connection: it has one of its own.
+    fn call_own(&mut self, at: Target, call: Id, head: Raw, here: Raw) -> Result<(), u32> {
+        let task = self.calls[call].task;
+        self.calls[call].stream = self.tasks[task].conn;
+        self.tasks[task].req_streamed = true;
+        let conn = match self.take_idle(at) {
+            Some(conn) => conn,
+            None => {
+                let port = &self.apps[at.a].ports[at.p];
+                if port.backends[at.i].open >= port.options.max_connections {
+                    return Err(WL_F_OVERLOAD);
+                }
+                let conn = self.connect(at)?;
+                self.conns[conn].set(flag::OWN);
+                conn
+            }
+        };
+        self.bind(conn, call, head, here)
     }
 
     pub(super) fn keep_request(&mut self, call: Id, head: Raw, here: Raw) -> bool {

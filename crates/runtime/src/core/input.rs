@@ -26,6 +26,8 @@ pub(super) enum Parsed {
 const PARSER_WORDS: usize = std::mem::size_of::<wl_parser>().div_ceil(8);
 /// Answers of shared connections below this many bytes are passed on only when they are complete.
 const SHORT: usize = 16 << 10;
+/// Requests of pipelined protocols below this many bytes are handled when they are complete; larger ones while they arrive.
+const LARGE: usize = 64 << 10;
 
 impl Core {
     /// Bytes arrived.
@@ -252,8 +254,9 @@ impl Core {
                 // SAFETY: as above.
                 let endless = unsafe { (*view).flags } & WL_M_UNTIL_EOF != 0;
                 let short = (unit.whole_max > 0 || c.has(flag::PIPED)) && !endless && !omits(view) && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
+                let small = c.side == Side::Client && !endless && !omits(view) && have < LARGE && !c.has(flag::EOF) && !self.apps[a].protos[c.proto as usize].exclusive;
                 // An answer that cannot be held is skipped: where it ends the grammar knows.
-                if !hold && !short || in_step || too_long {
+                if !hold && !short && !small || in_step || too_long {
                     let c = &mut self.conns[id];
                     c.clear(flag::HEAD_DONE);
                     c.tail_used = 0;

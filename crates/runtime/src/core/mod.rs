@@ -20,6 +20,7 @@ mod dispatch;
 mod door;
 pub mod fault;
 mod flush;
+mod greeting;
 pub mod footprint;
 mod health;
 mod host;

@@ -134,6 +134,7 @@ impl Core {
         let client = self.conns[id].side == Side::Client;
         match due {
             Due::Nothing => {}
+            Due::Connect if self.conns[id].greets > 0 => self.not_greeted(id, Why::Silent),
             Due::Connect => self.connect_failed(id),
             Due::Linger | Due::Idle if client => self.close_conn(id, false),
             Due::Linger | Due::Idle => self.close_conn(id, false),
@@ -171,7 +172,7 @@ impl Core {
                 best = (at, due);
             }
         };
-        if c.has(flag::CONNECTING) {
+        if c.has(flag::CONNECTING) || c.greets > 0 {
             // An attempt that is only to see is over when the next one is due.
             let patience = if c.has(flag::PROBE) { o.connect_timeout.min(o.eject_time) } else { o.connect_timeout };
             return (c.since.saturating_add(patience), Due::Connect);

@@ -70,6 +70,10 @@ pub mod flag {
     pub const PRIVATE: u32 = 1 << 24;
     /// Client: over the limit of connections; it is told so and closed.
     pub const TURNED_AWAY: u32 = 1 << 28;
+    /// Backend of a pipelined protocol: shared with nobody, for requests that are still arriving when they are sent.
+    pub const OWN: u32 = 1 << 26;
+    /// Client: the next request waits until all that are under way are answered.
+    pub const ALONE: u32 = 1 << 25;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -141,6 +145,8 @@ pub struct Conn {
     pub ignored: u8,
     /// Backend: complete answers so far. Client: requests so far.
     pub answered: u32,
+    /// Backend: answers to its greeting that have not come yet.
+    pub greets: u16,
     /// The task that reads the streaming tail.
     pub owner: Id,
     /// A source that was paused because this connection's output is full.
@@ -204,6 +210,7 @@ impl Default for Conn {
             since: 0,
             answered: 0,
             debt: 0,
+            greets: 0,
             dropped: None,
             own: Vec::new(),
             client: Id::NIL,

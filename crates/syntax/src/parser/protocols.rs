@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
 
 const CLAUSES: &[&str] =
-    &["request", "response", "order", "sharing", "stateless", "close", "interim", "tunnel", "no_reply", "repeat", "pipeline", "private", "ignore", "forward", "on"];
+    &["request", "response", "order", "sharing", "stateless", "close", "interim", "tunnel", "refusal", "no_reply", "alone", "repeat", "pipeline", "private", "ignore", "forward", "on"];
 
 impl Parser<'_> {
     pub(super) fn protocol(&mut self) -> P<Protocol> {
@@ -50,7 +50,9 @@ impl Parser<'_> {
             }
             "interim" => self.flag(FlagKind::Interim),
             "tunnel" => self.flag(FlagKind::Tunnel),
+            "refusal" => self.flag(FlagKind::Refusal),
             "no_reply" => self.flag(FlagKind::NoReply),
+            "alone" => self.flag(FlagKind::Alone),
             "repeat" => self.flag(FlagKind::Repeat),
             "pipeline" => self.flag(FlagKind::Pipeline),
             "ignore" => self.ignore(),
