@@ -254,11 +254,11 @@ fn http_is_no_command() {
     let t = tag();
     for start in ["POST / HTTP/1.1\r\nHost: a\r\n\r\n", "Host: a\r\n", "post x\r\n", "*2\r\n$5\r\nhost:\r\n$1\r\na\r\n"] {
         let rest = Client::connect(service.port).send(format!("{start}SET {t}pwn 1\r\n")).rest();
-        assert_eq!(show(&rest), "", "{start:?}");
+        assert!(rest.is_empty(), "{start:?}: {}", show(&rest));
     }
     if !plain() {
         let rest = Client::connect(service.port).send(format!("GET / HTTP/1.1\r\nHost: a\r\n\r\nSET {t}pwn 1\r\n")).rest();
-        assert_eq!(show(&rest), "");
+        assert!(rest.is_empty(), "{}", show(&rest));
     }
     Client::connect(service.port).send(request(&["GET", &format!("{t}pwn")])).expect("$-1\r\n");
 }
@@ -420,7 +420,8 @@ fn large_things() {
     let name = format!("{t}big");
     let mut other = Client::connect(service.port);
     c.send(request(&[b"SET", name.as_bytes(), &big])).expect("+OK\r\n");
-    c.send(request(&["GET", &name])).expect(bulk(&big));
+    let wanted = bulk(&big);
+    assert!(c.send(request(&["GET", &name])).take(wanted.len()) == wanted, "another value");
     assert_eq!(other.redis(&["STRLEN", &name]), Answer::Integer(64 << 20));
     c.send(request(&[b"SETEX", name.as_bytes(), b"100", &big[..20 << 20]])).expect("+OK\r\n");
     assert_eq!(other.redis(&["STRLEN", &name]), Answer::Integer(20 << 20));
