@@ -8,7 +8,7 @@ use wireloom_tests::Wireloom;
 
 const MESSAGES: &[&str] = &[
     "std.http.Request", "std.http.Response", "std.memcached.Command", "std.memcached.Request", "std.memcached.Response",
-    "std.redis.Request", "std.redis.Response", "std.kv.Pair",
+    "std.redis.Request", "std.redis.Response", "std.redis.Transaction", "std.redis.Executed", "std.redis.Page", "std.kv.Pair",
 ];
 
 #[test]
