@@ -534,6 +534,7 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
         open: 0,
         waiters: VecDeque::new(),
         waiters_timer: u64::MAX,
+        told: 0,
         stalled: Vec::new(),
         failures: 0,
         down: None,

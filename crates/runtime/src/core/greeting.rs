@@ -14,6 +14,8 @@ use crate::program::{Unit, Verdict};
 
 /// Bytes of a refusal that are logged.
 const SHOWN: usize = 120;
+/// A backend's refusals are logged once in so many nanoseconds.
+const TOLD_EVERY: u64 = 1_000_000_000;
 
 impl Core {
     /// Puts the program's greeting in front of all output. False: there is none to be had, and the connection has failed.
@@ -88,10 +90,14 @@ impl Core {
         let refused = WL_M_REFUSAL | WL_M_CLOSE | WL_M_UNTIL_EOF | WL_M_TUNNEL | WL_M_IN_STEP;
         if !m.whole || flags & refused != 0 {
             let at = self.target_of(id);
-            let addr = self.apps[at.a].ports[at.p].backends[at.i].addr;
-            // SAFETY: bytes in place.
-            let text = unsafe { &rest.slice()[..m.have.min(SHOWN)] };
-            log::error!("backend {addr} refuses the greeting: {}", text.trim_ascii().escape_ascii());
+            let now = self.now;
+            let b = &mut self.apps[at.a].ports[at.p].backends[at.i];
+            if now >= b.told {
+                b.told = now + TOLD_EVERY;
+                // SAFETY: bytes in place.
+                let text = unsafe { &rest.slice()[..m.have.min(SHOWN)] };
+                log::error!("backend {} refuses the greeting: {}", b.addr, text.trim_ascii().escape_ascii());
+            }
             self.not_greeted(id, Why::Refused);
             return Some(rest.n);
         }

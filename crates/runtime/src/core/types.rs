@@ -392,6 +392,8 @@ pub struct Backend {
     pub open: u32,
     pub waiters: VecDeque<Id>,
     pub waiters_timer: u64,
+    /// When it may be logged again that it refuses its greeting.
+    pub told: u64,
     /// Clients that wait until this backend's output has drained.
     pub stalled: Vec<Id>,
     /// Failures in a row; of a backend that is down, why and since when, and the call that is to show whether it still is.
