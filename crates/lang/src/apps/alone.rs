@@ -108,7 +108,7 @@ impl Compiler<'_> {
         let mut l = super::frames::begin(self, module, format!("element {}", e.name.name));
         l.frames = false;
         let msg = l.new_local("m", &Ty::Msg(unit));
-        l.handler = Some(HandlerCtx { port: ir::PortId(u32::MAX), protocol, req: msg, one_way: true, no_reply: false });
+        l.handler = Some(HandlerCtx { port: ir::PortId(u32::MAX), protocol, req: msg, one_way: true, no_reply: false, greeting: false });
         let made = l.flow(&[way_in(it, to, e.name.span)], Val::path(Ty::Msg(unit), x::msg(msg)), e.name.span);
         self.protocols.pop();
         made

@@ -4,7 +4,7 @@
 //! reads them, but one that refuses (`refusal when`) ends the connection, and the requests behind it are not answered by it.
 
 use super::health::Why;
-use super::input::Parsed;
+use super::input::{run_tail, Parsed};
 use super::slab::Id;
 use super::types::flag;
 use super::{Core, Raw};
@@ -49,10 +49,7 @@ impl Core {
             let used = match verdict {
                 Verdict::Whole => head,
                 Verdict::Bad | Verdict::More => 0,
-                _ => match super::input::run_tail(unit, v, rest.from(head), true) {
-                    (Verdict::Whole, tail) => head + tail,
-                    _ => 0,
-                },
+                _ => whole_tail(unit, v, rest.from(head)).map_or(0, |tail| head + tail),
             };
             if used == 0 {
                 break;
@@ -124,6 +121,22 @@ impl Core {
             let at = self.target_of(id);
             self.conns[id].clear(flag::PROBE);
             self.probe_connected(at, id);
+        }
+    }
+}
+
+/// The size of a tail that is all there.
+fn whole_tail(unit: Unit, view: *mut wl_parser, rest: Raw) -> Option<usize> {
+    let mut off = 0;
+    loop {
+        let ran = run_tail(unit, view, rest.from(off), true, false);
+        off += ran.used;
+        match ran.verdict {
+            Verdict::Whole => return Some(off),
+            Verdict::Bad => return None,
+            // It stops where what is passed on and what is not meet.
+            _ if ran.used == 0 => return None,
+            _ => {}
         }
     }
 }
