@@ -180,7 +180,7 @@ impl Lower<'_, '_> {
 
     pub fn needs_client(&mut self, span: Span) -> R<()> {
         self.impure = true;
-        if self.handler.is_some() || self.kind == Kind::Func { return Ok(()); }
+        if self.handler.is_some() || self.unused || self.kind == Kind::Func { return Ok(()); }
         Err(self.cx.report(Diagnostic::error("E0702", span, "there is no client connection here").label("`session` lives with a client's connection")
             .hint("use `state` or a `table`")))
     }

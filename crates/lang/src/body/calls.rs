@@ -322,6 +322,7 @@ impl Compiler<'_> {
         let inlined = self.inlined;
         let mut l = Lower::new(self, info.module, Kind::Handler);
         l.in_app = info.in_app;
+        l.unused = true;
         l.frames = !l.cx.frame_units.is_empty();
         l.outlets = l.cx.around.clone();
         l.place = format!("fn {}", info.name);

@@ -114,6 +114,8 @@ pub struct Lower<'c, 'a> {
     pub params_of: Option<(ir::Root, ir::UnitId)>,
     pub place: String,
     pub in_app: bool,
+    /// A function that gives messages is checked without a use: a client may be there or not.
+    pub unused: bool,
     pub epoch: u32,
     pub replied: Replied,
     pub handler: Option<HandlerCtx>,
@@ -184,7 +186,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, module: ModId, kind: Kind) -> Self {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None, asked: vec![],
-            place: String::new(), in_app: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false, held: None,
+            place: String::new(), in_app: false, unused: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false, held: None,
             impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, joined: HashMap::new(), packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, ends: None, outlets: vec![], under_way: vec![], mark: None, gone: HashSet::new(), copies: 0, changing: None, span: Span::default(),
         }
     }
