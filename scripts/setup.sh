@@ -31,6 +31,7 @@ if [ "${1:-demo}" = test ]; then
     need nginx nginx-light
     need memcached memcached
     need memccat libmemcached-tools
+    need nutcracker nutcracker
     need redis-server redis-server
     need redis-cli redis-tools
     need curl curl

@@ -384,5 +384,10 @@ static inline uint32_t wl_ketama(const wl_port *p, uint32_t h) {
     }
     return p->ring[2 * (lo == p->ring_n ? 0 : lo) + 1];
 }
+/* Instance by the remainder of a hash; its slots lie behind the ring. */
+static inline uint32_t wl_modula(const wl_port *p, uint32_t h) {
+    const uint32_t *slots = p->ring ? p->ring + 2 * (size_t)p->ring_n : NULL;
+    return slots && *slots ? slots[1 + h % *slots] : 0;
+}
 static inline uint32_t wl_maglev(const wl_port *p, uint64_t h) { return p->maglev_n ? p->maglev[h % p->maglev_n] : 0; }
 #endif

@@ -193,7 +193,8 @@ typedef struct wl_port {
     uint32_t _pad;
     const uint32_t *load;       /* [n] requests outstanding on this core */
     const uint8_t *up;          /* [n] 1 = usable, 0 = ejected */
-    const uint32_t *ring;       /* ketama: pairs (point, instance) sorted by point; NULL if unused */
+    const uint32_t *ring;       /* ketama: pairs (point, instance) sorted by point; behind them, for modula, a number of slots
+                                 * and the instance of each; NULL if unused */
     uint32_t ring_n; uint32_t maglev_n;
     const uint32_t *maglev;     /* maglev: instance per slot; NULL if unused */
 } wl_port;

@@ -346,6 +346,7 @@ impl Gen<'_> {
                 };
                 format!("wl_ketama(&x->core->port[{}], {key})", p.0)
             }
+            ExprKind::Modula(p, h) => format!("wl_modula(&x->core->port[{}], {})", p.0, self.expr(s, h)),
             ExprKind::Maglev(p, h) => format!("wl_maglev(&x->core->port[{}], {})", p.0, self.expr(s, h)),
             ExprKind::ConnPeer => "wl_peer(x)".into(),
             ExprKind::ConnLocal => "wl_local(x)".into(),

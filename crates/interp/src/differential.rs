@@ -467,7 +467,7 @@ impl<'a> Mock<'a> {
         });
         let load = vec![0u32; INSTANCES as usize];
         let up = vec![1u8; INSTANCES as usize];
-        let ring: Vec<u32> = (0..64u32).flat_map(|i| [i << 26, i % INSTANCES]).collect();
+        let ring: Vec<u32> = (0..64u32).flat_map(|i| [i << 26, i % INSTANCES]).chain([INSTANCES + 1]).chain((0..=INSTANCES).map(|i| i % INSTANCES)).collect();
         let maglev: Vec<u32> = (0..101u32).map(|i| i * 7 % INSTANCES).collect();
         let port = |p: &Port| wl_port {
             n: if matches!(p.kind, desc::PortKind::Connect(_)) { INSTANCES } else { 0 },
@@ -475,7 +475,7 @@ impl<'a> Mock<'a> {
             load: load.as_ptr(),
             up: up.as_ptr(),
             ring: ring.as_ptr(),
-            ring_n: ring.len() as u32 / 2,
+            ring_n: 64,
             maglev_n: maglev.len() as u32,
             maglev: maglev.as_ptr(),
         };

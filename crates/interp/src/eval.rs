@@ -168,8 +168,12 @@ impl<'a> Env<'a> {
             ExprKind::PortLoad(p, i) => Value::Int(act.port(*p)?.load(self.int(i)?)? as u128),
             ExprKind::GroupCount(i) => Value::Int(act.groups.borrow().get(self.int(i)? as usize).map_or(0, |g| g.0.into())),
             ExprKind::GroupBytes(i) => Value::bytes(act.groups.borrow().get(self.int(i)? as usize).map_or(&[][..], |g| &g.1)),
+            ExprKind::Modula(p, h) => {
+                let (h, slots) = (self.int(h)? as usize, act.port(*p)?.slots);
+                Value::Int(if slots.is_empty() { 0 } else { slots[h % slots.len()] as u128 })
+            }
             ExprKind::Ketama(p, k) => {
-                let h = builtin::md5_u32(&self.bytes(k)?);
+                let h = if matches!(self.module.ty(k.ty), Ty::Bytes(_)) { builtin::md5_u32(&self.bytes(k)?) } else { self.int(k)? as u32 };
                 Value::Int(builtin::ring_lookup(act.port(*p)?.ring, h) as u128)
             }
             ExprKind::Maglev(p, h) => {

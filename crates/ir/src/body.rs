@@ -281,8 +281,10 @@ pub enum ExprKind {
     PortLen(PortId),
     PortUp(PortId, Expr),
     PortLoad(PortId, Expr),
-    /// Instance by ketama of the key / by Maglev of the hash, u32.
+    /// Instance by ketama of the key (bytes: by their MD5; u32: by this hash) / by Maglev of the hash / by the remainder of a hash (u32),
+    /// each as often as it weighs; u32.
     Ketama(PortId, Expr),
+    Modula(PortId, Expr),
     Maglev(PortId, Expr),
 
     /// Items in the group of an instance, u32; their bytes, one behind the other, in the core's scratch.

@@ -23,7 +23,7 @@ macro_rules! direct {
                 | HasMsg(_) | Parts | None | PortLen(_) | FrameLen(_) | FrameInstance(_) | FrameTime(_) | Payload(..) | ChecksumOk(..) | ConnPeer | ConnLocal | ConnId | ConnFlow | Now | Draining => {}
                 Read(p) | Count(p) | Raw(p) | Case(p, _) => $path(p, f),
                 PartStatus(a) | Unary(_, a) | Cast(a) | InRanges(a, _) | Some(a) | IsSome(a) | Unwrap(a) | Get(a, _) | ListLen(a)
-                | PortUp(_, a) | PortLoad(_, a) | Ketama(_, a) | Maglev(_, a) | Random(a) | GroupCount(a) | GroupBytes(a) => f(a),
+                | PortUp(_, a) | PortLoad(_, a) | Ketama(_, a) | Modula(_, a) | Maglev(_, a) | Random(a) | GroupCount(a) | GroupBytes(a) => f(a),
                 Binary(_, a, b) | ListGet(a, b) => { f(a); f(b) }
                 If(a, b, c) => { f(a); f(b); f(c) }
                 Make(list) | MakeList(list) | Call(_, list) | Builtin(_, list) => for a in list { f(a) },

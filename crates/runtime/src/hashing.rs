@@ -4,23 +4,41 @@
 
 /// Slots of a Maglev table: a prime much larger than the number of backends.
 pub const MAGLEV_SLOTS: u32 = 65_537;
-const KETAMA_HASHES: u32 = 40;
 
-/// The ketama ring: pairs (point, instance), sorted by point, flattened. 160 points per server: 40 MD5 hashes of
-/// `host-i` (or `host:port-i` when the port is not 11211) with four points each.
-pub fn ketama(servers: &[String]) -> Vec<u32> {
+/// A server of a port as keys are spread over servers: by name and weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    pub name: String,
+    pub weight: u32,
+}
+
+/// The ketama ring: pairs (point, instance), sorted by point, flattened; behind them the slots of `modula`: their number, and the
+/// instance of each.
+#[derive(Default)]
+pub struct Ring {
+    pub words: Vec<u32>,
+    pub points: u32,
+}
+
+/// The ring as twemproxy lays it out, and libmemcached with weights: of 160 points for each server it gets as many as it weighs, four
+/// from each MD5 of `name-i`. The arithmetic is theirs, in `float`, so that the points are.
+pub fn ketama(servers: &[Server]) -> Ring {
+    let total: u32 = servers.iter().map(|s| s.weight).sum();
     let mut points: Vec<(u32, u32)> = Vec::with_capacity(servers.len() * 160);
     for (instance, server) in servers.iter().enumerate() {
-        let name = server.strip_suffix(":11211").unwrap_or(server);
-        for i in 0..KETAMA_HASHES {
-            let digest = md5(format!("{name}-{i}").as_bytes());
+        let share = server.weight as f32 / total as f32;
+        let hashes = (f64::from(share * 160.0 / 4.0 * servers.len() as f32) + 0.0000000001) as f32;
+        for i in 0..hashes.floor() as u32 {
+            let digest = md5(format!("{}-{i}", server.name).as_bytes());
             for quarter in digest.chunks_exact(4) {
                 points.push((u32::from_le_bytes([quarter[0], quarter[1], quarter[2], quarter[3]]), instance as u32));
             }
         }
     }
     points.sort_unstable();
-    points.into_iter().flat_map(|(p, i)| [p, i]).collect()
+    let slots = servers.iter().enumerate().flat_map(|(i, s)| std::iter::repeat_n(i as u32, s.weight as usize));
+    let words = points.iter().flat_map(|(p, i)| [*p, *i]).chain([total]).chain(slots).collect();
+    Ring { words, points: points.len() as u32 }
 }
 
 /// The Maglev table: for each slot the instance, filled by turns from each server's own permutation of the slots.
@@ -114,13 +132,26 @@ mod tests {
 
     #[test]
     fn ketama_has_160_sorted_points_per_server() {
-        let ring = ketama(&["10.0.1.1:11211".into(), "10.0.1.2:11212".into()]);
-        assert_eq!(ring.len(), 2 * 160 * 2);
-        assert!(ring.chunks(2).zip(ring.chunks(2).skip(1)).all(|(a, b)| a[0] <= b[0]));
+        let ring = ketama(&[server("10.0.1.1", 1), server("10.0.1.2:11212", 1)]);
+        assert_eq!((ring.points, ring.words.len()), (320, 2 * 320 + 1 + 2));
+        let points = &ring.words[..640];
+        assert!(points.chunks(2).zip(points.chunks(2).skip(1)).all(|(a, b)| a[0] <= b[0]));
         // The first server's first hash is md5("10.0.1.1-0").
         let d = md5(b"10.0.1.1-0");
         let point = u32::from_le_bytes([d[0], d[1], d[2], d[3]]);
-        assert!(ring.chunks(2).any(|p| p == [point, 0]));
+        assert!(points.chunks(2).any(|p| p == [point, 0]));
+    }
+
+    fn server(name: &str, weight: u32) -> Server {
+        Server { name: name.into(), weight }
+    }
+
+    #[test]
+    fn weights_are_points_and_slots() {
+        let ring = ketama(&[server("a", 1), server("b", 3)]);
+        let own = |i: u32| ring.words[..2 * ring.points as usize].chunks(2).filter(|p| p[1] == i).count();
+        assert_eq!((own(0), own(1)), (80, 240));
+        assert_eq!(ring.words[2 * ring.points as usize..], [4, 0, 1, 1, 1]);
     }
 
     #[test]

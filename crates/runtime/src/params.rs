@@ -5,6 +5,7 @@
 
 use crate::abi::{wl_bytes, wl_endpoint, wl_param};
 use crate::error::Error;
+use crate::hashing::Server;
 use crate::rows;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use wireloom_ir::desc::{Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Value};
@@ -30,8 +31,10 @@ pub struct PortSetting {
     pub options: PortOptions,
     /// Listen: one address. Connect: the backends.
     pub addrs: Vec<SocketAddr>,
-    /// As written, for hashing and metrics.
+    /// As written, without weight and name: for metrics, and `maglev`.
     pub names: Vec<String>,
+    /// Connect: as keys are spread over them.
+    pub servers: Vec<Server>,
 }
 
 /// Splits `name=value`.
@@ -121,20 +124,24 @@ fn port_setting(port: &PortDesc, options: PortOptions, values: &[ParamValue]) ->
     let bad = |e: String| Error::Param(format!("port `{}`: {e}", port.name));
     if frames {
         let names = instances(value).ok_or_else(|| bad("needs the name of an interface, a file or an address".into()))?;
-        return Ok(PortSetting { listen: false, options, addrs: Vec::new(), names });
+        return Ok(PortSetting { listen: false, options, addrs: Vec::new(), names, servers: Vec::new() });
     }
-    let (names, addrs) = match value {
+    let (names, addrs, servers) = match value {
         ParamValue::UInt(n) if listen => {
             let n = u16::try_from(*n).map_err(|_| bad(format!("{n} is no port number (0 to 65535)")))?;
-            (vec![format!("0.0.0.0:{n}")], vec![SocketAddr::from(([0, 0, 0, 0], n))])
+            (vec![format!("0.0.0.0:{n}")], vec![SocketAddr::from(([0, 0, 0, 0], n))], Vec::new())
         }
-        ParamValue::Endpoints(list) => (list.clone(), addresses(list).map_err(bad)?),
+        ParamValue::Endpoints(list) => {
+            let each = list.iter().map(|s| server(s)).collect::<Result<Vec<_>, _>>().map_err(&bad)?;
+            let (names, servers): (Vec<String>, Vec<Server>) = each.into_iter().map(|(at, s)| (at.to_string(), s)).unzip();
+            (names, addresses(list).map_err(bad)?, servers)
+        }
         _ => return Err(bad("needs an endpoint, `host:port`".into())),
     };
     if listen && addrs.len() != 1 {
         return Err(bad("listens on exactly one endpoint".into()));
     }
-    Ok(PortSetting { listen, options, addrs, names })
+    Ok(PortSetting { listen, options, addrs, names, servers })
 }
 
 /// The instances of a frame port: a name, or several with commas between.
@@ -149,7 +156,28 @@ fn instances(value: &ParamValue) -> Option<Vec<String>> {
 }
 
 fn addresses(list: &[String]) -> Result<Vec<SocketAddr>, String> {
-    list.iter().map(|s| address(s)).collect()
+    list.iter().map(|s| address(server(s)?.0)).collect()
+}
+
+/// A server of a list, in twemproxy's form: `host:port`, `host:port:weight`, `host:port:weight name`. Its address and what stands for it
+/// where keys are spread: its name, else `host:port`, of port 11211 the host alone.
+fn server(text: &str) -> Result<(&str, Server), String> {
+    let (at, name) = match text.split_once(' ') {
+        Some((at, name)) => (at, Some(name.trim())),
+        None => (text, None),
+    };
+    let host_end = at.rfind(']').unwrap_or(0);
+    let (at, weight) = match at[host_end..].match_indices(':').nth(1) {
+        Some((colon, _)) if host_end > 0 || at.matches(':').count() == 2 => (&at[..host_end + colon], Some(&at[host_end + colon + 1..])),
+        _ => (at, None),
+    };
+    let weight = match weight.map(str::parse::<u32>) {
+        None => 1,
+        Some(Ok(w @ 1..=10_000)) => w,
+        Some(_) => return Err(format!("`{text}`: the weight behind the port is a number from 1 to 10000")),
+    };
+    let name = name.filter(|n| !n.is_empty()).unwrap_or_else(|| at.strip_suffix(":11211").unwrap_or(at)).to_string();
+    Ok((at, Server { name, weight }))
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -452,6 +480,18 @@ mod tests {
         assert_eq!(s.ports[1].options.idle_timeout, 5_000_000_000);
         assert_eq!(s.ports[0].options.max_outstanding, 7);
         assert_eq!(s.params[1].u, 2);
+    }
+
+    #[test]
+    fn servers_have_weights_and_names() {
+        let of = |text| server(text).map(|(at, s)| (at.to_string(), s.name, s.weight));
+        let is = |at: &str, name: &str, weight| Ok((at.to_string(), name.to_string(), weight));
+        assert_eq!(of("10.0.0.1:11211"), is("10.0.0.1:11211", "10.0.0.1", 1));
+        assert_eq!(of("10.0.0.1:11212:3"), is("10.0.0.1:11212", "10.0.0.1:11212", 3));
+        assert_eq!(of("10.0.0.1:11211:2 first"), is("10.0.0.1:11211", "first", 2));
+        assert_eq!(of("[::1]:11212"), is("[::1]:11212", "[::1]:11212", 1));
+        assert_eq!(of("[::1]:11212:5 x"), is("[::1]:11212", "x", 5));
+        assert!(of("10.0.0.1:1:0").is_err() && of("10.0.0.1:1:x").is_err());
     }
 
     #[test]

@@ -89,6 +89,8 @@ pub struct Activation<'a> {
 pub struct PortView<'a> {
     pub len: u32,
     pub ring: &'a [u32],
+    /// Behind the ring: the instances by remainder of a hash.
+    pub slots: &'a [u32],
     pub maglev: &'a [u32],
     load: &'a [u32],
     up: &'a [u8],
@@ -226,6 +228,7 @@ impl<'a> Activation<'a> {
             Ok(PortView {
                 len: port.n,
                 ring: slice(port.ring, 2 * port.ring_n as usize),
+                slots: if port.ring.is_null() { &[] } else { slice(port.ring.add(2 * port.ring_n as usize + 1), *port.ring.add(2 * port.ring_n as usize) as usize) },
                 maglev: slice(port.maglev, port.maglev_n as usize),
                 load: slice(port.load, port.n as usize),
                 up: slice(port.up, port.n as usize),

@@ -398,6 +398,7 @@ impl Parser {
             "port_load" => K::PortLoad(PortId(self.index()?), self.next_expr()?),
             "group_count" => K::GroupCount(self.expr()?),
             "group_bytes" => K::GroupBytes(self.expr()?),
+            "modula" => K::Modula(PortId(self.index()?), self.next_expr()?),
             "ketama" => K::Ketama(PortId(self.index()?), self.next_expr()?),
             "maglev" => K::Maglev(PortId(self.index()?), self.next_expr()?),
             "random" => K::Random(self.expr()?),

@@ -260,6 +260,7 @@ impl Printer<'_> {
             K::PortLoad(p, a) => format!("port_load({}, {})", self.port_ref(*p), e(a)),
             K::GroupCount(a) => format!("group_count({})", e(a)),
             K::GroupBytes(a) => format!("group_bytes({})", e(a)),
+            K::Modula(p, a) => format!("modula({}, {})", self.port_ref(*p), e(a)),
             K::Ketama(p, a) => format!("ketama({}, {})", self.port_ref(*p), e(a)),
             K::Maglev(p, a) => format!("maglev({}, {})", self.port_ref(*p), e(a)),
             K::ConnPeer => "conn_peer".into(),

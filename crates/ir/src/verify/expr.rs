@@ -136,7 +136,8 @@ impl Checker<'_> {
             K::PortLen(p) => { self.port(*p)?; self.bits(ty, 32) }
             K::PortUp(p, n) => { self.port(*p)?; ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; self.boolean(ty) }
             K::PortLoad(p, n) => { self.port(*p)?; ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; self.bits(ty, 32) }
-            K::Ketama(p, k) => { ok(self.port(*p)?.ketama, "the port is not marked for ketama")?; ok(self.is_bytes(k.ty), "a ketama key is not bytes")?; self.bits(ty, 32) }
+            K::Ketama(p, k) => { ok(self.port(*p)?.ketama, "the port is not marked for ketama")?; ok(self.is_bytes(k.ty) || self.is_uint_of(k.ty, 32), "a ketama key is neither bytes nor a hash")?; self.bits(ty, 32) }
+            K::Modula(p, k) => { ok(self.port(*p)?.ketama, "the port is not marked for ketama")?; ok(self.is_uint_of(k.ty, 32), "a hash is not a u32")?; self.bits(ty, 32) }
             K::Maglev(p, k) => { ok(self.port(*p)?.maglev, "the port is not marked for Maglev")?; ok(self.is_uint(k.ty), "a Maglev hash is not an unsigned integer")?; self.bits(ty, 32) }
             K::GroupCount(n) => { ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; self.bits(ty, 32) }
             K::GroupBytes(n) => { ok(self.is_uint(n.ty), "an instance is not an unsigned integer")?; ok(self.is_bytes(e.ty), "a group's bytes are not of type bytes") }

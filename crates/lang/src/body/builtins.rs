@@ -12,7 +12,7 @@ use wireloom_syntax::Diagnostic;
 
 const NAMES: &[(&str, usize)] = &[
     ("len", 1), ("hash", 1), ("min", 2), ("max", 2), ("random", 1), ("raw", 1), ("lower", 1), ("upper", 1), ("starts_with", 2),
-    ("ends_with", 2), ("find", 2), ("slice", 3), ("crc32", 1), ("fnv1a32", 1), ("fnv1a64", 1), ("md5", 1), ("ketama", 2), ("maglev", 2),
+    ("ends_with", 2), ("find", 2), ("slice", 3), ("crc32", 1), ("fnv1a32", 1), ("fnv1a64", 1), ("md5", 1), ("ketama", 2), ("modula", 2), ("maglev", 2),
     ("up", 2), ("load", 2), ("any_token", 3), ("has_token", 2), ("all_in", 2), ("text", 1), ("some", 1), ("concat", usize::MAX),
     ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("any", usize::MAX), ("all", usize::MAX), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1), ("prefix", 2),
     ("aes_ctr", 3), ("aes_cbc_encrypt", 3), ("aes_cbc_decrypt", 3), ("aes_gcm_seal", 4), ("aes_gcm_open", 4), ("hmac_sha1", usize::MAX), ("hmac_sha256", usize::MAX),
@@ -54,7 +54,7 @@ impl Lower<'_, '_> {
             "text" => self.text(a[0]),
             "slice" => self.slice(a[0], a[1], a[2]),
             "concat" => self.concat(&a),
-            "ketama" | "maglev" | "up" | "load" => self.port_fn(&name.name, a[0], a[1], span),
+            "ketama" | "modula" | "maglev" | "up" | "load" => self.port_fn(&name.name, a[0], a[1], span),
             "any_token" => self.any_token(a[0], a[1], a[2]),
             "all_in" => {
                 let b = self.bytes_arg(a[0])?;
@@ -305,13 +305,18 @@ impl Lower<'_, '_> {
         }
         let n = X::new(T_U32, K::PortLen(p));
         match name {
-            "ketama" | "maglev" => {
-                let e = if name == "ketama" { self.bytes_arg(arg)? } else { self.expr_as(arg, &U64)? };
+            "ketama" | "modula" | "maglev" => {
+                let e = match name {
+                    "modula" => self.expr_as(arg, &U32)?,
+                    "maglev" => self.expr_as(arg, &U64)?,
+                    _ => self.key_or_hash(arg)?,
+                };
                 let port = &mut self.cx.m.ports[p.index()];
-                if name == "ketama" { port.ketama = true } else { port.maglev = true }
+                if name == "maglev" { port.maglev = true } else { port.ketama = true }
                 // With no instance at all there is nothing to choose.
                 self.guard(x::cmp(BinOp::Gt, n, x::u32(0)), FaultKind::INDEX, span);
-                Ok(Val::pure(U32, X::new(T_U32, if name == "ketama" { K::Ketama(p, e) } else { K::Maglev(p, e) })))
+                let kind = match name { "ketama" => K::Ketama(p, e), "modula" => K::Modula(p, e), _ => K::Maglev(p, e) };
+                Ok(Val::pure(U32, X::new(T_U32, kind)))
             }
             _ => {
                 let i = self.index_value(arg)?;
@@ -323,6 +328,13 @@ impl Lower<'_, '_> {
                 })
             }
         }
+    }
+
+    /// A key, which is hashed by MD5, or a hash of 32 bits.
+    fn key_or_hash(&mut self, arg: &Expr) -> R<X> {
+        let v = self.expr(arg, None)?;
+        let v = self.defined(v, arg.span)?;
+        if v.ty.is_int() { self.coerce(v, &U32, arg.span) } else { self.bytes_of(v, arg.span) }
     }
 
     fn any_token(&mut self, list: &Expr, name: &Expr, token: &Expr) -> R<Val> {

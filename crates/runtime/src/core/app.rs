@@ -20,7 +20,7 @@ pub struct App {
     pub desc: Desc,
     pub settings: Settings,
     /// Per port: ketama ring and Maglev table where asked for.
-    tables: Vec<(Vec<u32>, Vec<u32>)>,
+    tables: Vec<(hashing::Ring, Vec<u32>)>,
     /// Memory of all cores, of both halves of an app that has two, 8-byte words; programs synchronise on it themselves.
     shared: Arc<SharedMemory>,
     /// The part that these cores run, of an app with frame ports and service ports.
@@ -65,7 +65,7 @@ impl App {
             .iter()
             .zip(&settings.ports)
             .map(|(p, s)| {
-                let ring = if p.ketama { hashing::ketama(&s.names) } else { Vec::new() };
+                let ring = if p.ketama { hashing::ketama(&s.servers) } else { Default::default() };
                 let maglev = if p.maglev { hashing::maglev(&s.names, hashing::MAGLEV_SLOTS) } else { Vec::new() };
                 (ring, maglev)
             })
@@ -543,7 +543,7 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
     }
 }
 
-fn shown(p: &mut Port, tables: &(Vec<u32>, Vec<u32>)) -> wl_port {
+fn shown(p: &mut Port, tables: &(hashing::Ring, Vec<u32>)) -> wl_port {
     let (ring, maglev) = tables;
     let ptr = |v: &Vec<u32>| if v.is_empty() { std::ptr::null() } else { v.as_ptr() };
     wl_port {
@@ -551,8 +551,8 @@ fn shown(p: &mut Port, tables: &(Vec<u32>, Vec<u32>)) -> wl_port {
         _pad: 0,
         load: p.load.as_ptr(),
         up: p.up.as_ptr(),
-        ring: ptr(ring),
-        ring_n: (ring.len() / 2) as u32,
+        ring: ptr(&ring.words),
+        ring_n: ring.points,
         maglev_n: maglev.len() as u32,
         maglev: ptr(maglev),
     }
