@@ -36,7 +36,10 @@ pub fn ketama(servers: &[Server]) -> Ring {
         }
     }
     points.sort_unstable();
-    let slots = servers.iter().enumerate().flat_map(|(i, s)| std::iter::repeat_n(i as u32, s.weight as usize));
+    // twemproxy orders its servers by their names, shorter ones first.
+    let mut order: Vec<usize> = (0..servers.len()).collect();
+    order.sort_by_key(|i| (servers[*i].name.len(), &servers[*i].name));
+    let slots = order.iter().flat_map(|i| std::iter::repeat_n(*i as u32, servers[*i].weight as usize));
     let words = points.iter().flat_map(|(p, i)| [*p, *i]).chain([total]).chain(slots).collect();
     Ring { words, points: points.len() as u32 }
 }
@@ -152,6 +155,8 @@ mod tests {
         let own = |i: u32| ring.words[..2 * ring.points as usize].chunks(2).filter(|p| p[1] == i).count();
         assert_eq!((own(0), own(1)), (80, 240));
         assert_eq!(ring.words[2 * ring.points as usize..], [4, 0, 1, 1, 1]);
+        let ring = ketama(&[server("long", 1), server("z", 2), server("b", 1)]);
+        assert_eq!(ring.words[2 * ring.points as usize..], [4, 2, 1, 1, 0]);
     }
 
     #[test]
