@@ -7,7 +7,7 @@ use wireloom_tests::folder::Folder;
 use wireloom_tests::{Output, Wireloom};
 
 const SOURCE: &str = "extern fn seven(x: u32) -> u32 from \"seven.c\"\nunit L { a: u8 }\n\
-    protocol p { request L  response L  order in_order  sharing pipelined }\n\
+    protocol p { stateless  request L  response L  order in_order  sharing pipelined }\n\
     app a { port c = listen tcp(7997) as p\n on c(req) { reply L { a: req.a } } }\ntest \"code\" { expect seven(3) == 10 }\n";
 
 const UNSAFE: &str = "compiled programs are not kept";

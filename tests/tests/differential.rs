@@ -160,7 +160,7 @@ fn compare_program(app: &str, known: &[&str]) {
 
 #[test]
 fn static_web() {
-    compare("static_web", &[]);
+    compare("static_web", &["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", "\r\nHEAD /x HTTP/1.0\r\n\r\n"]);
 }
 
 #[test]

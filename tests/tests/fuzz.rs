@@ -146,7 +146,7 @@ fn tables_and_queues_are_compared() {
     assert!(why.contains("table seen") && why.contains("2 entries"), "{why}");
     let why = run(&usual, &module(1, 8), 2).expect_err("the queues differ");
     assert!(why.contains("queue"), "{why}");
-    let out = Wireloom::command(&["fuzz", &folder.join("waiting.loom").display().to_string(), "--seconds", "0"]);
+    let out = Wireloom::command(&["fuzz", &folder.join("waiting.loom").display().to_string(), "--seconds", "1"]);
     assert!(out.code == Some(0) && out.out.contains("2 packets in queues"), "{}", out.text);
     std::fs::remove_dir_all(&folder).ok();
 }

@@ -175,7 +175,7 @@ impl Parser {
             }
             "frame" => { let frame = self.local()?; StmtKind::Frame { frame, act: self.frame_act()? } }
             "table_push" => { let table = self.table()?; StmtKind::TablePush { table, value: equals(self)?, dst: self.target()? } }
-            "group_begin" => { let port = PortId(self.index()?); StmtKind::GroupBegin { port, max: self.index()? } }
+            "group_begin" => { let port = PortId(self.index()?); StmtKind::GroupBegin { port, max: self.num()? } }
             "group_add" => { let index = self.expr()?; self.sign('=')?; StmtKind::GroupAdd { index, parts: self.list(Self::expr)? } }
             "table_pop" => StmtKind::TablePop { table: self.table()?, dst: self.target()? },
             "queue" => {
