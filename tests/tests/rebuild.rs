@@ -72,26 +72,6 @@ fn memcached_command() {
 }
 
 #[test]
-fn memcached_request() {
-    rebuilds("ask", 250, 50, 5);
-}
-
-#[test]
-fn memcached_answer() {
-    rebuilds("answer", 250, 50, 5);
-}
-
-#[test]
-fn redis_request() {
-    rebuilds("order", 250, 50, 5);
-}
-
-#[test]
-fn redis_response() {
-    rebuilds("item", 250, 50, 5);
-}
-
-#[test]
 fn http_request() {
     rebuilds_of("get", 3000, 90, 90, 10);
 }

@@ -128,7 +128,7 @@ impl Printer<'_> {
             StmtKind::TableRemove { table, key, dst } => format!("table_remove {} [{}]{}", self.table(*table), e(key), dst.as_ref().map_or(String::new(), |d| format!(" -> {}", l(d)))),
             StmtKind::TableLen { table, dst } => format!("table_len {} -> {}", self.table(*table), l(dst)),
             StmtKind::GroupBegin { port, max } => format!("group_begin {} {max}", self.port_ref(*port)),
-            StmtKind::GroupAdd { index, parts } => format!("group_add {} = [{}]", e(index), parts.iter().map(e).collect::<Vec<_>>().join(", ")),
+            StmtKind::GroupAdd { index, parts } => format!("group_add {} = ({})", e(index), parts.iter().map(e).collect::<Vec<_>>().join(", ")),
             StmtKind::TablePush { table, value, dst } => format!("table_push {} = {} -> {}", self.table(*table), e(value), l(dst)),
             StmtKind::TablePop { table, dst } => format!("table_pop {} -> {}", self.table(*table), l(dst)),
             StmtKind::Queue { port, index, act, dst } => format!("queue {} {} [{}] -> {}", name_of(QUEUE_ACTS, *act), self.port_ref(*port), e(index), l(dst)),
