@@ -15,6 +15,9 @@ const STACK_KEY: u64 = 4096;
 /// An exact table that all cores use.
 fn is_hashed(m: &Module, t: &Table) -> bool { t.kind == TableKind::Exact && !crate::flow::is_flow(m, t) }
 
+/// The runtime counts buckets in 32 bits; a table of more entries has several in each.
+const BUCKETS_MAX: u64 = 1 << 31;
+
 struct Geometry { stripes: u64, buckets: u64, inline: u64, entry: u64, block: u64, blocks: u64 }
 
 fn geometry(m: &Module, t: &Table) -> Geometry {
@@ -24,7 +27,7 @@ fn geometry(m: &Module, t: &Table) -> Geometry {
     let block = if all_inline { 60 } else if whole <= 4096 { 124 } else if whole <= 65536 { 252 } else { 1020 };
     let blocks = if all_inline { 0 } else { (t.memory / (block + 4)).min(u32::MAX as u64 - 2) };
     let stripes = (t.capacity / 1024).next_power_of_two().clamp(1, 64);
-    Geometry { stripes, buckets: t.capacity.next_power_of_two().max(stripes), inline, entry: (40 + inline).next_multiple_of(8), block, blocks }
+    Geometry { stripes, buckets: t.capacity.next_power_of_two().min(BUCKETS_MAX).max(stripes), inline, entry: (40 + inline).next_multiple_of(8), block, blocks }
 }
 
 fn encoded_max(m: &Module, ty: TyId) -> u64 {
