@@ -142,8 +142,15 @@ pub fn first_line(memory: &mut [u64]) -> *mut u64 {
     memory[skip..].as_mut_ptr()
 }
 
-/// Zeroed words holding at least `bytes` bytes. Untouched pages stay absent.
+/// Zeroed words holding at least `bytes` bytes. Untouched pages stay absent. Ends the process, with the reason, where the system does
+/// not have them.
 pub fn words(bytes: usize) -> Box<[u64]> {
+    let mut probe: Vec<u64> = Vec::new();
+    if probe.try_reserve_exact(bytes.div_ceil(8)).is_err() {
+        eprintln!("wireloom: the system has no {} MiB for tables and state; lower the capacity of tables", bytes >> 20);
+        std::process::exit(1);
+    }
+    drop(probe);
     vec![0u64; bytes.div_ceil(8)].into_boxed_slice()
 }
 
