@@ -4,8 +4,9 @@
 In: the binary under test (WIRELOOM, or target/release/wireloom) and apps/. Out: a table between the marks of
 bench/README.md and the figures as JSON in bench/results/startup/latest.json; with --print only the table, on the terminal.
 
-  cold   nothing in the cache: C is generated, compiled with clang or gcc, loaded, and the first request answered. Network functions
-         run on a capture of one frame, and the end of the run counts, with what became of the frame written
+  cold   nothing in the cache: C is generated, compiled with clang or gcc, loaded, and the first request answered, by code that is not
+         optimised. Network functions run on a capture of one frame, and the end of the run counts, with what became of the frame written
+  optimised  the same by `run --optimized`, which compiles with all optimisations first; without it that is done beside the service
   warm   the compiled program is in the cache
   interpreted   the same request by `run --interpret`, which needs no C compiler
   check  the whole process of `wireloom check APP`
@@ -66,6 +67,12 @@ def backend(answer):
     return listener.getsockname()[1]
 
 
+def environment(cache):
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    env.pop("WIRELOOM_START", None)
+    return env
+
+
 def first_answer(app, binary, cache, extra, servers):
     """Seconds from the start of the process to the first answer, and the CPU seconds it took, the C compiler's included."""
     port = free_port()
@@ -74,7 +81,7 @@ def first_answer(app, binary, cache, extra, servers):
         name = "reducer" if app == "word_count_combiner" else "servers"
         command += ["--set", f"{name}=127.0.0.1:{servers}"]
     ask, begins, _ = ASK[app]
-    env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    env = environment(cache)
     start = time.monotonic()
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=log)
@@ -109,7 +116,7 @@ def first_frame(app, binary, cache, extra):
         record = struct.pack("<IIII", 1_700_000_000, 0, len(FRAME), len(FRAME)) + FRAME
         there.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + record)
         command = [binary, "run", f"apps/{app}.loom", "--bind", f"wire=pcap:{there}", *(a.format(out) for a in PACKETS[app]), *extra]
-        env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+        env = environment(cache)
         start = time.monotonic()
         process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         said = process.stderr.read()
@@ -133,19 +140,20 @@ def measure(app, binary, rounds):
     answer = ASK[app][2] if app in ASK else None
     servers = backend(answer) if answer is not None else None
     first = lambda cache, *extra: first_frame(app, binary, cache, extra) if app in PACKETS else first_answer(app, binary, cache, extra, servers)
-    cold, cpu, warm, interpreted = [], [], [], []
+    cold, cpu, optimised, warm, interpreted = [], [], [], [], []
     for _ in range(rounds):
         cache = pathlib.Path(tempfile.mkdtemp(prefix="wireloom-startup-"))
         took, used = first(cache)
         cold.append(took)
         cpu.append(used)
+        optimised.append(first(cache, "--optimized")[0])
         warm += [first(cache)[0] for _ in range(3)]
         interpreted.append(first(cache, "--interpret")[0])
         shutil.rmtree(cache)
     checks = [check(app, binary) for _ in range(3 * rounds)]
     code = subprocess.run([binary, "emit", "c", f"apps/{app}.loom"], cwd=ROOT, check=True, capture_output=True).stdout
     ms = lambda xs: [round(1000 * f(xs), 1) for f in (statistics.median, min, max)]
-    return {"app": app, "c_lines": code.count(b"\n"), "check": ms(checks), "cold": ms(cold), "cold_cpu": ms(cpu), "warm": ms(warm), "interpreted": ms(interpreted)}
+    return {"app": app, "c_lines": code.count(b"\n"), "check": ms(checks), "cold": ms(cold), "cold_cpu": ms(cpu), "optimised": ms(optimised), "warm": ms(warm), "interpreted": ms(interpreted)}
 
 
 def table(result):
@@ -156,11 +164,11 @@ def table(result):
         f"{result['date']}, {result['machine']}, load average {result['load']:.1f}, {result['rounds']} rounds, {result['compiler']}, "
         f"commit {result['commit']}: `python3 bench/startup.py`. Milliseconds, median [smallest..largest].",
         "",
-        "| app | lines of C | check | cold start to first answer or frame | of it CPU time | warm start | interpreted |",
-        "|---|---|---|---|---|---|---|",
-        *(f"| {r['app']} | {r['c_lines']} | {cell(r['check'])} | {cell(r['cold'])} | {cell(r['cold_cpu'])} | {cell(r['warm'])} | {cell(r['interpreted'])} |" for r in result["apps"]),
-        f"| must stay under | | 50 | 3000 | | 100 | |",
-        f"| worst median | | {verdict('check', 50)} | {verdict('cold', 3000)} | {worst('cold_cpu'):.0f} ms | {verdict('warm', 100)} | |",
+        "| app | lines of C | check | cold start to first answer or frame | of it CPU time | cold and optimised | warm start | interpreted |",
+        "|---|---|---|---|---|---|---|---|",
+        *(f"| {r['app']} | {r['c_lines']} | {cell(r['check'])} | {cell(r['cold'])} | {cell(r['cold_cpu'])} | {cell(r['optimised'])} | {cell(r['warm'])} | {cell(r['interpreted'])} |" for r in result["apps"]),
+        f"| must stay under | | 50 | 1500 | | | 100 | |",
+        f"| worst median | | {verdict('check', 50)} | {verdict('cold', 1500)} | {worst('cold_cpu'):.0f} ms | {worst('optimised'):.0f} ms | {verdict('warm', 100)} | |",
     ]
     return "\n".join(lines)
 

@@ -47,6 +47,65 @@ fn a_cold_start_listens_first() {
     assert!(out.code == Some(1) && out.text.contains("cannot listen on") && begin.elapsed() < Duration::from_secs(2), "{}", out.text);
 }
 
+/// A cold start in two steps, as users have it: code that is not optimised serves until optimised code is there.
+fn in_two_steps(c: &mut Command, folder: &Folder) {
+    c.env_remove("WIRELOOM_START").env("XDG_CACHE_HOME", folder.file("cache"));
+}
+
+/// Programs in the cache, by what they are called.
+fn kept(folder: &Folder) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.file("cache/wireloom")).expect("a cache").flatten();
+    entries.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|n| !n.starts_with("include-")).collect()
+}
+
+/// What was stored before is there afterwards, and requests are answered all the time.
+#[test]
+fn optimised_code_takes_over_while_requests_flow() {
+    let folder = Folder::new("take-over");
+    let mut store = Wireloom::run_with("kv_server", &[], |c| in_two_steps(c, &folder));
+    let mut early = Client::connect(store.port);
+    early.send("set early 0 0 5\r\nvalue\r\n").expect("STORED\r\n");
+    let (mut n, until) = (0, Instant::now() + Duration::from_secs(60));
+    let mut waits = Client::connect(store.port);
+    waits.send("set late 0 0 4\r\nva");
+    let mut after = 0;
+    while after < 100 {
+        let (key, value) = (n % 50, n % 10);
+        early.send(&format!("set k{key} 0 0 1\r\n{value}\r\nget k{key}\r\n")).expect(&format!("STORED\r\nVALUE k{key} 0 1\r\n{value}\r\nEND\r\n"));
+        n += 1;
+        if store.output().contains("kv_server runs optimised code from now on") { after += 1 }
+        assert!(Instant::now() < until, "{}", store.output());
+    }
+    assert!(n > 200, "the code was exchanged after {} requests: not while they flowed", n - 100);
+    // The parser that had begun to read this message goes on in the new code.
+    waits.send("lu\r\nget late\r\nget early\r\n").expect("STORED\r\nVALUE late 0 4\r\nvalu\r\nEND\r\nVALUE early 0 5\r\nvalue\r\nEND\r\n");
+    store.signal(libc::SIGTERM);
+    assert_eq!(store.exit_code(Duration::from_secs(5)), Some(0), "{}", store.output());
+    assert_eq!(kept(&folder).iter().filter(|n| n.ends_with(".so")).count(), 2, "both codes are kept: {:?}", kept(&folder));
+    let again = Wireloom::run_with("kv_server", &[], |c| in_two_steps(c, &folder));
+    assert!(!again.output().contains("compiling"), "{}", again.output());
+}
+
+/// A service that ends stops the compiler that still works for it, and nothing of that is left.
+#[test]
+fn who_ends_early_does_not_wait_for_the_compiler() {
+    let folder = Folder::new("ends-early");
+    let (compiler, _) = wireloom_codegen_c::find_compiler(None).expect("a C compiler");
+    let slow = folder.file(&format!("slow-{compiler}"));
+    // Optimised code takes a minute, by a child of a child.
+    executable(&slow, &format!("#!/bin/sh\ncase \"$*\" in *-O2*) sleep 60; echo late > {} ;; esac\nexec {compiler} \"$@\"\n", folder.name_of("late")));
+    let mut web = Wireloom::run_with("static_web", &[], |c| {
+        in_two_steps(c, &folder);
+        c.env("WIRELOOM_CC", &slow);
+    });
+    Client::connect(web.port).send(GET).expect("HTTP/1.1 200 OK\r\n");
+    let begin = Instant::now();
+    web.signal(libc::SIGTERM);
+    assert_eq!(web.exit_code(Duration::from_secs(5)), Some(0), "{}", web.output());
+    assert!(begin.elapsed() < Duration::from_secs(5) && !folder.file("late").exists());
+    assert!(kept(&folder).iter().all(|n| n.ends_with(".so") || n.ends_with(".c")), "{:?}", kept(&folder));
+}
+
 fn build(folder: &Folder, umask: u32) -> Output {
     Wireloom::command_with(&["build", "apps/static_web.loom", "-o", &folder.name_of("web")], |c| {
         // SAFETY: one system call that is safe after `fork`.

@@ -266,6 +266,9 @@ pub struct Run {
     pub serve: Serve,
     #[command(flatten)]
     pub compile: Compile,
+    /// Where the program is not in the cache: optimise it before it serves. Without it, code that is not optimised serves meanwhile.
+    #[arg(long)]
+    pub optimized: bool,
 }
 
 #[derive(Args, Clone)]

@@ -5,9 +5,10 @@ use crate::Failure;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wireloom_codegen_c::{CSource, CompileError, CompileOptions, Compiled};
+use std::thread::JoinHandle;
+use wireloom_codegen_c::{CSource, CompileError, CompileOptions, Compiled, Stop};
 use wireloom_ir::{FuncBody, Module};
-use wireloom_runtime::Program;
+use wireloom_runtime::{Program, Tiers};
 
 pub enum How {
     Compiled,
@@ -17,6 +18,21 @@ pub enum How {
 pub struct Made {
     pub program: Program,
     pub how: How,
+    /// Optimised code that is still being made.
+    pub later: Option<Later>,
+}
+
+/// A compiler that works beside the service; when this is dropped it is stopped.
+pub struct Later {
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Later {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() { thread.join().ok(); }
+    }
 }
 
 /// Makes the program by the means asked for.
@@ -29,6 +45,54 @@ pub fn make_to_serve(module: &Arc<Module>, compile: &Compile) -> Result<Made, Fa
     make_telling(module, compile, Some(if module.desc().has_frames() { compiling } else { compiling_to_serve }))
 }
 
+/// As [`make_to_serve`], but a program that is not in the cache begins with code that is not optimised, which takes a fifth of the time to
+/// make. Optimised code takes its place as soon as it is there.
+pub fn make_in_tiers(module: &Arc<Module>, compile: &Compile) -> Result<Made, Failure> {
+    // What a function in C keeps for itself would be lost with the first code.
+    if compile.interpret || compile.sanitize || extern_function(module).is_some() { return make_to_serve(module, compile) }
+    let source = wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options::default());
+    let options = in_folder(module, &CompileOptions::default());
+    // Where there is no compiler, or it fails, the usual way says so.
+    let Ok(None) = wireloom_codegen_c::cached(&source, &options) else { return make_to_serve(module, compile) };
+    let starting = if module.desc().has_frames() { compiling } else { compiling_to_serve };
+    let quick = compiled(module, &source, &CompileOptions { opt: 0, starting: Some(starting), ..CompileOptions::default() })?;
+    let tiers = Tiers::new(Program::load(&quick.bytes)?);
+    Ok(Made { program: tiers.program(), how: How::Compiled, later: Some(later(tiers, source, options)?) })
+}
+
+/// Compiles with all optimisations beside the service, and exchanges the code.
+fn later(tiers: Tiers, source: CSource, options: CompileOptions) -> Result<Later, Failure> {
+    let stop = Stop::default();
+    let options = CompileOptions { beside: Some(stop.clone()), ..options };
+    let work = move || {
+        let name = &source.name;
+        let exchanged = match wireloom_codegen_c::compile(&source, &options) {
+            Err(CompileError::Stopped) => return,
+            Err(e) => Err(e.to_string()),
+            Ok(library) => Program::load(&library.bytes).and_then(|better| tiers.exchange(better)).map_err(|e| e.to_string()),
+        };
+        match exchanged {
+            Ok(()) => eprintln!("wireloom: {name} runs optimised code from now on"),
+            Err(e) => eprintln!("wireloom: {name} goes on with code that is not optimised: {e}"),
+        }
+    };
+    let thread = without_signals(|| std::thread::Builder::new().name("compile".into()).spawn(work)).map_err(|e| Failure::Said(format!("cannot start a thread: {e}")))?;
+    Ok(Later { stop, thread: Some(thread) })
+}
+
+/// Starts a thread that takes no signals: those are for the service.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: two sets of signals of our own, and plain system calls on this thread's mask.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed::<libc::sigset_t>());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started
+    }
+}
+
 fn make_telling(module: &Arc<Module>, compile: &Compile, starting: Option<fn(&str)>) -> Result<Made, Failure> {
     if compile.interpret {
         return interpret(module);
@@ -37,8 +101,8 @@ fn make_telling(module: &Arc<Module>, compile: &Compile, starting: Option<fn(&st
     let opt = if compile.sanitize { 1 } else { CompileOptions::default().opt };
     match library(module, &CompileOptions { sanitize: compile.sanitize, opt, starting, ..CompileOptions::default() }) {
         // The sanitizers read names and lines from the file.
-        Ok(Compiled { path: Some(path), .. }) if compile.sanitize => Ok(Made { program: Program::open(&path)?, how: How::Compiled }),
-        Ok(library) => Ok(Made { program: Program::load(&library.bytes)?, how: How::Compiled }),
+        Ok(Compiled { path: Some(path), .. }) if compile.sanitize => Ok(Made { program: Program::open(&path)?, how: How::Compiled, later: None }),
+        Ok(library) => Ok(Made { program: Program::load(&library.bytes)?, how: How::Compiled, later: None }),
         Err(CompileError::NoCompiler { .. }) => {
             if let Some(f) = extern_function(module) {
                 return Err(Failure::Said(format!("no C compiler found (clang or gcc), and `{f}` is a function in C (`extern fn`)")));
@@ -66,7 +130,7 @@ pub fn interpret(module: &Arc<Module>) -> Result<Made, Failure> {
         let packets = (program.table_self(), program.packets());
         Program::from_table(program.table())?.with_merges(merges.this(), merges.entries()).with_packets(packets.0, packets.1)
     };
-    Ok(Made { program, how: How::Interpreted })
+    Ok(Made { program, how: How::Interpreted, later: None })
 }
 
 /// A module's shared object with marks where elements begin and end, and the elements' names.
@@ -82,16 +146,20 @@ pub fn library(module: &Module, options: &CompileOptions) -> Result<Compiled, Co
 }
 
 fn compiled(module: &Module, source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
-    // The C files of `extern` functions lie beside the program's.
-    let folder = module.files.first().and_then(|f| Path::new(f).parent()).map(PathBuf::from);
     let starting = options.starting.or(std::io::stderr().is_terminal().then_some(compiling as fn(&str)));
-    let options = CompileOptions { extern_dir: folder.unwrap_or_else(|| options.extern_dir.clone()), starting, ..options.clone() };
+    let options = CompileOptions { starting, ..in_folder(module, options) };
     let made = wireloom_codegen_c::compile(source, &options).map_err(|e| match e {
         CompileError::Failed { command, messages } => CompileError::Failed { messages: crate::report::with_folder(module, source, &command, &messages), command },
         e => e,
     })?;
     if let Some(notice) = &made.notice { told_once(notice) }
     Ok(made)
+}
+
+/// The C files of `extern` functions lie beside the program's.
+fn in_folder(module: &Module, options: &CompileOptions) -> CompileOptions {
+    let folder = module.files.first().and_then(|f| Path::new(f).parent()).map(PathBuf::from);
+    CompileOptions { extern_dir: folder.unwrap_or_else(|| options.extern_dir.clone()), ..options.clone() }
 }
 
 fn compiling(app: &str) {

@@ -26,15 +26,20 @@ pub fn run(args: Run) -> Outcome {
     let descs: Vec<Desc> = modules.iter().map(Module::desc).collect();
     let sets = sets(&descs.iter().collect::<Vec<_>>(), &args.serve.set)?;
     wireloom_runtime::listen_early(&descs.into_iter().zip(sets).collect::<Vec<_>>())?;
-    let mut programs = Vec::new();
+    let (mut programs, mut later) = (Vec::new(), Vec::new());
+    let at_once = args.optimized || std::env::var_os("WIRELOOM_START").is_some_and(|v| v == "optimized");
     for (module, cluster) in modules.into_iter().map(Arc::new).zip(clusters) {
-        let made = engine::make_to_serve(&module, &args.compile)?;
+        let made = if at_once { engine::make_to_serve(&module, &args.compile)? } else { engine::make_in_tiers(&module, &args.compile)? };
         let interpreted = matches!(made.how, How::Interpreted);
+        later.extend(made.later);
         programs.push((made.program, Desc { cluster, ..module.desc() }, interpreted));
     }
     let interpreted = programs.iter().any(|p| p.2);
     let programs = programs.into_iter().map(|(program, desc, _)| (program, desc)).collect();
-    serve::serve_all(programs, &args.serve, begin, interpreted)
+    serve::serve_all(programs, &args.serve, begin, interpreted)?;
+    // Compilers that still run are of no use to anybody.
+    drop(later);
+    Ok(())
 }
 
 /// Apps on one core have their tables to themselves; no CPU named is one core.

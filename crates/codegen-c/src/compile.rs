@@ -4,7 +4,7 @@
 //! version, flags.
 
 use crate::cache::{unique, Folder, Sha};
-use crate::{CSource, HEADERS};
+use crate::{CSource, Stop, HEADERS};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -32,11 +32,13 @@ pub struct CompileOptions {
     pub extern_dir: PathBuf,
     /// Told the program's name when the compiler is started for it, which takes seconds.
     pub starting: Option<fn(&str)>,
+    /// Compiles beside a service: with less priority than that, until it is stopped.
+    pub beside: Option<Stop>,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { sanitize: false, opt: 2, portable: false, cc: None, cache_dir: default_cache_dir(), include_dir: None, extern_dir: PathBuf::from("."), starting: None }
+        CompileOptions { sanitize: false, opt: 2, portable: false, cc: None, cache_dir: default_cache_dir(), include_dir: None, extern_dir: PathBuf::from("."), starting: None, beside: None }
     }
 }
 
@@ -72,6 +74,8 @@ pub enum CompileError {
     Io { path: PathBuf, error: io::Error },
     /// The compiler refused the file: a bug of this crate, or a mistake in an `extern` file.
     Failed { command: String, messages: String },
+    /// By [`Stop::stop`].
+    Stopped,
 }
 
 impl fmt::Display for CompileError {
@@ -82,6 +86,7 @@ impl fmt::Display for CompileError {
             }
             CompileError::Io { path, error } => write!(f, "{}: {error}", path.display()),
             CompileError::Failed { command, messages } => write!(f, "the C compiler failed:\n{command}\n{messages}"),
+            CompileError::Stopped => f.write_str("the compiler was stopped"),
         }
     }
 }
@@ -148,6 +153,18 @@ pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, C
     Ok(Compiled { bytes, path, notice })
 }
 
+/// What [`compile`] has kept of a source; None if it would have to start the compiler.
+pub fn cached(source: &CSource, options: &CompileOptions) -> Result<Option<Compiled>, CompileError> {
+    let (cc, version) = find_compiler(options.cc.as_deref())?;
+    let (folder, None) = folder(options)? else { return Ok(None) };
+    let name = format!("{}-{}.so", source.name, Job::new(&cc, source, options, &folder)?.id(&version)?);
+    let path = folder.path().join(&name);
+    match folder.get(&name) {
+        Ok(kept) => Ok(kept.map(|bytes| Compiled { bytes, path: Some(path), notice: None })),
+        Err(error) => Err(CompileError::Io { path, error }),
+    }
+}
+
 /// The folder to work in, and why it is not the one where results are kept.
 fn folder(options: &CompileOptions) -> Result<(Folder, Option<String>), CompileError> {
     let wanted = &options.cache_dir;
@@ -174,10 +191,11 @@ struct Job<'a> {
     include: String,
     headers: Vec<(String, String)>,
     externs: Vec<PathBuf>,
+    beside: Option<&'a Stop>,
 }
 
 impl<'a> Job<'a> {
-    fn new(cc: &'a str, source: &'a CSource, options: &CompileOptions, folder: &'a Folder) -> Result<Job<'a>, CompileError> {
+    fn new(cc: &'a str, source: &'a CSource, options: &'a CompileOptions, folder: &'a Folder) -> Result<Job<'a>, CompileError> {
         let headers = headers(options)?;
         let mut sha = Sha::new();
         for (name, text) in &headers { sha.add(name.as_bytes()); sha.add(text.as_bytes()) }
@@ -185,7 +203,7 @@ impl<'a> Job<'a> {
         // The compiler runs in the folder.
         let dir = std::path::absolute(Path::new(".").join(&options.extern_dir)).map_err(|error| CompileError::Io { path: options.extern_dir.clone(), error })?;
         let externs = source.externs.iter().map(|e| dir.join(e)).collect();
-        Ok(Job { cc, source, flags: flags(options, cc.contains("clang")), portable: options.portable, folder, include, headers, externs })
+        Ok(Job { cc, source, flags: flags(options, cc.contains("clang")), portable: options.portable, folder, include, headers, externs, beside: options.beside.as_ref() })
     }
 
     /// A hash of all that goes in.
@@ -206,7 +224,7 @@ impl<'a> Job<'a> {
     fn preprocessed(&self, file: &Path) -> Result<Vec<u8>, CompileError> {
         self.write_headers()?;
         let flags = self.flags.iter().filter(|f| *f != "-shared");
-        Ok(run(self.command().args(flags).args(["-E", "-I", &self.include]).arg(file))?.stdout)
+        Ok(self.run(self.command().args(flags).args(["-E", "-I", &self.include]).arg(file))?.stdout)
     }
 
     fn compile(&self, name: &str) -> Result<Vec<u8>, CompileError> {
@@ -227,7 +245,7 @@ impl<'a> Job<'a> {
         let one = &|n: usize| {
             let mut command = self.command();
             command.args(self.flags.iter().filter(|f| *f != "-shared"));
-            run(command.args(["-I", &self.include, "-c", &format!("-DWL_PART={}", n + 1), "-o", &objects[n], c]))
+            self.run(command.args(["-I", &self.include, "-c", &format!("-DWL_PART={}", n + 1), "-o", &objects[n], c]))
         };
         let compiled: Vec<_> = std::thread::scope(|s| {
             let threads: Vec<_> = (0..objects.len()).map(|n| s.spawn(move || one(n))).collect();
@@ -240,7 +258,7 @@ impl<'a> Job<'a> {
 
     /// Compiles what is still C, and makes the shared object.
     fn link(&self, files: &[String], out: &str) -> Result<(), CompileError> {
-        run(self.command().args(&self.flags).args(["-I", &self.include, "-o", out]).args(files).args(&self.externs)).map(drop)
+        self.run(self.command().args(&self.flags).args(["-I", &self.include, "-o", out]).args(files).args(&self.externs)).map(drop)
     }
 
     fn write_headers(&self) -> Result<(), CompileError> {
@@ -252,18 +270,43 @@ impl<'a> Job<'a> {
     fn command(&self) -> Command {
         let mut command = Command::new(self.cc);
         let folder = self.folder.raw();
-        // SAFETY: two system calls that are safe after `fork`; the descriptor is open as long as `self`.
+        let niceness = if self.beside.is_some() { BESIDE } else { 0 };
+        // SAFETY: system calls that are safe after `fork`; the descriptor is open as long as `self`.
         unsafe {
             command.pre_exec(move || {
                 libc::umask(0o077);
+                libc::nice(niceness);
+                // Threads that leave signals to others start compilers, too, which must be stopped by them.
+                let mut none = std::mem::zeroed();
+                libc::sigemptyset(&mut none);
+                libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
                 if libc::fchdir(folder) == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
             });
         }
         command
     }
 
+    fn run(&self, command: &mut Command) -> Result<Output, CompileError> {
+        let text = |c: &Command| {
+            std::iter::once(c.get_program()).chain(c.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+        };
+        let output = match self.beside {
+            None => command.output(),
+            Some(stop) => stop.output(command),
+        };
+        match output {
+            Ok(output) if output.status.success() => Ok(output),
+            _ if self.beside.is_some_and(Stop::is_stopped) => Err(CompileError::Stopped),
+            Ok(output) => Err(CompileError::Failed { command: text(command), messages: String::from_utf8_lossy(&output.stderr).into_owned() }),
+            Err(error) => Err(CompileError::Io { path: PathBuf::from(command.get_program()), error }),
+        }
+    }
+
     fn io(&self, name: &str, error: io::Error) -> CompileError { CompileError::Io { path: self.folder.path().join(name), error } }
 }
+
+/// How much a compiler that runs beside a service gives way: it gets a quarter of what the service gets of a core that both want.
+const BESIDE: i32 = 6;
 
 /// Headers of the system that change with each version of its C library.
 const LIBC: [&str; 2] = ["/usr/include/features.h", "/usr/include/string.h"];
@@ -306,15 +349,6 @@ fn headers(o: &CompileOptions) -> Result<Vec<(String, String)>, CompileError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, CompileError> { fs::read(path).map_err(|error| CompileError::Io { path: path.to_path_buf(), error }) }
-
-fn run(command: &mut Command) -> Result<Output, CompileError> {
-    let text = |c: &Command| {
-        std::iter::once(c.get_program()).chain(c.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
-    };
-    let output = command.output().map_err(|error| CompileError::Io { path: PathBuf::from(command.get_program()), error })?;
-    if output.status.success() { return Ok(output) }
-    Err(CompileError::Failed { command: text(command), messages: String::from_utf8_lossy(&output.stderr).into_owned() })
-}
 
 #[cfg(test)]
 mod tests {

@@ -26,12 +26,14 @@ mod parts;
 mod parser;
 mod payload;
 mod program;
+mod stop;
 mod table;
 mod types;
 mod usual;
 mod view;
 
-pub use compile::{compile, find_compiler, CompileError, CompileOptions, Compiled};
+pub use compile::{cached, compile, find_compiler, CompileError, CompileOptions, Compiled};
+pub use stop::Stop;
 use wireloom_ir as ir;
 
 /// The headers that generated code includes: name and text.

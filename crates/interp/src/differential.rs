@@ -192,12 +192,20 @@ fn pass_run(v: &mut [u64], have: usize) -> usize {
     n as usize
 }
 
-/// Sizes of random pieces for an input of `n` bytes.
+/// Of [`random_cuts`]: so many pieces at the beginning, and so many bytes at the end, are cut finely whatever the length.
+const FINE: usize = 1000;
+const LAST: usize = 200;
+/// The rest of a long input makes twice as many pieces.
+const COARSE: u64 = 100;
+
+/// Sizes of random pieces for an input of `n` bytes. Behind the first thousand pieces, and but for the last bytes, those of long inputs are
+/// larger: a message's bytes are given again with each piece, so that a megabyte in single bytes would take minutes.
 pub fn random_cuts(rng: &mut Rng, n: usize) -> Vec<usize> {
     let largest = [1, 2, 3, 7, 40, 1500][rng.below(6) as usize];
     let (mut cuts, mut sum) = (Vec::new(), 0);
     while sum < n {
-        let c = 1 + rng.below(largest) as usize;
+        let fine = cuts.len() < FINE || n - sum < LAST;
+        let c = 1 + rng.below(if fine { largest } else { largest.max(n as u64 / COARSE) }) as usize;
         sum += c;
         cuts.push(c);
     }

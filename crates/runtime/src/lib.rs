@@ -34,7 +34,7 @@ mod socket_tests;
 
 pub use crate::core::app::App;
 pub use error::Error;
-pub use program::Program;
+pub use program::{Program, Tiers};
 pub use services::listen_early;
 pub use server::{serve, AppSpec, ServeOptions, Stop, Summary};
 pub use sim::Sim;

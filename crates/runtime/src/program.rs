@@ -3,8 +3,11 @@
 //! The table comes from a shared object ([`Program::open`]), from the running executable ([`Program::linked`], what
 //! `wireloom build` makes) or from memory ([`Program::from_table`], the interpreter and tests).
 
+mod tier;
+
 use crate::abi::*;
 use crate::error::Error;
+pub use tier::Tiers;
 use std::ffi::{c_void, CStr, CString};
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
