@@ -69,6 +69,11 @@ static inline uint8_t *wl_tmp(wl_fx *x, uint32_t n) {
     return p;
 }
 
+/* A round of a long loop is over. */
+static inline void wl_round(wl_fx *x) {
+    if (x->core && WL_UNLIKELY(--x->core->fuel == 0)) x->core->host->pause(x->core);
+}
+
 /* ---- bytes ---- */
 
 static inline wl_bytes wl_b(const void *p, uint32_t n) { return (wl_bytes){(const uint8_t *)p, n, 0}; }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 7u
+#define WL_ABI 8u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -185,6 +185,8 @@ typedef struct wl_host {
      * argument of a wrong size. The data of a cipher is the last argument; `out` is where it lies (in place), or overlaps no argument.
      * Schedules of keys are kept per core and found by the key's bytes. */
     int32_t (*crypto)(uint32_t op, const wl_bytes *arg, uint32_t args, uint8_t *out);
+    /* A long loop of a handler has used up core->fuel: sets it anew; where the slice is used up too, others run before this returns. */
+    void (*pause)(struct wl_core *);
 } wl_host;
 
 /* A connect port as handlers see it. */
@@ -226,7 +228,8 @@ typedef struct wl_core {
     void *self;                 /* program->self */
     wl_left left;
     uint32_t draining;          /* 1: the service ends; connections are to be told so */
-    uint32_t _pad;
+    uint32_t fuel;              /* rounds of long loops until host->pause is called; 0: as many as there are numbers */
+    uint8_t *tmp;               /* scratch (program->tmp_size bytes) of a handler that may pause; NULL: the state's */
 } wl_core;
 
 /* ---- the program ---------------------------------------------------------------------------- */
@@ -244,7 +247,8 @@ typedef struct wl_unit {
 typedef struct wl_program {
     uint32_t abi, units, handlers, frame_size;
     uint64_t state_size, shared_size;
-    uint32_t session_size, _pad;
+    uint32_t session_size;
+    uint32_t tmp_size;          /* handlers may pause: each then has scratch of so many bytes for itself; 0: none does */
     void *self;
     const wl_unit *unit;
     void (*init_shared)(void *self, void *shared, const wl_param *);

@@ -51,6 +51,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     /// With marks: the handler's name, and what was marked last.
     pub title: String,
     marked: String,
+    /// Long loops pause.
+    pub pauses: bool,
 }
 
 impl<'g, 'm> BodyGen<'g, 'm> {
@@ -59,7 +61,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         BodyGen {
             g, owner, out: String::new(), scope, locals: &body.locals, resumes: 0, frame: Vec::new(), loops: Vec::new(), decls: String::new(),
             temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), ahead: None, kept: Kept::default(),
-            title: String::new(), marked: String::new(),
+            title: String::new(), marked: String::new(), pauses: false,
         }
     }
 
@@ -222,11 +224,11 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 line!(self, "}}");
             }
             StmtKind::Switch { on, cases, default } => self.switch(on, cases, default),
-            StmtKind::For { var, from, to, body, .. } => self.for_loop(*var, from, to, body),
+            StmtKind::For { var, from, to, body, .. } => self.for_loop(*var, from, to, body, self.pauses_in(&s.kind)),
             StmtKind::Loop { max, body } => {
                 let i = self.temp("uint64_t");
                 line!(self, "for ({i} = 0; {i} < UINT64_C({max}); {i}++) {{");
-                self.loop_body(&i, None, body);
+                self.loop_body(&i, None, body, self.pauses_in(&s.kind));
             }
             StmtKind::Break | StmtKind::Continue => {
                 let unlock = self.unlocks(self.loop_locks.last().copied().unwrap_or(0));
@@ -327,7 +329,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "break;\n}}\n}}");
     }
 
-    fn for_loop(&mut self, var: LocalId, from: &Expr, to: &Expr, body: &'m Block) {
+    fn for_loop(&mut self, var: LocalId, from: &Expr, to: &Expr, body: &'m Block, pauses: bool) {
         let name = self.name(var);
         let c = self.g.cty(self.locals[var.index()].ty);
         let (i, end) = (self.temp("uint64_t"), self.temp("uint64_t"));
@@ -335,10 +337,12 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "{i} = (uint64_t)({from_text}); {end} = (uint64_t)({to_text});");
         self.check(may_fault(from) || may_fault(to));
         line!(self, "for (; {i} < {end}; {i}++) {{\n{name} = ({c}){i};");
-        self.loop_body(&i, Some(&end), body);
+        self.loop_body(&i, Some(&end), body, pauses);
     }
 
-    fn loop_body(&mut self, i: &str, end: Option<&str>, body: &'m Block) {
+    fn pauses_in(&self, s: &StmtKind) -> bool { self.pauses && passes::pauses::is_long(self.g.m, s, self.locals) }
+
+    fn loop_body(&mut self, i: &str, end: Option<&str>, body: &'m Block, pauses: bool) {
         let depth = self.loops.len();
         // The counter comes last: `break` and `continue` are named after it.
         if let Some(end) = end { self.loops.push((end.to_string(), "uint64_t")) }
@@ -347,7 +351,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.block(body);
         self.loop_locks.pop();
         self.loops.truncate(depth);
-        line!(self, "next_{i}:;\n}}\nbreak_{i}:;");
+        let round = if pauses { "wl_round(x);\n" } else { "" };
+        line!(self, "next_{i}:;\n{round}}}\nbreak_{i}:;");
     }
 
     fn ret(&mut self, e: Option<&Expr>) {

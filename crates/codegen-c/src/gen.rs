@@ -32,6 +32,8 @@ pub(crate) struct Gen<'m> {
     /// Tables with masks that one body both reads and changes: bytes of their values are copied when they are read.
     pub rewritten: BTreeSet<u32>,
     pub frames: Frames,
+    /// Which handlers and functions pause in their long loops.
+    pub pauses: passes::pauses::Plan,
 }
 
 impl<'m> Gen<'m> {
@@ -52,6 +54,7 @@ impl<'m> Gen<'m> {
             items: BTreeSet::new(),
             rewritten: rewritten(m),
             frames: Frames::default(),
+            pauses: passes::pauses::plan(m),
         }
     }
 

@@ -155,6 +155,7 @@ impl<'m> Gen<'m> {
             let params: String = body.locals.iter().take(f.params as usize).enumerate().map(|(i, l)| format!(", {} {}", self.cty(l.ty), names::local(l, i))).collect();
             let zero = self.zero(f.ret);
             let mut b = BodyGen::new(self, Owner::Func { ret: f.ret }, body);
+            b.pauses = b.g.pauses.funcs[id];
             b.declare(f.params as usize);
             b.block(&body.block);
             let (decls, out) = (b.decls, b.out);
@@ -197,6 +198,7 @@ impl<'m> Gen<'m> {
         }
         let name = format!("on_{i}_{}", names::ident(&h.name));
         let mut b = BodyGen::new(self, Owner::Handler { on: h.on }, &h.body);
+        b.pauses = b.g.pauses.pauses(i);
         b.declare(0);
         let first = |i: u32, v: &str, b: &mut BodyGen| if b.locals.len() > i as usize { let n = b.name(LocalId(i)); line!(b, "{n} = {v};") };
         match h.on {
@@ -219,7 +221,9 @@ impl<'m> Gen<'m> {
         let start = std::mem::take(&mut b.out);
         b.block(&h.body.block);
         let (decls, out, frame, resumes, views) = (b.decls.clone(), b.out.clone(), b.frame.clone(), b.resumes(), b.views.clone());
-        let locals: Vec<_> = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
+        // Of a handler that pauses others may run in between.
+        let place = if self.pauses.pauses(i) { "" } else { "static _Thread_local " };
+        let locals: Vec<_> = views.iter().map(|(l, u)| format!("{place}{}_view view_{};\n", names::unit(self.m, *u), names::local(&h.body.locals[l.index()], l.index()))).collect();
         let frame_ty = (!frame.is_empty()).then(|| format!("frame_{i}"));
         if let Some(f) = &frame_ty {
             let members: String = frame.iter().map(|(t, n)| format!("{t} {n};\n")).collect();
@@ -347,9 +351,13 @@ impl<'m> Gen<'m> {
         let (before, after) = if flush.is_empty() { ("", "default: return WL_T_DONE;\n}\n".to_string()) } else { ("int end = WL_T_DONE;\n", format!("default: break;\n}}\n{flush}return end;\n")) };
         let session = if m.sessions.is_empty() { "0" } else { "sizeof(app_session)" };
         let fx = "wl_fx fx = {.core = core, .tmp = ((app_state *)core->state)->scratch, .tmp_max = sizeof(((app_state *)core->state)->scratch)}, *x = &fx;\n(void)x;\n";
+        let (own_tmp, tmp_size) = match self.pauses.any() {
+            true => ("if (core->tmp) x->tmp = core->tmp;\n", ".tmp_size = sizeof(((app_state *)0)->scratch), "),
+            false => ("", ""),
+        };
         let tend = self.flow_tend();
         let text = format!(
-            "static int run(void *self, wl_task *t) {{\n(void)self;\nwl_core *core = t->core;\n{fx}x->conn = t->conn;\nx->task = t;\n\
+            "static int run(void *self, wl_task *t) {{\n(void)self;\nwl_core *core = t->core;\n{fx}x->conn = t->conn;\nx->task = t;\n{own_tmp}\
              {before}{tend}switch (t->handler) {{\n{cases}{after}}}\n\n\
              static uint32_t fault_reply(void *self, wl_core *core, uint32_t proto, const wl_fault *f, const wl_msg *req) {{\n(void)self; (void)f; (void)req;\n{fx}\
              wl_begin(x);\nswitch (proto) {{\n{replies}default: return WL_R_CLOSE;\n}}\n}}\n\n\
@@ -359,7 +367,7 @@ impl<'m> Gen<'m> {
              static void init_shared(void *self, void *shared, const wl_param *param) {{\n(void)self; (void)shared; (void)param;\n{shared_init}}}\n\n\
              static const wl_unit unit_table[] = {{\n{units}{}}};\n\n\
              static const wl_program program = {{\n.abi = WL_ABI, .units = {}, .handlers = {}, .frame_size = {frame},\n\
-             .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session},\n.unit = unit_table, .init_shared = init_shared, \
+             .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session}, {tmp_size}\n.unit = unit_table, .init_shared = init_shared, \
              .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim,\n}};\n\n\
              __attribute__((visibility(\"default\"))) const wl_program *wireloom_program(void) {{ return &program; }}\n",
             if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail},\n" } else { "" },

@@ -472,6 +472,7 @@ impl<'a> Mock<'a> {
             log: Some(log),
             fault: Some(fault),
             crypto: Some(wireloom_runtime::crypto::entry),
+            pause: Some(wireloom_runtime::core::lanes::run_on),
         });
         let load = vec![0u32; INSTANCES as usize];
         let up = vec![1u8; INSTANCES as usize];
@@ -510,7 +511,8 @@ impl<'a> Mock<'a> {
             self_: t.self_,
             left: wl_left::default(),
             draining: 0,
-            _pad: 0,
+            fuel: 0,
+            tmp: std::ptr::null_mut(),
         });
         let mut mock = Mock {
             t,

@@ -113,7 +113,7 @@ pub fn program(module: Arc<Module>) -> InterpProgram {
         state_size: layout::counters_size(&module) + 8,
         shared_size: layout::table_stats_size(&module) + 8,
         session_size: module.sessions.iter().map(|s| fixed_size(&module, s.ty)).sum::<usize>() as u32,
-        _pad: 0,
+        tmp_size: 0,
         self_: (&raw const *inner) as *mut c_void,
         unit: units.as_ptr(),
         init_shared: Some(init_shared),

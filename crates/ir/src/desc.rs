@@ -29,6 +29,9 @@ pub struct Desc {
     /// What can be called while the app runs.
     #[serde(default)]
     pub signals: Vec<SignalDesc>,
+    /// Requests leave something on their core: their connections stay there.
+    #[serde(default)]
+    pub per_core: bool,
     /// Tables of which each core has its own part, or its own copy.
     #[serde(default)]
     pub local_tables: Vec<String>,
@@ -174,6 +177,9 @@ pub const POOL_QUEUES: u64 = 256 << 20;
 /// Bytes of the runtime's own about an open connection, and about a request under way (task, place in the order, call), at most.
 pub const CONNECTION: u64 = 512;
 pub const REQUEST: u64 = 1024;
+/// Handlers of a core that may be paused at a time, and the part of a stack that each uses besides its locals.
+pub const PAUSED: u64 = 256;
+pub const PAUSED_STACK: u64 = 32 << 10;
 /// The same of each further call that a request makes at once, with its answer's places in the request's lists (which grow by doubling).
 pub const CALL: u64 = 512;
 /// Buffers for frames, of each core: bytes and number of the usual ones and of those for the largest frames.
@@ -317,6 +323,9 @@ pub struct HandlerDesc {
     pub on: HandlerOn,
     /// Worst-case steps of one activation.
     pub steps: u64,
+    /// It may pause in a long loop, where its program can: if its request has so many bytes.
+    #[serde(default)]
+    pub pauses: Option<u32>,
     /// Of frames: what they begin with.
     #[serde(default)]
     pub begins: Begins,
@@ -464,18 +473,35 @@ pub struct MergeDesc {
 }
 
 impl crate::Module {
+    /// Whether what requests do leaves something on their core: `state` that they change, tables of which each core has its own.
+    pub fn keeps_on_core(&self) -> bool {
+        use crate::StmtKind::{SetState, TableDelete, TableInsert, TablePop, TablePush, TablePut, TableRemove, TableUpdate};
+        let own = |t: &crate::TableId| self.tables.get(t.index()).is_some_and(|t| self.sharing(t) == crate::Sharing::Parts);
+        let mut keeps = false;
+        for h in self.handlers.iter().filter(|h| matches!(h.on, crate::On::Message { .. })) {
+            crate::walk::stmts(&h.body.block, &mut |s| keeps |= match &s.kind {
+                SetState(..) => true,
+                TablePut { table, .. } | TableUpdate { table, .. } | TableRemove { table, .. } | TableInsert { table, .. } | TableDelete { table, .. } | TablePush { table, .. }
+                | TablePop { table, .. } => own(table),
+                _ => false,
+            });
+        }
+        keeps
+    }
+
     /// What the runtime must know of this program. Its grammars have been analysed and its passes run. Handlers of `test`
     /// blocks come last in a module and are left out: the runtime never starts them.
     pub fn desc(&self) -> Desc {
         let halves = crate::halves::of(self).unwrap_or_default();
         let half = |of: &[Half], n: usize| of.get(n).copied().unwrap_or_default();
+        let pauses = crate::passes::pauses::plan(self);
         Desc {
             app: self.app.clone(),
             params: self.params.iter().map(|p| ParamDesc { name: p.name.clone(), ty: p.ty, form: p.form.clone(), default: p.default.clone(), doc: p.doc.clone() }).collect(),
             ports: self.ports.iter().enumerate().map(|(n, p)| port_desc(self, n, p)).collect(),
             protocols: self.protocols.iter().map(|p| protocol_desc(self, p)).collect(),
             units: self.units.iter().map(|u| u.name.clone()).collect(),
-            handlers: self.handlers.iter().enumerate().map_while(|(n, h)| handler_desc(self, h, half(&halves.handlers, n))).collect(),
+            handlers: self.handlers.iter().enumerate().map_while(|(n, h)| handler_desc(self, h, pauses.least(n), half(&halves.handlers, n))).collect(),
             counters: self.counters.iter().enumerate()
                 .map(|(n, c)| CounterDesc { name: c.name.clone(), offset: crate::layout::counter_offset(crate::CounterId(n as u32)), doc: c.doc.clone(), half: half(&halves.counters, n) }).collect(),
             tables: self.tables.iter().enumerate()
@@ -487,6 +513,7 @@ impl crate::Module {
             copied_tables: self.tables.iter().filter(|t| self.sharing(t) == crate::Sharing::Copies).map(|t| t.name.clone()).collect(),
             local_tables: self.tables.iter().filter(|t| self.sharing(t) != crate::Sharing::One).map(|t| t.name.clone()).collect(),
             table_info: (0..self.tables.len()).map(|n| table_info(self, n, half(&halves.tables, n))).collect(),
+            per_core: self.keeps_on_core(),
             signals: self.handlers.iter().enumerate().filter_map(|(n, h)| signal_desc(self, n, h)).collect(),
             cluster: None,
         }
@@ -584,7 +611,7 @@ fn table_info(m: &crate::Module, n: usize, half: Half) -> TableInfo {
     }
 }
 
-fn handler_desc(m: &crate::Module, h: &crate::Handler, half: Half) -> Option<HandlerDesc> {
+fn handler_desc(m: &crate::Module, h: &crate::Handler, pauses: Option<u32>, half: Half) -> Option<HandlerDesc> {
     let on = match h.on {
         crate::On::Message { port, protocol } => {
             let alternatives = m.ports.get(port.index()).map_or(&[][..], |p| &p.protocols);
@@ -601,7 +628,7 @@ fn handler_desc(m: &crate::Module, h: &crate::Handler, half: Half) -> Option<Han
         crate::On::Signal(_) => HandlerOn::Signal,
         crate::On::Test(_) | crate::On::Check { .. } => return None,
     };
-    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps, begins: begins(m, h.on.frame_unit()), frames: h.frame_use(), sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()), half })
+    Some(HandlerDesc { name: h.name.clone(), on, steps: h.steps, pauses, begins: begins(m, h.on.frame_unit()), frames: h.frame_use(), sends: sends_frames(m, &h.body.block, &mut BTreeSet::new()), half })
 }
 
 fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {

@@ -185,9 +185,20 @@ fn ports(m: &Module, out: &mut String) {
             PortKind::Connect(v) => (format!("connect tcp({})", value(m, v)), format!("answers within {}, connects within {}; ejected after {} failures for {}",
                 duration(o.answer_timeout), duration(o.connect_timeout), o.eject_after, duration(o.eject_time))),
         };
-        (p.name.clone(), format!("{what} as {protocols}"), vec![limits])
+        let stay = stays(m, p).map(|why| format!("connections stay on their core: {why}"));
+        (p.name.clone(), format!("{what} as {protocols}"), [limits].into_iter().chain(stay).collect())
     }).collect();
     entries(out, &rows);
+}
+
+/// Why no idle core takes over connections of a listening port.
+fn stays(m: &Module, port: &Port) -> Option<&'static str> {
+    let seen = |h: &Handler| matches!(h.on, On::Opened(p) | On::Closed(p) if m.ports.get(p.index()).is_some_and(|p| p.name == port.name));
+    match port.kind {
+        PortKind::Listen(_) if m.keeps_on_core() => Some("requests change what belongs to it"),
+        PortKind::Listen(_) if m.handlers.iter().any(seen) => Some("the program looks at them as they open or close"),
+        _ => None,
+    }
 }
 
 /// `4 queues of 32 packets`.
@@ -229,11 +240,13 @@ pub fn handler_protocol<'m>(m: &'m Module, h: &Handler) -> Option<&'m str> {
 fn handlers(m: &Module, out: &mut String) {
     if m.handlers.is_empty() { return }
     heading(out, "Handlers (steps of the largest message: operations, and bytes looked at beside parsing)");
-    for h in m.handlers.iter().filter(|h| !h.on.is_test()) {
+    let plan = passes::pauses::plan(m);
+    for (n, h) in m.handlers.iter().enumerate().filter(|(_, h)| !h.on.is_test()) {
         let frame = frame_size(m, &h.body);
         let kept = if frame > 0 { format!(", frame {}", bytes(frame)) } else { String::new() };
         let name = handler_protocol(m, h).map_or(h.name.clone(), |p| format!("{} as {p}", h.name));
         let _ = writeln!(out, "  {}: at most {} steps{kept}", name, count(h.steps));
+        pauses(h, &plan.handlers[n], out);
         let mut n = 0;
         walk::stmts(&h.body.block, &mut |s| {
             let StmtKind::Await { hold, hold_req, live } = &s.kind else { return };
@@ -249,6 +262,23 @@ fn handlers(m: &Module, out: &mut String) {
             let _ = writeln!(out, "    suspension {n}{line} carries {carries}");
         });
     }
+}
+
+/// What a handler does when its slice is used up, if it may take that long.
+fn pauses(h: &Handler, pause: &passes::pauses::Pause, out: &mut String) {
+    use passes::pauses::Pause;
+    let text = match pause {
+        Pause::Short => return,
+        // Nobody waits for a packet, and the signals of tables are the runtime's.
+        Pause::No(_) if matches!(h.on, On::Frame { .. } | On::Signal(_)) => return,
+        Pause::Yes { least, in_place } => {
+            let least = if *least > 0 { format!(" (requests of {} and more)", bytes(u64::from(*least))) } else { String::new() };
+            let behind = if *in_place { "; behind a call only if its answer is kept whole" } else { "" };
+            format!("pauses in its long loops when its slice is used up{least}{behind}")
+        }
+        Pause::No(why) => format!("does not pause in its long loops: {why}"),
+    };
+    let _ = writeln!(out, "    {text}");
 }
 
 fn merges(m: &Module, out: &mut String) {
@@ -403,6 +433,14 @@ fn memory(m: &Module, out: &mut String) {
         row("pool: messages held".into(), desc::POOL_HELD, "per core, at most: heads being received, what calls keep".into());
         row("pool: output waiting".into(), desc::POOL_QUEUES, "per core, at most: for peers that do not take it yet".into());
         pools += desc::POOL_HELD + desc::POOL_QUEUES;
+    }
+    let plan = passes::pauses::plan(m);
+    if plan.any() {
+        let locals = |h: &Handler| sum(h.body.locals.iter().map(|l| layout::size(m, l.ty)));
+        let deepest = m.handlers.iter().enumerate().filter(|(n, _)| plan.pauses(*n)).map(|(_, h)| locals(h)).max().unwrap_or(0);
+        let paused = desc::PAUSED.saturating_mul(desc::PAUSED_STACK.saturating_add(deepest));
+        row("paused handlers".into(), paused, format!("per core, at most: stacks and scratch of {}, as far as they are used", desc::PAUSED));
+        pools = pools.saturating_add(paused);
     }
     let on = |cores: u64| tables.saturating_add(clients).saturating_add(per_core.saturating_add(pools).saturating_mul(cores)).saturating_add(squared * cores * cores);
     let further = match squared {

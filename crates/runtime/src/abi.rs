@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 7;
+pub const WL_ABI: u32 = 8;
 
 // What parse() and tail() answer.
 pub const WL_MORE: c_int = 0;
@@ -283,6 +283,7 @@ pub struct wl_host {
     pub log: Option<unsafe extern "C" fn(*mut wl_core, u32, wl_bytes)>,
     pub fault: Option<unsafe extern "C" fn(*mut wl_core, u32, u32)>,
     pub crypto: Option<unsafe extern "C" fn(u32, *const wl_bytes, u32, *mut u8) -> i32>,
+    pub pause: Option<unsafe extern "C" fn(*mut wl_core)>,
 }
 
 #[repr(C)]
@@ -334,7 +335,8 @@ pub struct wl_core {
     pub self_: *mut c_void,
     pub left: wl_left,
     pub draining: u32,
-    pub _pad: u32,
+    pub fuel: u32,
+    pub tmp: *mut u8,
 }
 
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;
@@ -360,7 +362,7 @@ pub struct wl_program {
     pub state_size: u64,
     pub shared_size: u64,
     pub session_size: u32,
-    pub _pad: u32,
+    pub tmp_size: u32,
     pub self_: *mut c_void,
     pub unit: *const wl_unit,
     pub init_shared: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, *const wl_param)>,

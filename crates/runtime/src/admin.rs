@@ -211,6 +211,10 @@ pub fn metrics(view: &View) -> String {
         }
     }
     latency_metrics(&mut out, view);
+    let mut f = Family::new(&mut out, "wireloom_pauses_total", "counter", "How often handlers have let others go first in a long loop.");
+    for a in &view.apps {
+        f.add(&[("app", a.name())], a.sum(|s| s.pauses.get()));
+    }
     let mut f = Family::new(&mut out, "wireloom_memory_bytes", "gauge", "Bytes of the pools.");
     f.add(&[("pool", "queues")], view.sum(|c| c.queue_bytes.get()));
     f.add(&[("pool", "held")], view.sum(|c| c.held_bytes.get()));
@@ -218,6 +222,10 @@ pub fn metrics(view: &View) -> String {
     let mut f = Family::new(&mut out, "wireloom_batches_total", "counter", "Event batches per core.");
     for (i, c) in view.cores().enumerate() {
         f.add(&[("core", &i.to_string())], c.batches.get());
+    }
+    let mut f = Family::new(&mut out, "wireloom_connections_moved_total", "counter", "Client connections given to another core.");
+    for (i, c) in view.cores().enumerate() {
+        f.add(&[("core", &i.to_string())], c.moved.get());
     }
     let mut f = Family::new(&mut out, "wireloom_accept_failures_total", "counter", "Connections not accepted for want of descriptors.");
     f.add(&[], view.sum(|c| c.accept_failed.get()));

@@ -230,7 +230,7 @@ fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
         state_size: 64,
         shared_size: 0,
         session_size: 16,
-        _pad: 0,
+        tmp_size: 0,
         self_: std::ptr::null_mut(),
         unit: unit.as_ptr(),
         init_shared: None,
@@ -255,7 +255,7 @@ fn desc(exclusive: bool) -> Desc {
         maglev: false,
         sent: true,
     };
-    let on = |on| HandlerDesc { name: format!("{on:?}"), on, steps: 1, begins: Begins::Any, frames: FrameUse::Edits, sends: true, half: Half::Both };
+    let on = |on| HandlerDesc { name: format!("{on:?}"), on, steps: 1, pauses: None, begins: Begins::Any, frames: FrameUse::Edits, sends: true, half: Half::Both };
     let param = |name: &str, ty, default| ParamDesc { name: name.into(), ty, form: Form::Plain, default, doc: String::new() };
     Desc {
         app: "line".into(),

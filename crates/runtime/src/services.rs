@@ -3,6 +3,7 @@
 //! In: apps and the options of `wireloom run`. Out: running cores; when they have ended, a summary. [`crate::server`] has the rest.
 
 use crate::core::app::App;
+use crate::core::moves::Moves;
 use crate::core::Core;
 use crate::engine::{self, common, EngineKind, Waker};
 use crate::error::Error;
@@ -50,6 +51,7 @@ pub(crate) fn start(apps: Vec<Service>, packets: Option<Arc<Group>>, options: &S
     ports_free(&apps)?;
     let nodes = merge::open(&apps, &setting)?;
     let (tx, rx) = mpsc::channel();
+    let moves = Arc::new(Moves::new(count));
     let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
     let group = Arc::new(Group { engine: String::new(), apps: apps.clone(), stats: stats.clone(), post: Post::default() });
     let mut cores = Cores { group, wakers: Vec::new(), threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
@@ -65,6 +67,7 @@ pub(crate) fn start(apps: Vec<Service>, packets: Option<Arc<Group>>, options: &S
             mailbox: mailbox.clone(),
             packets: packets.clone(),
             loads: loads.clone(),
+            moves: moves.clone(),
         };
         let run = move || run_core(spec, &apps, stats, &tx);
         cores.threads.push(named(format!("core-{index}"), run)?);
@@ -170,6 +173,7 @@ struct Thread {
     packets: Option<Arc<Group>>,
     /// What each app has of tables of which every core has a copy.
     loads: Arc<Vec<Loads>>,
+    moves: Arc<Moves>,
 }
 
 /// A core's thread. Answers whether all its clients ended in order.
@@ -235,6 +239,7 @@ fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> R
     if let Some(packets) = &spec.packets {
         core.beside(&packets.apps, &packets.stats);
     }
+    core.share_clients(&spec.moves);
     core.listen()?;
     Ok(core)
 }

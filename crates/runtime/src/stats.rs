@@ -33,6 +33,8 @@ pub struct CoreStats {
     pub held_bytes: Cell,
     pub kept_bytes: Cell,
     pub accept_failed: Cell,
+    /// Client connections given to other cores.
+    pub moved: Cell,
     pub tasks: Cell,
     pub apps: Vec<AppStats>,
 }
@@ -60,6 +62,8 @@ pub struct AppStats {
     pub ports: Vec<PortStats>,
     pub faults: FaultTable,
     pub latency: Histogram,
+    /// How often handlers have let others go first in a long loop.
+    pub pauses: Cell,
     /// The program's own counters, as of the last look.
     pub counters: Vec<Cell>,
     pub merges: Vec<MergeStats>,

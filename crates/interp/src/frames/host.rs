@@ -174,7 +174,7 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
 
 /// What a runner's programs call.
 pub fn table() -> wl_host {
-    wl_host { call: Some(call), reply: Some(reply), send: Some(send), grow: Some(grow), close: Some(close), log: Some(log), fault: Some(fault), crypto: Some(wireloom_runtime::crypto::entry) }
+    wl_host { call: Some(call), reply: Some(reply), send: Some(send), grow: Some(grow), close: Some(close), log: Some(log), fault: Some(fault), crypto: Some(wireloom_runtime::crypto::entry), pause: Some(wireloom_runtime::core::lanes::run_on) }
 }
 
 unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *const u8, n: u32) {

@@ -12,6 +12,7 @@ pub mod init;
 pub mod last;
 pub mod liveness;
 mod moves;
+pub mod pauses;
 pub mod steer;
 pub mod steps;
 pub mod used;

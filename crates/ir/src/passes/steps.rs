@@ -10,6 +10,11 @@ pub fn run(m: &mut Module) {
     for (h, n) in m.handlers.iter_mut().zip(steps) { h.steps = n }
 }
 
+/// The bound of a loop's steps, all rounds together. None: it is no loop.
+pub fn of_loop(m: &Module, s: &StmtKind, locals: &[Local]) -> Option<u64> {
+    matches!(s, StmtKind::For { .. } | StmtKind::Loop { .. }).then(|| Cost { m, funcs: vec![None; m.funcs.len()] }.stmt(s, locals))
+}
+
 struct Cost<'a> {
     m: &'a Module,
     /// Functions do not recurse; one under way counts as 0 so that a wrong module cannot loop here.

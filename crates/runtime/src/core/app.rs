@@ -273,6 +273,8 @@ pub struct Port {
     pub open: u32,
     /// Of these, how many are about to be turned away.
     pub turned_away: u32,
+    /// Connections from other cores that came when all places were taken.
+    pub surplus: u32,
     pub opened: Vec<u32>,
     pub greeting: Vec<u32>,
     pub closed: Vec<u32>,
@@ -292,6 +294,8 @@ pub struct AppCore {
     pub ports: Vec<Port>,
     pub state: Box<[u64]>,
     pub out: Vec<u8>,
+    /// Of each handler, the least bytes of a request for which it may pause.
+    pub pauses: Vec<Option<u32>>,
     pub frame_words: usize,
     pub session_words: usize,
     /// Parser state of the message at hand; saved elsewhere when it must last.
@@ -305,6 +309,10 @@ pub struct AppCore {
     /// Connections that wait for a turn, and the time that the app has used in this batch.
     pub queue: VecDeque<Id>,
     pub spent: u64,
+    /// Rounds over the queue so far; of this one, how many still have their turn, and whether anyone has run.
+    pub round: u32,
+    pub round_left: usize,
+    pub round_ran: bool,
     /// Of each counter, what others have counted and this core's word has besides its own.
     foreign: Vec<u64>,
 }
@@ -342,7 +350,8 @@ impl AppCore {
             self_: t.self_,
             left: wl_left::default(),
             draining: 0,
-            _pad: 0,
+            fuel: 0,
+            tmp: std::ptr::null_mut(),
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();
@@ -367,6 +376,10 @@ impl AppCore {
             sessions: Vec::new(),
             queue: VecDeque::new(),
             spent: 0,
+            round: 0,
+            round_left: 0,
+            round_ran: false,
+            pauses: app.desc.handlers.iter().map(|h| h.pauses.filter(|_| t.tmp_size > 0)).collect(),
             ports,
             state,
             out,
@@ -465,7 +478,7 @@ impl AppCore {
     }
 }
 
-fn out_of(out: &mut [u8]) -> wl_out {
+pub(super) fn out_of(out: &mut [u8]) -> wl_out {
     let range = out.as_mut_ptr_range();
     wl_out { start: range.start, p: range.start, end: range.end }
 }
@@ -521,6 +534,7 @@ fn port(app: &App, i: usize) -> Port {
         closed: of(&|port| HandlerOn::Closed { port }),
         open: 0,
         turned_away: 0,
+        surplus: 0,
         backends: addrs.iter().map(|a| backend(*a, &set.options)).collect(),
         load: vec![0; instances].into_boxed_slice(),
         up: vec![1; instances].into_boxed_slice(),

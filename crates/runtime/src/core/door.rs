@@ -53,10 +53,20 @@ impl Core {
         }
     }
 
-    /// A client connection has been closed.
+    /// A connection has come from another core: one less is let in.
+    pub(super) fn take_place(&mut self, a: usize, p: usize) {
+        let l = self.listeners.iter().find(|l| (l.app as usize, l.port as usize) == (a, p)).map(|l| l.token);
+        if !l.is_some_and(|l| self.engine.take_place(l)) {
+            self.apps[a].ports[p].surplus += 1;
+        }
+    }
+
+    /// A client connection has been closed, or has moved to another core.
     pub(super) fn place_free(&mut self, a: usize, p: usize, turned_away: bool) {
         if turned_away {
             self.apps[a].ports[p].turned_away -= 1;
+        } else if self.apps[a].ports[p].surplus > 0 {
+            self.apps[a].ports[p].surplus -= 1;
         } else if !self.draining {
             if let Some(l) = self.listeners.iter().find(|l| (l.app as usize, l.port as usize) == (a, p)) {
                 self.engine.admit(l.token, 1);

@@ -16,6 +16,7 @@ pub(super) fn table() -> wl_host {
         log: Some(log_line),
         fault: Some(fault),
         crypto: Some(crate::crypto::entry),
+        pause: Some(super::lanes::pause),
     }
 }
 

@@ -65,7 +65,7 @@ impl Core {
     }
 
     /// Keeps bytes for later; pauses a connection that cannot be parsed now. False if the connection was given up.
-    fn keep(&mut self, id: Id, raw: Raw) -> bool {
+    pub(super) fn keep(&mut self, id: Id, raw: Raw) -> bool {
         let c = &mut self.conns[id];
         // SAFETY: the caller's bytes are still in place.
         if !c.input.append(&mut self.pool, unsafe { raw.slice() }) {
@@ -139,6 +139,9 @@ impl Core {
             let Some(c) = self.conns.get(id) else { return raw.n };
             if c.has(flag::DOOMED | flag::CLOSING) {
                 return raw.n;
+            }
+            if !c.paused.is_nil() {
+                return off;
             }
             let rest = raw.from(off);
             let done = match c.mode {

@@ -25,6 +25,8 @@ pub mod footprint;
 mod health;
 mod host;
 mod input;
+pub mod lanes;
+pub mod moves;
 pub mod pace;
 mod pipeline;
 mod pool;
@@ -119,6 +121,8 @@ pub struct Core {
     by_token: Vec<Id>,
     listeners: Vec<door::Listener>,
     dirty: Vec<Id>,
+    lanes: lanes::Lanes,
+    moving: moves::Moving,
     /// Until when the time of this core is accounted for, and the app whose turn is next.
     stamp: u64,
     turn: usize,
@@ -180,6 +184,8 @@ impl Core {
             by_token: Vec::new(),
             listeners: Vec::new(),
             dirty: Vec::new(),
+            lanes: lanes::Lanes::new(),
+            moving: moves::Moving::default(),
             stamp: now,
             turn: 0,
             worked,
@@ -275,7 +281,9 @@ impl Core {
         self.had_events = false;
         self.apps.iter_mut().for_each(|a| a.spent = 0);
         self.my_stats().batches.add(1);
+        self.asleep(wait, before);
         let mut polled = self.part(wait, before);
+        self.take_moved();
         while polled.is_ok() && self.engine.more() {
             self.flush_finished();
             polled = self.part(Some(Duration::ZERO), self.engine.now());
@@ -289,6 +297,7 @@ impl Core {
         self.run_fault_handlers();
         self.flush();
         self.bury();
+        self.give_away();
         if self.now >= self.housekeeping {
             self.housekeep();
         }
@@ -302,6 +311,7 @@ impl Core {
         let polled = self.engine.poll(wait, &mut events);
         self.read_clock();
         self.take_counters();
+        self.awake(wait, self.now.saturating_sub(since), events.len());
         self.pace.polled(self.now.saturating_sub(since), self.now);
         self.my_stats().events.add(events.len() as u64);
         self.had_events |= !events.is_empty();
@@ -489,6 +499,7 @@ impl Core {
     /// Stops accepting. Connections end with their next answer, if their protocol can say so, or when they are idle after a grace.
     pub fn drain(&mut self) {
         self.draining = true;
+        self.close_desk();
         self.drain_idle_at = self.engine.now().saturating_add(DRAIN_GRACE_NS);
         self.apps.iter_mut().for_each(|a| a.wl.draining = 1);
         // They stay listed: whom the engine has accepted until now is served.

@@ -1,5 +1,6 @@
 //! Tasks: activations of handlers, from the message to the answer.
 
+use super::lanes::PAUSED;
 use super::slab::Id;
 use super::types::{Mode, Side, Sink, Stored};
 use super::Core;
@@ -44,8 +45,15 @@ impl Core {
 
     /// Runs a handler until it is done, faults, or waits.
     pub(super) fn run(&mut self, id: Id) {
+        let result = self.run_once(id);
+        self.work_off(id, result);
+    }
+
+    /// Does what the end of a run asks for.
+    pub(super) fn work_off(&mut self, id: Id, mut result: i32) {
         for _ in 0..SPIN_MAX {
-            match self.run_once(id) {
+            match result {
+                PAUSED => return self.paused(id),
                 WL_T_DONE => return self.finish(id),
                 WL_T_SUSPEND if self.tasks[id].waiting > 0 => return self.park(id),
                 // Everything it asked for has failed or is there already.
@@ -57,11 +65,13 @@ impl Core {
                     return self.handler_fault(id, if kind == 0 { WL_F_CONSTRAINT } else { kind }, place);
                 }
             }
+            result = self.run_once(id);
         }
         self.handler_fault(id, WL_F_OVERLOAD, NO_PLACE);
     }
 
     fn run_once(&mut self, id: Id) -> i32 {
+        let on_lane = self.takes_lane(id);
         let this: *mut Core = self;
         let t = &mut self.tasks[id];
         t.c.conn = self.conns.get_mut(t.conn).map_or(std::ptr::null_mut(), |c| &mut c.c as *mut wl_conn);
@@ -78,10 +88,20 @@ impl Core {
         let task: *mut wl_task = &mut t.c;
         // SAFETY: `run` was checked at load; the task, its frame and messages are in place; host functions reach this
         // core through `rt`, set by `enter` just before, and `self` is not used until `run` returns.
-        let result = run.map_or(WL_T_FAULT, |run| unsafe { run(this, task) });
-        let t = &mut self.tasks[id];
-        t.running = false;
-        t.rep_src = Id::NIL;
+        let result = match run {
+            Some(run) if on_lane => self.run_on_lane(id, run, this, task),
+            run => run.map_or(WL_T_FAULT, |run| unsafe { run(this, task) }),
+        };
+        self.has_run(id, result)
+    }
+
+    /// A run is over, unless it has paused.
+    pub(super) fn has_run(&mut self, id: Id, result: i32) -> i32 {
+        if result != PAUSED {
+            let t = &mut self.tasks[id];
+            t.running = false;
+            t.rep_src = Id::NIL;
+        }
         result
     }
 
@@ -112,12 +132,17 @@ impl Core {
     /// After a suspension the request is there only if a call said `HOLD_REQ`; it is copied once.
     fn hold_request(&mut self, id: Id) {
         let t = &mut self.tasks[id];
-        if t.req.view.is_some() || t.c.req.view.is_null() {
+        if t.c.req.view.is_null() || t.req.view.is_some() && t.hold_req {
             return;
         }
         if !t.hold_req {
             t.c.req = wl_msg::default();
             t.req_gone = true;
+            if t.req.view.is_some() {
+                let (a, mut req) = (t.app as usize, std::mem::take(&mut t.req));
+                req.bytes.release(&mut self.pool);
+                self.apps[a].give_view(req.view.take());
+            }
             return;
         }
         let a = t.app as usize;
@@ -136,7 +161,7 @@ impl Core {
     }
 
     /// Copies a message that has come from a connection, and its view, to memory of its own.
-    fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32, from: Id) -> Option<wl_msg> {
+    pub(super) fn store(&mut self, a: usize, to: &mut Stored, msg: wl_msg, have: u32, from: Id) -> Option<wl_msg> {
         // SAFETY: the message is in place; `have` bytes lie at its base.
         let bytes = unsafe { std::slice::from_raw_parts(msg.base, have as usize) };
         if !to.bytes.append(&mut self.pool, bytes) {
@@ -205,6 +230,9 @@ impl Core {
 
     /// Gives everything back; calls still under way are answered to nobody.
     pub(super) fn end_task(&mut self, id: Id) {
+        if !self.tasks[id].lane.is_null() {
+            self.leave_lane(id);
+        }
         let t = &self.tasks[id];
         let conn = t.conn;
         if !t.calls.is_empty() {

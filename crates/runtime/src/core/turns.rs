@@ -1,9 +1,10 @@
 //! Whose turn it is: a core's time is shared out by slices, between apps and between the connections of each.
 //!
-//! A connection that has used its slice, and an app of several that has, goes to the end of the queue. A message is not
-//! interrupted: what it takes beyond its connection's slice is a debt, which is paid by letting others go first. So
-//! who sends much work gets no more of a core than who sends little. Time is read once per turn, and within a turn
-//! with the first messages and then with every fourth.
+//! The connections of an app that wait are gone over in rounds. In each round a connection may use one slice, whether
+//! it waits or is served as its bytes come: who has used it waits for the next round. What a message takes beyond the
+//! slice is a debt that later rounds pay. So who sends much work gets no more of a core than who sends little, and who
+//! has used little does not wait behind those that have used much. The queue is left every few slices to see what
+//! has come. Time is read once per turn, and within a turn with the first messages and then with every fourth.
 
 use super::slab::Id;
 use super::types::{flag, Mode, Side};
@@ -13,6 +14,8 @@ use super::Core;
 const DEBT_MAX: u64 = 1024;
 /// A turn of more nanoseconds is measured in time of the processor, which costs a system call.
 const LONG: u64 = 200_000;
+/// So many slices of an app's queue are worked off before the core looks at what has come.
+const AT_ONCE: u64 = 2;
 
 impl Core {
     pub(super) fn mark_again(&mut self, id: Id) {
@@ -35,11 +38,37 @@ impl Core {
         self.apps[c.app as usize].ports[c.port as usize].options.slice
     }
 
-    /// Whether a client's new bytes wait in the queue: it has a debt, or its app has had its share of this batch.
+    /// What a connection has used of this round's slice, and of later ones.
     #[inline]
-    pub(super) fn must_wait(&self, id: Id) -> bool {
+    fn used(&mut self, id: Id) -> u64 {
+        let c = &mut self.conns[id];
+        let app = &self.apps[c.app as usize];
+        if c.round != app.round {
+            let rounds = u64::from(app.round.wrapping_sub(c.round));
+            c.debt = c.debt.saturating_sub(rounds.saturating_mul(app.ports[c.port as usize].options.slice));
+            c.round = app.round;
+        }
+        c.debt
+    }
+
+    /// How long a turn of a client's connection may last that begins now.
+    pub(super) fn left_of_slice(&mut self, id: Id) -> u64 {
+        if !self.conns.alive(id) {
+            return 0;
+        }
+        let used = self.used(id);
+        self.slice(id).saturating_sub(used)
+    }
+
+    /// Whether a client's new bytes wait in the queue: it has used its slice, or its app has had its share of this batch.
+    #[inline]
+    pub(super) fn must_wait(&mut self, id: Id) -> bool {
         let c = &self.conns[id];
-        c.side == Side::Client && c.mode == Mode::Head && (c.debt > 0 || self.apps.len() > 1 && self.share_used(c.app as usize, id))
+        if c.side != Side::Client || c.mode != Mode::Head {
+            return false;
+        }
+        let a = c.app as usize;
+        self.conns[id].debt > 0 && self.used(id) >= self.slice(id) || self.share_used(a, id)
     }
 
     fn share_used(&self, a: usize, id: Id) -> bool {
@@ -52,7 +81,7 @@ impl Core {
         (done < 4 || done % 4 == 0) && self.engine.now().saturating_sub(self.stamp) + self.conns[id].debt >= self.slice(id)
     }
 
-    /// A turn is over: its time is the app's, and what is over the slice the connection's debt.
+    /// A turn is over: its time is the connection's and the app's.
     #[inline]
     pub(super) fn account(&mut self, id: Id) {
         let now = self.engine.now();
@@ -61,16 +90,18 @@ impl Core {
         if used > LONG {
             used = used.min(self.worked_since());
         }
-        let Some(c) = self.conns.get_mut(id) else { return };
-        let app = &mut self.apps[c.app as usize];
-        app.spent += used;
-        let slice = app.ports[c.port as usize].options.slice;
-        if c.side == Side::Client {
-            c.debt = (c.debt + used).saturating_sub(slice).min(DEBT_MAX * slice);
+        let Some(c) = self.conns.get(id) else { return };
+        let (a, p, side) = (c.app as usize, c.port as usize, c.side);
+        self.apps[a].spent += used;
+        if side == Side::Client {
+            self.served(id, now);
+            let debt = self.used(id) + used;
+            self.conns[id].debt = debt.min(DEBT_MAX * self.apps[a].ports[p].options.slice);
         }
     }
 
-    /// The processor's time since it was asked for last: a core that the system has given to another thread has not worked.
+    /// The processor's time since it was asked for last, when queues were gone over or a turn was long: a core that the system has
+    /// given to another thread has not worked.
     #[cold]
     fn worked_since(&mut self) -> u64 {
         let worked = self.engine.worked();
@@ -80,36 +111,75 @@ impl Core {
     /// Gives each app's queue a turn.
     pub(super) fn run_queues(&mut self) {
         let n = self.apps.len();
+        if self.has_queued() {
+            self.worked = self.engine.worked();
+        }
         for k in 0..n {
             self.run_queue((self.turn + k) % n);
         }
         self.turn = (self.turn + 1) % n.max(1);
     }
 
-    /// One round over the connections that wait, or as many as fit into the app's share. Where all have debts, rounds go by.
+    /// Goes on with the rounds of an app's queue: as long as what has just come took, at least a few slices; among several apps, for the
+    /// app's share; never more turns than there are connections. Nobody who waits is passed over by those who come.
     fn run_queue(&mut self, a: usize) {
-        let (mut left, mut ran) = (self.apps[a].queue.len(), false);
-        while left > 0 {
+        let before = self.apps[a].spent;
+        let mut turns = self.apps[a].queue.len().max(1);
+        while turns > 0 && self.next_round(a) {
             let Some(id) = self.apps[a].queue.pop_front() else { return };
-            left -= 1;
-            if self.conns.alive(id) {
-                let slice = self.slice(id);
-                let c = &mut self.conns[id];
-                if c.debt >= slice {
-                    c.debt -= slice;
-                    self.apps[a].queue.push_back(id);
-                } else {
-                    c.clear(flag::AGAIN);
-                    self.process_buffered(id);
-                    ran = true;
-                    if self.apps.len() > 1 && self.apps[a].spent >= slice {
-                        return;
-                    }
-                }
+            self.apps[a].round_left -= 1;
+            if !self.conns.alive(id) {
+                continue;
             }
-            if left == 0 && !ran {
-                left = self.apps[a].queue.len();
+            let slice = self.slice(id);
+            if self.used(id) >= slice {
+                self.apps[a].queue.push_back(id);
+                continue;
+            }
+            self.apps[a].round_ran = true;
+            turns -= 1;
+            let leaves = self.leaves(id);
+            let c = &mut self.conns[id];
+            c.clear(flag::AGAIN);
+            if leaves {
+                continue;
+            }
+            match c.paused.is_nil() {
+                true => self.process_buffered(id),
+                false => self.resume_paused(id),
+            }
+            let spent = self.apps[a].spent;
+            let share = if self.apps.len() > 1 { AT_ONCE * slice } else { before + before.max(AT_ONCE * slice) };
+            let over = spent >= share;
+            if over {
+                return;
             }
         }
+    }
+
+    /// Begins a round where one has ended. False: nobody waits.
+    fn next_round(&mut self, a: usize) -> bool {
+        let app = &mut self.apps[a];
+        if app.round_left > 0 && !app.queue.is_empty() {
+            return true;
+        }
+        app.round_left = app.queue.len();
+        let rounds = if app.round_ran || app.queue.is_empty() { 1 } else { self.idle_rounds(a) };
+        let app = &mut self.apps[a];
+        app.round = app.round.wrapping_add(rounds);
+        app.round_ran = false;
+        !app.queue.is_empty()
+    }
+
+    /// All have debts: how many rounds go by until one may run.
+    fn idle_rounds(&mut self, a: usize) -> u32 {
+        let mut least = u64::MAX;
+        for n in 0..self.apps[a].queue.len() {
+            let id = self.apps[a].queue[n];
+            if self.conns.alive(id) {
+                least = least.min(self.used(id) / self.slice(id).max(1));
+            }
+        }
+        least.clamp(1, DEBT_MAX) as u32
     }
 }

@@ -6,6 +6,7 @@
 
 use super::fault::Start;
 use super::health::Down;
+use super::lanes::Lane;
 use super::slab::Id;
 use super::trust::Trust;
 use crate::abi::*;
@@ -156,8 +157,11 @@ pub struct Conn {
     pub timer_at: u64,
     /// When the message under way began, the connection attempt started, or lingering began.
     pub since: u64,
-    /// Time that it has used beyond its slices, in ns: others have their turns first.
+    /// Time that it has used beyond the slices of the rounds before `round` (of its app), in ns.
     pub debt: u64,
+    pub round: u32,
+    /// Client: its first paused task.
+    pub paused: Id,
     /// Of a message that is being dropped: how it began.
     pub dropped: Option<Box<Start>>,
     pub session: Option<Box<[u64]>>,
@@ -210,6 +214,8 @@ impl Default for Conn {
             since: 0,
             answered: 0,
             debt: 0,
+            round: 0,
+            paused: Id::NIL,
             greets: 0,
             dropped: None,
             own: Vec::new(),
@@ -306,6 +312,9 @@ pub struct Task {
     pub rep_src: Id,
     pub rep_more: bool,
     pub frame: Vec<u64>,
+    /// Where it is paused, and the next paused one of its connection.
+    pub lane: *mut Lane,
+    pub next_paused: Id,
 }
 
 impl Default for Task {
@@ -336,6 +345,8 @@ impl Default for Task {
             rep_src: Id::NIL,
             rep_more: false,
             frame: Vec::new(),
+            lane: std::ptr::null_mut(),
+            next_paused: Id::NIL,
         }
     }
 }

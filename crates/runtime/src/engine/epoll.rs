@@ -7,7 +7,7 @@
 //! the end (buffer full, or [`MAX_RECV`] reached) stay on a ready list and come first in the next poll.
 
 use super::common::{self, check, Slots, ACCEPT_PAUSE_NS};
-use super::{direct, Engine, Event, Token, Waiting, Waker, Write, MAX_RECV};
+use super::{direct, Engine, Event, Release, Token, Waiting, Waker, Write, MAX_RECV};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -515,6 +515,26 @@ impl Engine for Epoll {
 
     fn waiting(&mut self, conn: Token) -> Waiting {
         self.sockets.get(conn).map_or(Waiting::End, |s| direct::waiting(s.fd.as_raw_fd()))
+    }
+
+    fn take_place(&mut self, listener: Token) -> bool {
+        let Some(r) = self.rooms.iter_mut().find(|r| r.0 == listener && r.1 > 0) else { return false };
+        r.1 -= 1;
+        true
+    }
+
+    fn release(&mut self, conn: Token) -> Release {
+        let Some(s) = self.sockets.get(conn) else { return Release::Never };
+        // Whatever else was seen on it would be lost.
+        if s.has(LISTENER | CONNECTING | BLOCKED | EOF | ENDING | BROKEN) || self.control(libc::EPOLL_CTL_DEL, s.fd.as_raw_fd(), 0, conn).is_err() {
+            return Release::Never;
+        }
+        self.sockets.remove(conn).map_or(Release::Never, |s| Release::Gone(s.fd, Vec::new()))
+    }
+
+    fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr) -> io::Result<Token> {
+        // What it has to read is told by an edge of its own.
+        self.register(fd, 0, Some(peer))
     }
 
     fn pause(&mut self, conn: Token, paused: bool) {

@@ -6,6 +6,7 @@
 //! (io_uring) copies nothing: it says `InFlight` and the caller keeps the bytes in place until `Sent`.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 pub(crate) mod common;
@@ -91,6 +92,15 @@ pub enum Waiting {
     End,
 }
 
+/// Whether a connection has been released.
+pub enum Release {
+    /// The socket, and what has come and was not told of.
+    Gone(OwnedFd, Vec<u8>),
+    /// After the next poll, perhaps.
+    Later,
+    Never,
+}
+
 pub trait Engine {
     fn name(&self) -> &'static str;
     fn listen(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
@@ -99,6 +109,10 @@ pub trait Engine {
     /// Lets `n` more connections in. From the first call on a listener accepts no more than were let in; the others wait in its
     /// queue. An engine that accepts ahead may overshoot.
     fn admit(&mut self, listener: Token, n: usize);
+    /// Lets one connection less in. False: no more may come in anyway.
+    fn take_place(&mut self, _listener: Token) -> bool {
+        false
+    }
     /// How many connections wait in a listener's queue.
     fn queued(&self, listener: Token) -> usize;
     fn connect(&mut self, addr: SocketAddr) -> std::io::Result<Token>;
@@ -126,6 +140,15 @@ pub trait Engine {
     }
     /// Looks, without reading, at what can be read now. A system call, for connections that were idle.
     fn waiting(&mut self, conn: Token) -> Waiting;
+    /// Lets go of a connection, so that another thread's engine can `adopt` it. Until it is gone its input is held back; `pause` with
+    /// false, and it goes on.
+    fn release(&mut self, _conn: Token) -> Release {
+        Release::Never
+    }
+    /// Takes a connection that another engine of the same kind has released.
+    fn adopt(&mut self, _fd: OwnedFd, _peer: SocketAddr) -> std::io::Result<Token> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
     /// Stops (true) or resumes reading: backpressure. A paused connection still reports `Broken`.
     fn pause(&mut self, conn: Token, paused: bool);
     /// Ends our direction after what is written (half close).

@@ -8,7 +8,7 @@
 
 use super::common::{self, Slots, ACCEPT_PAUSE_NS};
 use super::ring::{BufferRing, Send};
-use super::{direct, Engine, Event, Token, Waiting, Waker, Write};
+use super::{direct, Engine, Event, Release, Token, Waiting, Waker, Write};
 use io_uring::{cqueue, opcode, squeue, types, IoUring};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -550,6 +550,42 @@ impl Engine for Uring {
     fn waiting(&mut self, conn: Token) -> Waiting {
         // What the kernel has put into our buffers since the last `poll` it has not: that happens in `poll` only (DEFER_TASKRUN).
         self.sockets.get(conn).map_or(Waiting::End, |s| direct::waiting(s.raw()))
+    }
+
+    fn take_place(&mut self, listener: Token) -> bool {
+        let free = self.rooms.iter().any(|r| r.0 == listener && r.1 > 0);
+        if free {
+            self.let_in(listener);
+        }
+        free
+    }
+
+    fn release(&mut self, conn: Token) -> Release {
+        let Some(s) = self.sockets.get_mut(conn) else { return Release::Never };
+        if s.has(LISTENER | CONNECTING | SENDING | EOF | BROKEN | CLOSED) {
+            return Release::Never;
+        }
+        if s.operations == 0 {
+            // Nothing in the kernel names it any more.
+            let gone = s.fd.take().map(|fd| Release::Gone(fd, std::mem::take(&mut s.held)));
+            self.sockets.remove(conn);
+            return gone.unwrap_or(Release::Never);
+        }
+        s.flags |= PAUSED;
+        for (flag, kind) in [(RECEIVING, RECV), (WATCHED, WATCH)] {
+            if self.sockets.get(conn).is_some_and(|s| s.has(flag)) {
+                let cancel = opcode::AsyncCancel::new(kind | conn.0).build().flags(squeue::Flags::SKIP_SUCCESS);
+                // If it cannot be queued, it is tried again.
+                let _ = self.push(cancel.user_data(IGNORED));
+            }
+        }
+        Release::Later
+    }
+
+    fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr) -> io::Result<Token> {
+        let conn = self.sockets.insert(Socket::new(fd, 0, Some(peer)));
+        self.receive(conn);
+        Ok(conn)
     }
 
     fn pause(&mut self, conn: Token, paused: bool) {

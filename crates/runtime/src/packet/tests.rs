@@ -85,7 +85,7 @@ pub fn desc(mode: u64) -> Desc {
         FORWARD | ORDER | CROSS | BRIDGE | ECHO | FILTER => FrameUse::Sends,
         _ => FrameUse::Edits,
     };
-    let handler = |name: &str, on| HandlerDesc { name: name.into(), on, steps: 1, begins: Begins::Any, frames, sends: true, half: Half::Both };
+    let handler = |name: &str, on| HandlerDesc { name: name.into(), on, steps: 1, pauses: None, begins: Begins::Any, frames, sends: true, half: Half::Both };
     let record = |fields: &[(&str, ResultType)]| ResultType::Record(fields.iter().map(|(n, t)| (n.to_string(), t.clone())).collect());
     let signal = |name: &str, handler, args: &[(&str, ParamType)], result| SignalDesc {
         name: name.into(),

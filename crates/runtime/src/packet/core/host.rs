@@ -52,6 +52,7 @@ pub fn table() -> wl_host {
         log: Some(log_line),
         fault: Some(fault),
         crypto: Some(crate::crypto::entry),
+        pause: Some(crate::core::lanes::run_on),
     }
 }
 

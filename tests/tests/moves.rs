@@ -1,0 +1,209 @@
+//! Connections move from a core that is busy to one that sleeps, between two requests, and nobody notices.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use wireloom_tests::admin::{eventually, metrics, sample, status};
+use wireloom_tests::{free_port, plain, root, Process, Wireloom};
+
+/// Some 100 µs of work, which depend on `k`.
+fn request(k: u32) -> Vec<u8> {
+    let size = 300 + k % 100;
+    let data = (0..size).map(|i| (k + i * 3) as u8);
+    150u32.to_be_bytes().into_iter().chain(size.to_be_bytes()).chain(data).collect()
+}
+
+/// A sum, and the number that the service gives the request.
+fn answer(s: &mut TcpStream) -> (u64, String) {
+    let mut head = [0; 12];
+    s.read_exact(&mut head).expect("an answer");
+    let mut echo = vec![0; u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize];
+    s.read_exact(&mut echo).expect("the rest of an answer");
+    (u64::from_be_bytes(head[..8].try_into().expect("eight bytes")), String::from_utf8_lossy(&echo).into_owned())
+}
+
+fn connect(port: u16) -> TcpStream {
+    let s = TcpStream::connect(("127.0.0.1", port)).expect("the service accepts");
+    s.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+    s.set_nodelay(true).expect("a socket");
+    s
+}
+
+/// The sums that are right, from a client for itself.
+fn sums(port: u16) -> Vec<u64> {
+    let mut s = connect(port);
+    (0..64).map(|k| { s.write_all(&request(k)).expect("it is sent"); answer(&mut s).0 }).collect()
+}
+
+/// A client that has up to three bursts under way, and rests now and then for a `rest` of milliseconds, until told to stop. Each answer must be that
+/// of its request, in order, and numbered by the connection's own session.
+fn ask(port: u16, right: &[u64], seed: u32, rest: u32, stop: &AtomicBool) {
+    let mut s = connect(port);
+    let mut write = s.try_clone().expect("a descriptor");
+    let (tell, told) = std::sync::mpsc::sync_channel::<Vec<u32>>(2);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let (mut k, mut begin) = (seed, Instant::now());
+            while !stop.load(Ordering::Relaxed) {
+                let burst: Vec<u32> = (k..k + 1 + k % 80).map(|i| i % right.len() as u32).collect();
+                let bytes: Vec<u8> = burst.iter().flat_map(|i| request(*i)).collect();
+                // Cut anywhere: a request may be on its way while its connection moves.
+                let (a, b) = bytes.split_at(bytes.len() * (k as usize % 10) / 10);
+                write.write_all(a).expect("it is sent");
+                write.write_all(b).expect("it is sent");
+                k = k.wrapping_mul(5).wrapping_add(burst.len() as u32 + seed) % 10_000;
+                if tell.send(burst).is_err() {
+                    return;
+                }
+                if rest > 0 && begin.elapsed() > Duration::from_millis(u64::from(60 + k % 60)) {
+                    std::thread::sleep(Duration::from_millis(u64::from(rest + k % rest)));
+                    begin = Instant::now();
+                }
+            }
+        });
+        let mut n = 0;
+        for k in told.into_iter().flatten() {
+            n += 1;
+            assert_eq!(answer(&mut s), (right[k as usize], n.to_string()), "client {seed}, request {n}");
+        }
+    });
+}
+
+/// Ends clients, whatever becomes of the test.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn start(engine: &str, page: u16) -> Process {
+    let file = root().join("tests/programs/pauses.loom").display().to_string() + ":numbers";
+    Wireloom::run_file(&file, &["--cores", "0-1", "--engine", engine, "--admin", &format!("127.0.0.1:{page}")], |_| {})
+}
+
+fn moved(page: u16) -> u64 {
+    sample(&metrics(page), "wireloom_connections_moved_total")
+}
+
+fn one_core() -> bool {
+    plain() || std::thread::available_parallelism().map_or(1, |n| n.get()) < 2
+}
+
+/// The processor's time of each of a service's cores, in ticks.
+fn work(of: &Process) -> Vec<u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", of.child.id())).expect("threads");
+    let mut all: Vec<(String, u64)> = tasks
+        .filter_map(|t| {
+            let text = std::fs::read_to_string(t.ok()?.path().join("stat")).ok()?;
+            let (name, rest) = text.split_once('(')?.1.rsplit_once(')')?;
+            let field = |n: usize| rest.split_whitespace().nth(n)?.parse::<u64>().ok();
+            name.starts_with("core-").then_some((name.to_string(), field(11)? + field(12)?))
+        })
+        .collect();
+    all.sort();
+    all.into_iter().map(|t| t.1).collect()
+}
+
+/// Two clients that keep the service busy are on a core each 100 ms later, whichever cores the kernel has given them.
+fn two_clients_have_a_core_each(engine: &str) {
+    let page = free_port();
+    let service = start(engine, page);
+    let right = sums(service.port);
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut tries = 0;
+    // By chance they begin on one core in half of the tries.
+    while tries < 6 || moved(page) == 0 {
+        assert!(Instant::now() < until, "{engine}: no connection has moved in {tries} tries");
+        tries += 1;
+        let stop = AtomicBool::new(false);
+        let used = std::thread::scope(|scope| {
+            for k in 0..2 {
+                let (right, stop, port) = (&right, &stop, service.port);
+                scope.spawn(move || ask(port, right, 7 + k, 0, stop));
+            }
+            let _ends = Ends(&stop);
+            std::thread::sleep(Duration::from_millis(200));
+            let before = work(&service);
+            std::thread::sleep(Duration::from_millis(500));
+            let after = work(&service);
+            before.iter().zip(after).map(|(b, a)| a - b).collect::<Vec<_>>()
+        });
+        let (least, most) = (used.iter().min().copied().unwrap_or(0), used.iter().max().copied().unwrap_or(0));
+        // Clients share the machine with the service: a core that has one may still wait for it.
+        assert!(used.len() == 2 && least >= 2 && least * 25 >= most, "{engine}, try {tries}: the cores have worked for {used:?} ticks");
+    }
+}
+
+#[test]
+fn two_clients_have_a_core_each_epoll() {
+    if !one_core() {
+        two_clients_have_a_core_each("epoll");
+    }
+}
+
+#[test]
+fn two_clients_have_a_core_each_uring() {
+    if !one_core() {
+        two_clients_have_a_core_each("uring");
+    }
+}
+
+/// Clients that work and rest by turns move again and again: all answers reach their askers, in order, and nothing is left.
+#[test]
+fn answers_reach_their_askers() {
+    if one_core() {
+        return;
+    }
+    for engine in ["epoll", "uring"] {
+        let page = free_port();
+        let service = start(engine, page);
+        let right = sums(service.port);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for k in 0..5 {
+                let (right, stop, port) = (&right, &stop, service.port);
+                scope.spawn(move || ask(port, right, k, [100, 130, 90, 160, 70][k as usize], stop));
+            }
+            let _ends = Ends(&stop);
+            let until = Instant::now() + Duration::from_secs(60);
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_secs(4) || moved(page) < 5 {
+                assert!(Instant::now() < until, "{engine}: {} moves", moved(page));
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        eventually("all are closed", || wireloom_tests::admin::port_of(&status(page), "client")["open"] == 0);
+        let port = status(page);
+        let port = wireloom_tests::admin::port_of(&port, "client").clone();
+        assert_eq!(port["opened"], 6, "{engine}: {port}");
+        assert_eq!(port["requests"], port["replies"], "{engine}");
+    }
+}
+
+/// A drain while connections move loses none.
+#[test]
+fn a_drain_while_connections_move() {
+    if one_core() {
+        return;
+    }
+    for engine in ["epoll", "uring"] {
+        let page = free_port();
+        let mut service = start(engine, page);
+        let right = sums(service.port);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for k in 0..4 {
+                let (right, stop, port) = (&right, &stop, service.port);
+                scope.spawn(move || ask(port, right, k, 40, stop));
+            }
+            let _ends = Ends(&stop);
+            std::thread::sleep(Duration::from_millis(700));
+            service.signal(libc::SIGTERM);
+            std::thread::sleep(Duration::from_millis(100));
+        });
+        assert_eq!(service.exit_code(Duration::from_secs(20)), Some(0), "{engine}: {}", service.output());
+    }
+}
