@@ -69,7 +69,7 @@ impl Tiers {
 fn alike(a: &Program, b: &Program) -> bool {
     let sizes = |p: &Program| {
         let t = p.table();
-        (t.abi, t.handlers, t.frame_size, t.state_size, t.shared_size, t.session_size)
+        (t.abi, t.handlers, t.frame_size, t.state_size, t.shared_size, t.session_size, t.tmp_size)
     };
     let functions = |p: &Program| {
         let t = p.table();
