@@ -55,6 +55,8 @@ pub fn interpreted(module: &Arc<Module>) -> Program {
     unsafe { Program::from_table(program.table()).expect("the interpreter's table").with_packets(packets.0, packets.1) }
 }
 
+const SEEDS: &str = "WIRELOOM_SEEDS";
+
 /// Set: the C is compiled with the sanitizers. Their runtime must be there before all else, so by hand:
 /// `LD_PRELOAD=$(clang -print-file-name=libclang_rt.asan-x86_64.so) ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
 const SANITIZE: &str = "WIRELOOM_SANITIZE";
@@ -65,7 +67,9 @@ pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     let sanitize = std::env::var_os(SANITIZE).is_some();
     // For long runs: 0 compiles in a third of the time.
     let opt = std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).unwrap_or(1);
-    let options = CompileOptions { cache_dir: std::env::temp_dir().join("wireloom-test-cache"), opt, sanitize, ..CompileOptions::default() };
+    // What a long run compiles is not compiled again.
+    let cache_dir = if std::env::var_os(SEEDS).is_some() { Default::default() } else { std::env::temp_dir().join("wireloom-test-cache") };
+    let options = CompileOptions { cache_dir, opt, sanitize, ..CompileOptions::default() };
     match compile(&emit(module, &Options::default()), &options) {
         Ok(so) => Ok(Some(Program::load(&so.bytes).expect("our own shared object"))),
         Err(CompileError::NoCompiler { .. }) => {
@@ -77,9 +81,11 @@ pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     }
 }
 
-/// How many seeds a random test tries: `usual`, or `WIRELOOM_SEEDS` for a long run.
+/// Which seeds a random test tries: as many as usual, or `WIRELOOM_SEEDS` for a long run: a number, or `FROM..TO`, so that it can be made in parts.
 pub fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
-    1..=std::env::var("WIRELOOM_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(usual)
+    let text = std::env::var(SEEDS).unwrap_or_default();
+    let (from, to) = text.split_once("..").unwrap_or(("1", &text));
+    from.parse().unwrap_or(1)..=to.parse().unwrap_or(usual)
 }
 
 /// The interpreter met nothing that the checker should have ruled out.

@@ -10,7 +10,7 @@ use wireloom_interp::generate::Rng;
 use wireloom_ir::{Module, On};
 use wireloom_runtime::abi::{WL_F_LOST, WL_F_TIMEOUT};
 use wireloom_tests::programs::{checked, compiled, interpreted, no_internal_errors, seeds};
-use wireloom_tests::whole::{app, program, Kind, Parts};
+use wireloom_tests::whole::{app, program, Kind, Parts, FEATURES};
 use wireloom_tests::Wireloom;
 
 /// Programs of an app.
@@ -98,14 +98,29 @@ fn alone(kind: Kind, programs: &[Parts], seed: u64) -> String {
     said
 }
 
+/// Of so many programs each part of the language is in one at least.
+const FEW: usize = 200;
+
+/// How many programs have each part of the language.
+fn count(programs: &[Parts], features: &mut [usize; FEATURES.len()]) {
+    for p in programs {
+        for (n, (_, _, text)) in features.iter_mut().zip(FEATURES) { *n += usize::from(p.items.contains(text) || p.members.contains(text)) }
+    }
+}
+
 fn run(kind: Kind, apps: u64) {
     let (mut all, mut refused, mut done, mut wrong) = (0, 0, 0, Vec::new());
+    let mut features = [0; FEATURES.len()];
     for seed in seeds(apps) {
         let path = file(kind, seed);
         let (programs, no) = accepted(kind, seed, &path);
+        count(&programs, &mut features);
         let made = module(kind, &programs, &path).map_err(|e| format!("together they are refused: {e}"));
         match made.and_then(|m| compare(kind, &m, seed, programs.len())) {
-            Ok(n) => { done += n; std::fs::remove_file(&path).ok(); }
+            Ok(n) => {
+                done += n;
+                if std::env::var_os("WIRELOOM_REFUSED").is_none() { std::fs::remove_file(&path).ok(); }
+            }
             Err(e) => {
                 let which = alone(kind, &programs, seed);
                 eprintln!("{}: {e}{which}", path.display());
@@ -116,6 +131,10 @@ fn run(kind: Kind, apps: u64) {
         if seed % 20 == 0 { eprintln!("{kind:?}: {all} programs, {} apps differ", wrong.len()) }
     }
     eprintln!("{kind:?}: {all} programs, {refused} refused by the checker, {done} acts");
+    for (n, (_, name, _)) in features.iter().zip(FEATURES).filter(|(_, f)| f.0 == kind) {
+        eprintln!("{kind:?}: {n} of {all} have {name}");
+        assert!(*n > 0 || all < FEW, "no program has {name}");
+    }
     assert!(wrong.is_empty(), "interpreter and compiled code differ: {wrong:?}");
     assert!(done > 100 && all * 2 > refused, "{all} programs, {refused} refused, {done} acts: that says nothing");
     no_internal_errors();

@@ -450,6 +450,8 @@ pub struct Mock<'a> {
     _params: Vec<wl_param>,
     notes: Box<Notes>,
     pub session: Vec<u64>,
+    /// Replies of the message at hand: its handler may read them to its end.
+    kept: Vec<(Vec<Kept>, Vec<wl_msg>)>,
 }
 
 /// Instances of every connect port of the mock.
@@ -527,6 +529,7 @@ impl<'a> Mock<'a> {
             _params: params,
             notes,
             session: vec![0; (t.session_size as usize).div_ceil(8) + 1],
+            kept: Vec::new(),
         };
         // SAFETY: the program's own functions on memory of the sizes it asked for.
         unsafe {
@@ -591,6 +594,7 @@ impl<'a> Mock<'a> {
         let msg = req.msg();
         let mut task = self.task(handler, &mut frame, &mut conn, msg);
         let mut given = 0;
+        self.kept.clear();
         loop {
             match self.resume(&mut task) {
                 WL_T_SUSPEND => {}
@@ -613,15 +617,9 @@ impl<'a> Mock<'a> {
             task.part = parts.as_mut_ptr();
             task.parts = parts.len() as u32;
             task.rep = parts.first().copied().unwrap_or_default();
-            // The parts must live until the handler has run on: keep them beyond this round.
-            self.session_keep(kept, parts);
+            self.kept.push((kept, parts));
         }
         std::mem::take(&mut self.notes.acts)
-    }
-
-    /// Replies of earlier rounds stay in memory to the end of the process: a test's few bytes.
-    fn session_keep(&mut self, kept: Vec<Kept>, parts: Vec<wl_msg>) {
-        std::mem::forget((kept, parts));
     }
 
     fn faulted(&mut self, task: &wl_task, protocol: u32, req: &mut Kept) {

@@ -119,11 +119,12 @@ impl Make {
     }
 
     fn integer(&mut self, ty: Ty, d: u32) -> String {
-        match self.below(9) {
+        match self.below(10) {
             0 => { let from = self.pick(&[Ty::U8, Ty::U16, Ty::U32, Ty::U64, Ty::I32]); format!("{}({})", ty.text(), self.expr(from, d)) }
             1 if ty == Ty::U64 => format!("hash({})", self.expr(Ty::Bytes, d)),
             1 if ty == Ty::U32 => format!("({} else {})", self.expr(Ty::MaybeU32, d), self.expr(ty, d)),
             2 if ty == Ty::U32 => format!("(fold {} from u32(1) with |acc, x| acc * u32(31) + x)", self.leaf(Ty::Numbers)),
+            7 if ty == Ty::U32 => format!("most({})", self.leaf(Ty::Numbers)),
             3 if ty == Ty::U64 => format!("len({})", self.expr(Ty::Bytes, d)),
             4 => format!("({} {} {}({}))", self.expr(ty, d), self.pick(&["<<", ">>"]), "u8", self.below(9)),
             5 => format!("{}({}, {})", self.pick(&["min", "max"]), self.expr(ty, d), self.expr(ty, d)),

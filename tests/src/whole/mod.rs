@@ -51,6 +51,8 @@ record Nest { t: Two  o: bytes<16>?  l: list<bytes<16>, 4>  k: u64 }
 fn cut(b: bytes<64>) -> bytes<16> = slice(b, 0, 16)
 fn swapped(t: Two) -> Two = Two { a: t.b, b: t.a, n: t.n + 1 }
 fn longer(a: bytes<16>, b: bytes<16>) -> bytes<16> { if len(a) > len(b) { return a }  b }
+fn most(l: list<u32, 4>) -> u32 { var n: u32 = 0  for x in l { if x > n { n = x } }  n }
+fault mine
 ";
 
 const SERVICE_ITEMS: &str = "\
@@ -96,6 +98,7 @@ pub(crate) struct Make {
     counters: Vec<String>,
     tables: Vec<Table>,
     queues: Vec<String>,
+    limiters: Vec<String>,
     /// Where packets may go: ports and instances.
     ways: Vec<String>,
     /// The packet at hand and headers known to be there.
@@ -112,7 +115,7 @@ pub(crate) struct Make {
 impl Make {
     fn new(seed: u64, n: usize) -> Make {
         Make {
-            rng: Rng(seed), prefix: format!("p{n}"), vars: vec![], states: vec![], counters: vec![], tables: vec![], queues: vec![], ways: vec![], packet: false,
+            rng: Rng(seed), prefix: format!("p{n}"), vars: vec![], states: vec![], counters: vec![], tables: vec![], queues: vec![], limiters: vec![], ways: vec![], packet: false,
             headers: vec![], service: false, next: 0, held: false, loops: 0,
         }
     }
@@ -148,7 +151,7 @@ impl Make {
     fn table(&mut self, out: &mut String) {
         let name = self.name("t");
         let key = self.pick(&[Ty::U32, Ty::U16, Ty::Ip4, Ty::Bytes, Ty::U64]);
-        let value = self.pick(&STORED);
+        let value = if self.rng.chance(40) { self.pick(&[Ty::Two, Ty::Nest, Ty::U32, Ty::U64]) } else { self.pick(&STORED) };
         let capacity = self.pick(&[1, 2, 4, 8, 64, 2000]);
         let idle = if self.rng.chance(30) { " idle 10s" } else { "" };
         let full = self.pick(&["", " evict lru", " evict lru", " reject"]);
@@ -185,6 +188,22 @@ pub fn program(kind: Kind, seed: u64, n: usize) -> Parts {
         Kind::Service => m.service_program(),
     }
 }
+
+/// Parts of the language that programs are to use, each with a text that only it has in them.
+pub const FEATURES: [(Kind, &str, &str); 43] = {
+    use Kind::{Packets as P, Service as S};
+    [
+        (P, "array", ": array u32"), (P, "ring", ": ring "), (P, "bloom", ": bloom "), (P, "count_min", ": count_min "), (P, "hyper_log_log", ": hyper_log_log "),
+        (P, "wildcard", ": wildcard "), (P, "lpm", ": lpm "), (P, "idle", " idle 10s"), (P, "evict lru", " evict lru"), (P, "reject", " reject }"), (P, "limiter", "limiter "),
+        (P, "update", "update "), (P, "queue", "queue "), (P, "pop", ".pop()"), (P, "discard", ".discard()"), (P, "handler of a queue", "// waited"), (P, "element", "element "),
+        (P, "match of packets", "match { .udp"), (P, "filter", "where .len"), (P, "timer", "every "), (P, "insert", "insert Vlan"), (P, "insert before", "before p.ip4"),
+        (P, "remove", "remove p."), (P, "payload", "p.payload = "), (P, "header set", "p.ip4.ttl = "), (P, "built frame", "[Ethernet {"), (P, "drop", "drop p"),
+        (P, "own fault", "fault mine"), (P, "loop max", "loop max"), (P, "for", "for "), (P, "match", "match "),
+        (S, "session", "session "), (S, "call", "call back["), (S, "call in a branch", "// branch"), (S, "call in a loop", "// loop"), (S, "call in a match", "// match"),
+        (S, "call all", "call all back(req)"), (S, "call all for", "call all for "), (S, "within", "within 50ms"), (S, "edited request", "req with"), (S, "edited answer", " with { text: upper("),
+        (S, "own fault", "fault mine"), (S, "passed on", "reply call"),
+    ]
+};
 
 /// Some programs as one app.
 pub fn app(kind: Kind, programs: &[Parts]) -> String {

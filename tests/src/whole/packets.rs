@@ -12,6 +12,7 @@ impl Make {
         let wire = format!("{}_in", self.prefix);
         let mut body = format!("    port {wire} = memory(\"{wire}\")\n{members}");
         self.ways = vec!["o0".into(), "o1".into()];
+        for _ in 0..self.below(2) { self.limiter(&mut body) }
         for _ in 0..self.below(3) { self.queue(&mut body) }
         for _ in 0..self.below(3) { self.element(&mut parts.items, &mut body) }
         let guard = self.pick(&["", "", " where p.ip4", " where p.udp and p.ip4", " where p.vlan"]);
@@ -20,7 +21,13 @@ impl Make {
         self.packet_body(headers, 7, &mut body);
         if self.rng.chance(40) {
             let _ = writeln!(body, "every {} {{", self.pick(&["1ms", "3s"]));
-            for q in self.queues.clone() { if self.rng.chance(60) { let _ = writeln!(body, "{q}.pop()"); } }
+            for q in self.queues.clone() {
+                let _ = match self.below(6) {
+                    0..=3 => writeln!(body, "{q}.pop()"),
+                    4 => writeln!(body, "if {q}.discard() {{ log \"discarded\" }}"),
+                    _ => writeln!(body, "log \"{q} \", len({q}), \" \", {q}.first()"),
+                };
+            }
             for _ in 0..3 { self.statement(2, &mut body) }
             self.vars.clear();
             body.push_str("}\n");
@@ -33,12 +40,21 @@ impl Make {
     fn packet_body(&mut self, headers: &[&'static str], n: u64, out: &mut String) {
         (self.packet, self.headers) = (true, headers.to_vec());
         let depth = 1 + self.below(2) as u32;
-        for _ in 0..n { self.statement(depth, out) }
+        for _ in 0..n {
+            if self.rng.chance(40) { self.packet_statement(depth, out) }
+            self.statement(depth, out);
+        }
         self.log(out);
         if self.rng.chance(70) { self.send(out) }
         out.push_str("}\n");
         (self.packet, self.headers) = (false, vec![]);
         self.vars.clear();
+    }
+
+    fn limiter(&mut self, out: &mut String) {
+        let name = self.name("r");
+        let _ = writeln!(out, "limiter {name}: u32 {{ rate {}, burst {}, capacity 16, evict lru }}", 1 + self.below(100), 1 + self.below(4));
+        self.limiters.push(name);
     }
 
     fn queue(&mut self, out: &mut String) {
@@ -47,7 +63,7 @@ impl Make {
         if self.rng.chance(50) {
             let _ = writeln!(out, "{q} -> {}", self.pick(&["o0", "o1"]));
         } else {
-            let _ = writeln!(out, "on {q}(p) {{");
+            let _ = writeln!(out, "on {q}(p) {{ // waited");
             // What waits is not sent to itself: nothing would end it.
             self.packet_body(&[], 2, out);
         }
@@ -81,9 +97,26 @@ impl Make {
         let _ = writeln!(out, "p -> {way}");
     }
 
+    /// A frame of its own.
+    fn built(&mut self, out: &mut String) {
+        let (data, to) = (self.expr(Ty::Text, 1), self.pick(&["o0", "o1"]));
+        let to = if self.ways.iter().any(|w| w == "o0") { to.to_string() } else { self.ways[0].clone() };
+        let _ = match self.below(2) {
+            0 => writeln!(out, "[Ethernet {{ type: 0x88b5 }}, {data}] -> {to}"),
+            _ => writeln!(out, "[Ethernet {{ type: 0x0800 }}, Ipv4 {{ ttl: 9, proto: 17, dst: 10.0.0.1 }}, Udp {{ src: 7, dst: 9 }}, {data}] -> {to}"),
+        };
+    }
+
     pub(super) fn packet_statement(&mut self, depth: u32, out: &mut String) {
         let has = |m: &Make, h: &str| m.headers.iter().any(|x| *x == h);
-        match self.below(10) {
+        match self.below(13) {
+            10 => self.built(out),
+            11 => { let _ = writeln!(out, "if {} {{ {} }}", self.truth(1), self.pick(&["drop p return", "fault mine", "return"])); }
+            12 if !self.limiters.is_empty() => {
+                let key = self.key(Ty::U32, 5);
+                let _ = writeln!(out, "if {}[{key}].take(1) {{ log \"taken\" }}", self.limiters[0]);
+            }
+            12 => self.set_header(out),
             0..=2 => self.send(out),
             3 | 4 if depth > 0 => {
                 let h = self.pick(&HEADERS);
@@ -102,8 +135,18 @@ impl Make {
 
     fn set_header(&mut self, out: &mut String) {
         let all = self.headers.clone();
-        if all.is_empty() { return }
+        if all.is_empty() || self.rng.chance(20) {
+            let h = self.pick(&["ip4", "udp", "eth", "vlan"]);
+            let _ = writeln!(out, "if p.{h} {{");
+            self.set_field(h, out);
+            out.push_str("}\n");
+            return;
+        }
         let h = all[self.below(all.len() as u64) as usize];
+        self.set_field(h, out);
+    }
+
+    fn set_field(&mut self, h: &str, out: &mut String) {
         let _ = match (h, self.below(4)) {
             ("ip4", 0) => writeln!(out, "p.ip4.ttl = {}", self.expr(Ty::U8, 1)),
             ("ip4", 1) => writeln!(out, "p.ip4.{} = {}", self.pick(&["src", "dst"]), self.expr(Ty::Ip4, 1)),
@@ -119,14 +162,19 @@ impl Make {
 
     /// Headers and payloads put in and taken out.
     fn structure(&mut self, out: &mut String) {
-        let has = |m: &Make, h: &str| m.headers.iter().any(|x| *x == h);
-        let _ = match self.below(5) {
-            0 if has(self, "vlan") => { self.headers.retain(|h| *h != "vlan"); writeln!(out, "remove p.vlan") }
-            1 if has(self, "ip4") => { self.headers.retain(|h| *h != "ip4"); writeln!(out, "remove p.ip4") }
-            2 if has(self, "eth") => writeln!(out, "insert Vlan {{ vid: {}, type: 0x0800 }} behind p.eth", self.below(4000)),
-            3 if has(self, "udp") => writeln!(out, "p.payload = {}", self.expr(Ty::Text, 1)),
-            4 if has(self, "ip4") => writeln!(out, "insert [Ipv4 {{ ttl: 9, proto: 4 }}] before p.ip4"),
-            _ => { let h = self.pick(&["vlan", "ip4", "inner_ip4"]); writeln!(out, "if p.{h} {{ remove p.{h} log \"{h} \", p.len }}") }
+        let (need, text) = match self.below(6) {
+            0 => ("vlan", "remove p.vlan".to_string()),
+            1 => ("ip4", "remove p.ip4".into()),
+            2 => ("eth", format!("insert Vlan {{ vid: {}, type: 0x0800 }} behind p.eth", self.below(4000))),
+            3 => ("udp", format!("p.payload = {}", self.expr(Ty::Text, 1))),
+            4 => ("ip4", "insert [Ipv4 { ttl: 9, proto: 4 }] before p.ip4".into()),
+            _ => ("inner_ip4", "remove p.inner_ip4".into()),
         };
+        // What is not known to be there is asked for.
+        let _ = match self.headers.contains(&need) {
+            true => writeln!(out, "{text}"),
+            false => writeln!(out, "if p.{need} {{ {text} log \"{need} \", p.len }}"),
+        };
+        if text.starts_with("remove") { self.headers.retain(|h| *h != need) }
     }
 }

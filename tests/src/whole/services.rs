@@ -11,7 +11,7 @@ impl Make {
         self.service = true;
         let n = 2 + self.below(3);
         self.service_statements(n, &mut body);
-        for _ in 0..self.below(4) { self.call(&mut body) }
+        for _ in 0..self.below(5) { self.step(2, &mut body) }
         self.answer(&mut body);
         body.push_str("}\n");
         Parts { items: String::new(), members: body }
@@ -24,15 +24,94 @@ impl Make {
         }
     }
 
-    /// A call, and statements behind it: what they read lies over the suspension.
+    /// Something that calls, perhaps inside of branches and loops; what is read behind it lies over the suspension.
+    fn step(&mut self, depth: u32, out: &mut String) {
+        let way = self.below(if depth == 0 { 6 } else { 10 });
+        match way {
+            0..=3 => self.call(out),
+            4 => self.call_all(out),
+            5 => self.call_for(out),
+            6 | 7 => {
+                let _ = writeln!(out, "if {} {{ // branch", self.truth(1));
+                self.steps(depth - 1, out);
+                if self.rng.chance(50) {
+                    let _ = writeln!(out, "}} else {{");
+                    self.steps(depth - 1, out);
+                }
+                let _ = writeln!(out, "}}");
+            }
+            8 => {
+                let i = self.name("i");
+                let _ = writeln!(out, "for {i} in 0..{} {{ // loop", 1 + self.below(3));
+                self.vars.push(Var { name: i, ty: Ty::U32, mutable: false });
+                self.steps(depth - 1, out);
+                if self.rng.chance(30) { let _ = writeln!(out, "if {} {{ {} }}", self.truth(1), if self.rng.chance(50) { "break" } else { "continue" }); }
+                let _ = writeln!(out, "}}");
+                self.vars.pop();
+            }
+            _ => {
+                let _ = writeln!(out, "match {} {{ // match", self.expr(Ty::U8, 1));
+                for arm in ["0 | 7", "1..=9", "_"] {
+                    let _ = writeln!(out, "{arm} => {{");
+                    self.steps(depth - 1, out);
+                    let _ = writeln!(out, "}}");
+                }
+                let _ = writeln!(out, "}}");
+            }
+        }
+    }
+
+    /// Steps and statements of a scope of their own.
+    fn steps(&mut self, depth: u32, out: &mut String) {
+        let vars = self.vars.len();
+        let n = self.below(2);
+        self.service_statements(n, out);
+        self.step(depth, out);
+        if self.rng.chance(30) { self.leave(out) }
+        self.vars.truncate(vars);
+    }
+
+    /// A way out in the middle: an answer, or a fault.
+    fn leave(&mut self, out: &mut String) {
+        let what = if self.rng.chance(60) { format!("reply Say {{ text: {} }} return", self.expr(Ty::Bytes, 1)) } else { "fault mine".into() };
+        let _ = writeln!(out, "if {} {{ {what} }}", self.truth(1));
+    }
+
+    /// A call, and statements behind it.
     fn call(&mut self, out: &mut String) {
         let (a, x) = (self.name("a"), self.name("x"));
-        let _ = writeln!(out, "let {a} = call back[{}](req) else {{ reply Say {{ text: {} }}; return }}", self.below(3), self.expr(Ty::Bytes, 1));
+        let request = match self.below(5) {
+            0 => format!("req with {{ data: {} }}", self.expr(Ty::Bytes, 0)),
+            1 => format!("Ask {{ op: \"op\", n: {}, data: {} }}", self.expr(Ty::U32, 1), self.literal_word()),
+            _ => "req".into(),
+        };
+        let within = if self.rng.chance(30) { " within 50ms" } else { "" };
+        let _ = writeln!(out, "let {a} = call back[{}]({request}){within} else {{ reply Say {{ text: {} }}; return }}", self.below(3), self.expr(Ty::Bytes, 1));
         let _ = writeln!(out, "let {x} = cut({a}.text)");
+        if self.rng.chance(15) { let _ = writeln!(out, "if {} {{ reply {a} with {{ text: upper({a}.text) }} return }}", self.truth(1)); }
         self.vars.push(Var { name: x, ty: Ty::Bytes, mutable: false });
         let n = 2 + self.below(3);
         self.service_statements(n, out);
         if self.rng.chance(50) { self.log(out) }
+    }
+
+    /// Bytes without blanks and ends of lines, as the receiver takes them.
+    fn literal_word(&mut self) -> String { format!("\"{}\"", self.pick(&["", "a", "Bc", "x,y"])) }
+
+    fn call_all(&mut self, out: &mut String) {
+        let (parts, x) = (self.name("l"), self.name("v"));
+        let _ = writeln!(out, "let {parts} = call all back(req) else {{ reply Say {{ text: \"not all\" }}; return }}");
+        let _ = writeln!(out, "let {x} = fold {parts} from u64(3) with |n, p| n * u64(31) + hash(p.text)");
+        self.vars.push(Var { name: x, ty: Ty::U64, mutable: false });
+        self.service_statements(2, out);
+    }
+
+    fn call_for(&mut self, out: &mut String) {
+        let (parts, x, numbers) = (self.name("l"), self.name("v"), self.expr(Ty::Numbers, 1));
+        let _ = writeln!(out, "let {parts} = call all for k in {numbers} => back[k % 3](Ask {{ op: \"k\", n: k, data: {} }}) else {{ fault mine }}", self.literal_word());
+        let _ = writeln!(out, "let {x} = fold {parts} from u64(5) with |n, p| n * u64(31) + hash(p.text)");
+        self.vars.push(Var { name: x, ty: Ty::U64, mutable: false });
+        self.service_statements(2, out);
     }
 
     fn answer(&mut self, out: &mut String) {

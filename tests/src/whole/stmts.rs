@@ -134,7 +134,7 @@ impl Make {
 
     fn loop_block(&mut self, depth: u32, out: &mut String) {
         self.loops += 1;
-        let headers = self.headers.clone();
+        let (headers, vars) = (self.headers.clone(), self.vars.len());
         self.block(2, depth - 1, out);
         // In the second round what the first has taken out is gone: such programs are left to the checker.
         self.headers.retain(|h| headers.contains(h));
@@ -142,6 +142,7 @@ impl Make {
             let _ = writeln!(out, "if {} {{ {} }}", self.truth(1), if self.rng.chance(70) { "break" } else { "continue" });
             if self.rng.chance(50) { self.statement(0, out) }
         }
+        self.vars.truncate(vars);
         self.loops -= 1;
         let _ = writeln!(out, "}}");
     }

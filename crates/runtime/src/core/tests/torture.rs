@@ -233,13 +233,16 @@ fn no_answer_is_lost_doubled_or_swapped() {
     assert!(shared[2..].iter().all(|n| *n > 200), "{shared:?} requests behind others");
 }
 
-/// `cargo test --release -p wireloom-runtime -- --ignored a_million`
+/// `cargo test --profile checks -p wireloom-runtime --lib -- --ignored a_million`; `WIRELOOM_SEED` says where to begin (1000), so that
+/// another run is not the same one.
 #[test]
-#[ignore = "takes a minute; run in CI"]
+#[ignore = "takes minutes; run by hand and by `make test-long`"]
 fn a_million_messages_with_random_faults() {
-    let (mut messages, mut seed) = (0, 1000);
+    let mut seed = std::env::var("WIRELOOM_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1000);
+    let mut messages = 0;
     while messages < 1_000_000 {
         messages += torture(seed, 2000).0;
         seed += 1;
     }
+    eprintln!("{messages} messages, next seed {seed}");
 }
