@@ -92,8 +92,10 @@ WL_INLINE void wl_sum_set(const wl_header *h, uint8_t *p, uint32_t size, uint32_
 
 /* ---- a view's checksums ---- */
 
-WL_INLINE const uint8_t *wl_net_at(const wl_view *v, unsigned layer) { return v->net[layer] < WL_LAYERS ? v->p + v->at[v->net[layer]] : NULL; }
-WL_INLINE const wl_header *wl_net_of(const wl_view *v, const wl_header *h, unsigned layer) { return v->net[layer] < WL_LAYERS ? &h[v->net[layer]] : NULL; }
+/* The network header before a layer; none: there was none, or it was taken out. */
+WL_INLINE bool wl_net_there(const wl_view *v, unsigned layer) { return v->net[layer] < WL_LAYERS && WL_HAS(v, v->net[layer]); }
+WL_INLINE const uint8_t *wl_net_at(const wl_view *v, unsigned layer) { return wl_net_there(v, layer) ? v->p + v->at[v->net[layer]] : NULL; }
+WL_INLINE const wl_header *wl_net_of(const wl_view *v, const wl_header *h, unsigned layer) { return wl_net_there(v, layer) ? &h[v->net[layer]] : NULL; }
 
 static inline bool wl_view_sum_ok(const wl_view *v, const wl_header *h, unsigned layer) {
     const wl_header *own = &h[layer];

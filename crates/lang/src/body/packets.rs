@@ -399,7 +399,7 @@ impl Lower<'_, '_> {
         if before {
             self.act(h.frame, FrameAct::Insert { before: Some(h.layer), parts, max, place }, span)?;
         } else {
-            let next: Vec<u32> = self.layers(h.unit).iter().enumerate().filter(|(_, l)| l.after.iter().any(|a| a.layer == Some(h.layer))).map(|(n, _)| n as u32).collect();
+            let next = self.followers(h.frame, h.unit, h.layer);
             let sp = self.cx.span(span);
             let insert = |before| x::stmt(sp, StmtKind::Frame { frame: h.frame, act: FrameAct::Insert { before, parts: parts.clone(), max, place } });
             // What follows the header decides; nothing: it is the last one.
@@ -415,6 +415,18 @@ impl Lower<'_, '_> {
         }
         self.forget(|k| matches!(k, K::FrameLen(_)));
         Ok(())
+    }
+
+    /// Headers that may lie right behind one, outer ones first: those that name it, and behind such as may have been taken out, those that name these.
+    fn followers(&self, frame: LocalId, unit: ir::UnitId, layer: u32) -> Vec<u32> {
+        let (mut all, mut open) = (std::collections::BTreeSet::new(), vec![layer]);
+        while let Some(from) = open.pop() {
+            let behind = self.layers(unit).iter().enumerate().filter(|(_, l)| l.after.iter().any(|a| a.layer == Some(from)));
+            for n in behind.map(|(n, _)| n as u32) {
+                if all.insert(n) && self.gone.contains(&(frame, n)) { open.push(n) }
+            }
+        }
+        all.into_iter().collect()
     }
 
     /// Headers and bytes, one behind the other, and how many bytes they are at most.
