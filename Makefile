@@ -1,5 +1,5 @@
 # The two commands: `make demo` and `make test`. Both install what is missing first.
-.PHONY: demo test build bench fuzz clean
+.PHONY: demo test test-long build bench fuzz clean
 
 demo:
 	@scripts/setup.sh demo
@@ -11,6 +11,15 @@ test:
 	@scripts/setup.sh test
 	cargo build --profile checks --workspace --bins
 	cargo test --profile checks --workspace --lib --bins --tests --no-fail-fast
+
+# What takes too long for every change: random runs, and ten thousand generated programs by the interpreter and compiled (an hour or more; in
+# parts, since what was loaded is never unloaded). Some of the programs optimised as for users.
+PARTS = 1..60 61..120 121..180 181..240 241..300 301..360 361..420
+test-long:
+	@scripts/setup.sh test
+	cargo test --profile checks -p wireloom-runtime --lib -- --ignored a_million_messages
+	for part in $(PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test whole_programs || exit 1; done
+	WIRELOOM_OPT=2 WIRELOOM_SEEDS=421..424 cargo test --profile checks -p wireloom-tests --test whole_programs
 
 build:
 	@scripts/setup.sh demo

@@ -1,5 +1,5 @@
 //! Whole programs at random (`wireloom_tests::whole`): what the interpreter does with frames and requests, compiled code does, too. Many programs
-//! make one app, so that the C compiler runs a few times only. `WIRELOOM_SEEDS=800` has ten thousand of them compared.
+//! make one app, so that the C compiler runs a few times only. `make test-long` has ten thousand of them compared.
 
 use std::path::PathBuf;
 use std::sync::Arc;
