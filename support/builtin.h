@@ -215,6 +215,28 @@ static inline wl_bytes wl_text_i64(wl_fx *x, int64_t v) {
     b[63 - n] = '-';
     return wl_keep(x, wl_b(b + 63 - n, n + 1));
 }
+/* A date as HTTP writes it (RFC 9110 section 5.6.7). It changes once a second, so the last one is kept for each thread. */
+static inline wl_bytes wl_http_date(wl_fx *x, uint64_t seconds) {
+    static _Thread_local uint64_t kept = UINT64_MAX;
+    static _Thread_local uint8_t text[29];
+    static const char names[] = "ThuFriSatSunMonTueWed", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    if (seconds > UINT64_C(253402300799)) seconds = UINT64_C(253402300799);
+    if (seconds != kept) {
+        /* Days are counted in eras of 400 years that begin with a March. */
+        uint64_t days = seconds / 86400, s = seconds % 86400, z = days + 719468, era = z / 146097, day = z % 146097;
+        uint64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365, in_year = day - (365 * year + year / 4 - year / 100);
+        uint64_t m = (5 * in_year + 2) / 153, d = in_year - (153 * m + 2) / 5 + 1, month = m < 10 ? m + 3 : m - 9;
+        year += era * 400 + (month <= 2);
+        memcpy(text, &names[days % 7 * 3], 3);
+        memcpy(text + 3, ", dd mmm yyyy hh:mm:ss GMT", 26);
+        memcpy(text + 8, &months[(month - 1) * 3], 3);
+        const uint64_t pairs[6] = {d, year / 100, year % 100, s / 3600, s / 60 % 60, s % 60};
+        static const uint8_t at[6] = {5, 12, 14, 17, 20, 23};
+        for (int i = 0; i < 6; i++) { text[at[i]] = (uint8_t)('0' + pairs[i] / 10); text[at[i] + 1] = (uint8_t)('0' + pairs[i] % 10); }
+        kept = seconds;
+    }
+    return wl_keep(x, wl_b(text, 29));
+}
 static inline bool wl_is_v4(wl_ip a) { return wl_le64(a.b) == 0 && wl_le32(a.b + 8) == 0xffff0000u; }
 /* Dotted for IPv4 (mapped), RFC 5952 otherwise. */
 static inline wl_bytes wl_text_ip(wl_fx *x, wl_ip a) {

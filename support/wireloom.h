@@ -230,6 +230,9 @@ typedef struct wl_core {
     uint32_t draining;          /* 1: the service ends; connections are to be told so */
     uint32_t fuel;              /* rounds of long loops until host->pause is called; 0: as many as there are numbers */
     uint8_t *tmp;               /* scratch (program->tmp_size bytes) of a handler that may pause; NULL: the state's */
+    uint32_t outcome;           /* set before reply(), and by fault_reply(): what the answer is counted as, its status times 256 and its class,
+                                 * from 1; the runtime sets it to 0 when it has taken it */
+    uint32_t _pad;
 } wl_core;
 
 /* ---- the program ---------------------------------------------------------------------------- */
@@ -263,6 +266,8 @@ typedef struct wl_program {
     uint32_t (*interim)(void *self, wl_core *, uint32_t proto, const wl_msg *rep);
     /* Frees what run() keeps for a task that is cancelled in a suspension. May be NULL. */
     void (*cancel)(void *self, wl_task *);
+    /* Gives the columns of a request's line in the access log: a log() each. May be NULL. */
+    void (*note)(void *self, wl_core *, uint32_t proto, const wl_msg *req);
 } wl_program;
 
 /* The one symbol a compiled program exports. */

@@ -51,6 +51,17 @@ pub fn body(size: usize) -> Vec<u8> {
     b"0123456789abcdef".iter().copied().cycle().take(size).collect()
 }
 
+/// A Python that has a module; none: it is said, and where tests must run, it fails them.
+pub fn with(module: &str) -> Option<&'static str> {
+    let has = |p: &&str| Command::new(p).args(["-c", &format!("import {module}")]).output().is_ok_and(|o| o.status.success());
+    let found = ["/usr/bin/python3", "python3"].into_iter().find(has);
+    assert!(found.is_some() || std::env::var_os("CI").is_none(), "no python3 has {module}");
+    if found.is_none() {
+        eprintln!("SKIPPED: no python3 has {module}");
+    }
+    found
+}
+
 impl Process {
     pub fn python_http() -> Process {
         let port = free_port();

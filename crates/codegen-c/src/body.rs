@@ -276,6 +276,11 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 Owner::Protocol { .. } => line!(self, "flags |= WL_R_CLOSE;"),
                 _ => line!(self, "if (x->task && x->conn) x->core->host->close(x->task);"),
             },
+            StmtKind::Outcome(e) => {
+                let text = self.expr(e);
+                line!(self, "x->core->outcome = {text};");
+                self.check(may_fault(e));
+            }
             StmtKind::Log(parts) => self.log(parts),
             StmtKind::Emit(e) => self.emit(e),
             StmtKind::Parse { unit, bytes, dst, ok } => self.parse(*unit, bytes, *dst, *ok),

@@ -534,6 +534,7 @@ impl Gen<'_> {
             Builtin::ParseU64 => format!("wl_parse_u64({})", arg(0)),
             Builtin::TextU64 if signed => format!("wl_text_i64(x, {})", arg(0)),
             Builtin::TextU64 => format!("wl_text_u64(x, {})", arg(0)),
+            Builtin::HttpDate => format!("wl_http_date(x, {})", arg(0)),
             Builtin::TextIp => match args.first().map(|e| self.m.ty(e.ty)) {
                 Some(Ty::Endpoint) => format!("wl_text_ip(x, wl_ip_of({}))", arg(0)),
                 _ => format!("wl_text_ip(x, {})", arg(0)),
@@ -610,6 +611,6 @@ pub(crate) fn takes_scratch(b: Builtin) -> bool {
     matches!(
         b,
         Lower | Upper | Concat | TextU64 | TextIp | Be32 | AesCtr | AesCbcEncrypt | AesCbcDecrypt | AesGcmSeal | AesGcmOpen | HmacSha1 | HmacSha256 | Sha1 | Sha256
-            | RandomBytes | FromHex | Keep
+            | RandomBytes | FromHex | HttpDate | Keep
     )
 }

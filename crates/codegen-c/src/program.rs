@@ -20,6 +20,7 @@ impl<'m> Gen<'m> {
         let mut frames = Vec::new();
         for (i, h) in m.handlers.iter().enumerate() { frames.push(self.handler(i, h)) }
         for (i, p) in m.protocols.iter().enumerate() {
+            if let Some(body) = &p.on_log { self.note(i, p, body) }
             if let Some(body) = &p.on_fault { self.fault_reply(i, p, body) }
             if let Some(body) = &p.on_interim { self.interim(i, p, body) }
         }
@@ -64,7 +65,7 @@ impl<'m> Gen<'m> {
                 if let FuncBody::Body(b) = &f.body { of_func[i] = self.block_scratch(&b.block, &of_func) }
             }
         }
-        let bodies = m.handlers.iter().map(|h| &h.body).chain(m.protocols.iter().flat_map(|p| [&p.on_fault, &p.on_interim]).flatten());
+        let bodies = m.handlers.iter().map(|h| &h.body).chain(m.protocols.iter().flat_map(|p| [&p.on_log, &p.on_fault, &p.on_interim]).flatten());
         bodies.map(|b| self.block_scratch(&b.block, &of_func)).max().unwrap_or(0).clamp(256, SCRATCH_MAX)
     }
 
@@ -300,6 +301,23 @@ impl<'m> Gen<'m> {
         self.code.push_str(&apart(&[proto], &text));
     }
 
+    /// The columns of a request's line in the access log.
+    fn note(&mut self, i: usize, p: &Protocol, body: &'m Body) {
+        let mut b = BodyGen::new(self, Owner::Protocol { msg: 0 }, body);
+        b.declare(0);
+        let request = b.name(LocalId(0));
+        line!(b, "{request} = *req;");
+        b.block(&body.block);
+        let (decls, mut out) = (b.decls, b.out);
+        for label in ["done", "fault"] {
+            if out.contains(&format!("goto {label};")) { out.push_str(&format!("{label}:;\n")) }
+        }
+        self.code.push_str(&format!(
+            "/* protocol {}: a line of the access log */\nstatic void note_{i}(wl_fx *x, const wl_msg *req) {{\n{decls}{out}}}\n\n",
+            names::comment(&p.name)
+        ));
+    }
+
     /// An interim answer as the client gets it; where that faults, it does not.
     fn interim(&mut self, i: usize, p: &Protocol, body: &'m Body) {
         let mut b = BodyGen::new(self, Owner::Protocol { msg: 0 }, body);
@@ -331,6 +349,7 @@ impl<'m> Gen<'m> {
             m.protocols.iter().enumerate().filter(|(_, p)| p.on_fault.is_some()).map(|(i, _)| format!("case {i}: return fault_reply_{i}(x, f, req);\n")).collect();
         let interim: String =
             m.protocols.iter().enumerate().filter(|(_, p)| p.on_interim.is_some()).map(|(i, _)| format!("case {i}: return interim_{i}(x, rep);\n")).collect();
+        let notes: String = m.protocols.iter().enumerate().filter(|(_, p)| p.on_log.is_some()).map(|(i, _)| format!("case {i}: note_{i}(x, req); break;\n")).collect();
         let frame = if frames.iter().all(|f| f.is_none()) { "0".to_string() } else { "sizeof(union frames)".into() };
         if frame != "0" {
             let members: String = frames.iter().flatten().map(|f| format!("{f} {}; ", f.replace("frame_", "f"))).collect();
@@ -363,12 +382,14 @@ impl<'m> Gen<'m> {
              wl_begin(x);\nswitch (proto) {{\n{replies}default: return WL_R_CLOSE;\n}}\n}}\n\n\
              static uint32_t interim(void *self, wl_core *core, uint32_t proto, const wl_msg *rep) {{\n(void)self; (void)rep;\n{fx}\
              wl_begin(x);\nswitch (proto) {{\n{interim}default: return 0;\n}}\n}}\n\n\
+             static void note(void *self, wl_core *core, uint32_t proto, const wl_msg *req) {{\n(void)self; (void)req;\n{fx}\
+             switch (proto) {{\n{notes}default: break;\n}}\n}}\n\n\
              static void init_core(void *self, wl_core *core) {{\n(void)self;\n{fx}{init}}}\n\n\
              static void init_shared(void *self, void *shared, const wl_param *param) {{\n(void)self; (void)shared; (void)param;\n{shared_init}}}\n\n\
              static const wl_unit unit_table[] = {{\n{units}{}}};\n\n\
              static const wl_program program = {{\n.abi = WL_ABI, .units = {}, .handlers = {}, .frame_size = {frame},\n\
              .state_size = sizeof(app_state), .shared_size = {shared_size}, .session_size = {session}, {tmp_size}\n.unit = unit_table, .init_shared = init_shared, \
-             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim,\n}};\n\n\
+             .init_core = init_core, .run = run, .fault_reply = fault_reply, .interim = interim, .note = note,\n}};\n\n\
              __attribute__((visibility(\"default\"))) const wl_program *wireloom_program(void) {{ return &program; }}\n",
             if m.units.is_empty() { "{sizeof(wl_parser), 0, 0, wl_nested_parse, wl_nested_tail},\n" } else { "" },
             m.units.len(),

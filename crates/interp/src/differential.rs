@@ -515,6 +515,8 @@ impl<'a> Mock<'a> {
             draining: 0,
             fuel: 0,
             tmp: std::ptr::null_mut(),
+            outcome: 0,
+            _pad: 0,
         });
         let mut mock = Mock {
             t,

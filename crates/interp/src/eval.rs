@@ -424,6 +424,7 @@ impl<'a> Env<'a> {
                 Value::bytes(&out)
             }
             Builtin::ParseU64 => Value::Option(builtin::parse_u64(bytes(0)?).map(|v| Box::new(n(v)))),
+            Builtin::HttpDate => Value::bytes(wireloom_ir::date::http(int(0)? as u64).as_bytes()),
             Builtin::TextU64 => {
                 let (bits, neg) = int_type(self.module.ty(args[0].ty)).unwrap_or((64, false));
                 let v = int(0)?;

@@ -30,6 +30,7 @@ type Tables = Vec<Mutex<Table>>;
 pub struct Inner {
     grammar: Grammar,
     handlers: Vec<Code>,
+    on_log: Vec<Option<Code>>,
     on_fault: Vec<Option<Code>>,
     on_interim: Vec<Option<Code>>,
     /// All that was made for cores and shared memories: freed with the program.
@@ -99,11 +100,12 @@ pub fn program(module: Arc<Module>) -> InterpProgram {
     crate::grammar::tail::intern_types(Arc::make_mut(&mut module));
     let handlers = module.handlers.iter().map(|h| flatten::body(&module, &h.body)).collect();
     let flat = |body: &Option<Body>| body.as_ref().map(|b| flatten::body(&module, b));
+    let on_log = module.protocols.iter().map(|p| flat(&p.on_log)).collect();
     let on_fault = module.protocols.iter().map(|p| flat(&p.on_fault)).collect();
     let on_interim = module.protocols.iter().map(|p| flat(&p.on_interim)).collect();
     let grammar = Grammar::new(module.clone());
     let units: Vec<wl_unit> = (0..module.units.len()).map(|u| unit_entry(&grammar, UnitId(u as u32))).collect();
-    let inner = Box::new(Inner { grammar, handlers, on_fault, on_interim, cores: Mutex::default(), tables: Mutex::default(),
+    let inner = Box::new(Inner { grammar, handlers, on_log, on_fault, on_interim, cores: Mutex::default(), tables: Mutex::default(),
         packets: UnsafeCell::new(wl_packets { batch: Some(batch), steer: None, transmit: None, queue: None, serve: None }) });
     let table = wl_program {
         abi: WL_ABI,
@@ -122,6 +124,7 @@ pub fn program(module: Arc<Module>) -> InterpProgram {
         fault_reply: Some(fault_reply),
         interim: Some(interim),
         cancel: Some(cancel),
+        note: Some(note),
     };
     InterpProgram { table, _units: units, inner }
 }
@@ -477,6 +480,25 @@ unsafe extern "C" fn cancel(this: *mut c_void, task: *mut wl_task) {
         unsafe {
             let act = activation(inner(this), (*task).core, task);
             drop(take_suspended(&act, task));
+        }
+    })
+}
+
+unsafe extern "C" fn note(this: *mut c_void, core: *mut wl_core, proto: u32, request: *const wl_msg) {
+    guarded((), || {
+        // SAFETY: as for run; `request` is valid.
+        unsafe {
+            let inner = inner(this);
+            let m = &inner.grammar.module;
+            let protocol = m.protocols.get(proto as usize).and_then(|p| Some((p.on_log.as_ref()?, p.request)));
+            let (Some((b, unit)), Some(Some(body))) = (protocol, inner.on_log.get(proto as usize)) else { return };
+            let mut act = activation(inner, core, std::ptr::null_mut());
+            act.request = request;
+            let mut locals = exec::fresh_locals(m, b, body.locals);
+            locals[0] = Value::Msg(MsgRef::Request(unit));
+            if let Err(Stop::Internal(why)) = exec::run(&act.env(), body, &mut locals, &mut 0, &mut Vec::new()) {
+                crate::note_internal(&why);
+            }
         }
     })
 }

@@ -69,6 +69,9 @@ pub enum StmtKind {
     /// Binds a message local to a part. Only after checking [`ExprKind::PartStatus`].
     BindPart { dst: LocalId, part: Expr },
     Reply { msg: Outgoing, close: bool },
+    /// In front of `Reply`: what the answer is counted as, a u32: its `status` times 256, and its class's number in
+    /// [`crate::Protocol::classes`], from 1. 0: nothing is known.
+    Outcome(Expr),
     Send { port: PortId, index: Expr, msg: Outgoing },
     /// Closes the task's connection when its output is sent.
     Close,
@@ -388,6 +391,8 @@ pub enum Builtin {
     FromHex,
     /// → u64: nanoseconds since 1970, read once per batch
     UnixNanos,
+    /// u64, seconds since 1970 → bytes<29>: as HTTP writes dates ([`crate::date::http`])
+    HttpDate,
     /// any value → the same value, its bytes copied to the core's scratch
     Keep,
 }

@@ -293,6 +293,12 @@ pub struct ProtocolDesc {
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     #[serde(default)]
     pub ignore: Option<(Vec<u8>, u8)>,
+    /// What answers are counted as.
+    #[serde(default)]
+    pub classes: Vec<String>,
+    /// Whether its requests have columns of their own in the access log.
+    #[serde(default)]
+    pub logs: bool,
     /// Bits of `ctx` given to a request's parser by the runtime: none today; kept 0.
     pub default_ctx: u64,
     /// A response's parameters look at `draining`: in a drain an answer says that it is its connection's last.
@@ -579,6 +585,8 @@ fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
         order: order.map_or(Order::InOrder, |(offset, width)| Order::ById { offset, width }),
         first: m.units.get(p.request.index()).map_or_else(Vec::new, |u| u.first.iter().collect()),
         ignore: p.ignore.clone(),
+        classes: p.classes.clone(),
+        logs: p.on_log.is_some(),
         default_ctx: 0,
         tells_drain: tells_drain(p),
     }

@@ -9,6 +9,7 @@
 //! Expressions are pure and never fail: whatever can fail is guarded by a [`Stmt::Require`] before it. All integers
 //! are unsigned or two's complement of the width of their type; arithmetic wraps at that width.
 
+pub mod date;
 pub mod desc;
 mod body;
 pub mod c_words;
@@ -22,6 +23,7 @@ pub mod halves;
 pub mod layout;
 pub mod near;
 pub mod passes;
+pub mod port_options;
 pub mod text;
 pub mod walk;
 
@@ -273,6 +275,10 @@ pub struct Protocol {
     pub refusal: Option<Expr>,
     /// Bytes that may stand in front of a request, and how often: they are dropped.
     pub ignore: Option<(Vec<u8>, u8)>,
+    /// What an answer may be counted as ([`StmtKind::Outcome`]).
+    pub classes: Vec<String>,
+    /// A line of the access log: local 0 is the request (Msg); each `Log` gives a column.
+    pub on_log: Option<Body>,
     /// What a client is told. Locals 0 to 3: the fault's kind (u16), in_step (bool), the request (Msg; see
     /// [`ExprKind::HasMsg`]), the first bytes of a message that was refused (bytes<32>); then one for each parameter of the response's unit, as
     /// packed for the last call that was made for the request, else 0.
@@ -295,6 +301,9 @@ impl Protocol {
 
     /// So many first bytes of a refused message are told (`WL_START`).
     pub const START: u64 = 32;
+
+    /// Classes of answers that a protocol may have.
+    pub const MOST_CLASSES: usize = 7;
 
     /// So many bytes may be ignored in front of a request, each time.
     pub const MOST_IGNORED: u8 = 4;

@@ -55,6 +55,7 @@ macro_rules! direct {
                 BindPart { part, .. } => f(part),
                 Reply { msg, .. } | Render { msg, .. } | Reread { msg, .. } => $out_exprs(msg, f),
                 Send { index, msg, .. } => { f(index); $out_exprs(msg, f) }
+                Outcome(e) => f(e),
                 Log(list) => for e in list { f(e) },
                 Emit(emit) => match emit {
                     crate::Emit::Bytes(e) | crate::Emit::Varint(e) | crate::Emit::UInt { value: e, .. } | crate::Emit::Number { value: e, .. } => f(e),
@@ -314,13 +315,13 @@ impl Module {
     /// All bodies: functions, what protocols say on faults and pass on before an answer, handlers.
     pub fn bodies(&self, f: &mut dyn FnMut(&Body)) {
         for func in &self.funcs { if let FuncBody::Body(b) = &func.body { f(b) } }
-        for p in &self.protocols { [&p.on_fault, &p.on_interim].into_iter().flatten().for_each(&mut *f) }
+        for p in &self.protocols { [&p.on_log, &p.on_fault, &p.on_interim].into_iter().flatten().for_each(&mut *f) }
         for h in &self.handlers { f(&h.body) }
     }
 
     pub fn bodies_mut(&mut self, f: &mut dyn FnMut(&mut Body)) {
         for func in &mut self.funcs { if let FuncBody::Body(b) = &mut func.body { f(b) } }
-        for p in &mut self.protocols { [&mut p.on_fault, &mut p.on_interim].into_iter().flatten().for_each(&mut *f) }
+        for p in &mut self.protocols { [&mut p.on_log, &mut p.on_fault, &mut p.on_interim].into_iter().flatten().for_each(&mut *f) }
         for h in &mut self.handlers { f(&mut h.body) }
     }
 

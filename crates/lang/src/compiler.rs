@@ -124,6 +124,8 @@ pub struct Compiler<'a> {
     pub nesting: u32,
     /// Calls that were replaced by the function's body.
     pub inlined: u32,
+    /// Protocols and directions whose `forward` blocks have been lowered.
+    pub forwarded: std::collections::HashSet<(ir::ProtocolId, bool)>,
     /// Elements so far.
     pub elements: u32,
     /// Elements of which instances are being made, for finding circles.
@@ -155,7 +157,7 @@ impl<'a> Compiler<'a> {
         m.files = map.files().map(|(_, f)| f.path.display().to_string()).collect();
         Compiler {
             world, map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
-            records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), place_ids: HashMap::new(), unknowns: 0, nesting: 0, inlined: 0, elements: 0, making: Vec::new(), record_sizes: Vec::new(), app: Default::default(),
+            records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), place_ids: HashMap::new(), unknowns: 0, nesting: 0, inlined: 0, forwarded: Default::default(), elements: 0, making: Vec::new(), record_sizes: Vec::new(), app: Default::default(),
             app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
         }
     }
@@ -203,6 +205,9 @@ impl<'a> Compiler<'a> {
         let mut has: Vec<&str> = extra.iter().map(String::as_str).collect();
         has.sort_unstable();
         if let Some(note) = name.rsplit_once('.').and_then(|(m, _)| self.names.contents(module, m)) { return self.report(names::with_hint(d.note(note), hint)); }
+        if extra.is_empty() && self.app.get(name).is_some() {
+            return self.report(d.note(format!("the app has a `{name}`, which functions and units outside of it do not see")).hint("give it to them as an argument, or put the function into the app"));
+        }
         if let Some(hint) = self.foreign(module, name) { return self.report(d.hint(hint)); }
         let d = if what == "port" && !has.is_empty() { d.note(format!("the app has: {}", has.join(", "))) } else { d };
         self.report(names::with_hint(d, hint))

@@ -70,6 +70,9 @@ fn checked(world: &dyn World, main: &Path, lower: impl FnOnce(&mut compiler::Com
     Checked { module, diagnostics, map, apps, element_tests }
 }
 
+/// What is told of programs that are larger than the compiler goes into.
+const TOO_LARGE: &[&str] = &["E0504", "E0506", "E0508", "E0509", "E0510"];
+
 fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
     let main: Vec<_> = (0..cx.names.items.len()).filter(|i| cx.names.items[*i].module == 0).collect();
     for id in &main {
@@ -89,7 +92,10 @@ fn program(cx: &mut compiler::Compiler, wanted: Option<&str>) {
     }
     cx.analyze();
     // What cannot be read, or is too large already, is not looked into further.
-    if !cx.diags.iter().any(|d| d.code.starts_with("E01") || d.code == "E0504") { elements(cx); }
+    if !cx.diags.iter().any(|d| d.code.starts_with("E01") || TOO_LARGE.contains(&d.code)) {
+        elements(cx);
+        cx.forwards_alone();
+    }
     unused(cx);
 }
 

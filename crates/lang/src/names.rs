@@ -235,7 +235,8 @@ pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<S
         let last_part = k.contains('.') && plain(k) == name;
         near::rank(name, k, limit).or(last_part.then_some((1, Reverse(0)))).map(|r| (r, k))
     };
-    known.filter_map(rank).min().map(|(_, k)| k.to_string())
+    // The name itself is there, as something else, or out of sight: nobody has mistyped it.
+    known.filter(|k| *k != name).filter_map(rank).min().map(|(_, k)| k.to_string())
 }
 
 pub fn with_hint(d: Diagnostic, name: Option<String>) -> Diagnostic {

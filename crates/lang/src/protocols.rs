@@ -34,7 +34,7 @@ impl Compiler<'_> {
         let id = ir::ProtocolId(self.m.protocols.len() as u32);
         self.m.protocols.push(ir::Protocol {
             name, request, response, response_args: vec![], sharing: ir::desc::Sharing::Exclusive, order_by: None,
-            close_request: None, no_reply: None, alone: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, refusal: None, ignore: None, on_fault: None, on_interim: None,
+            close_request: None, no_reply: None, alone: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, refusal: None, ignore: None, classes: vec![], on_log: None, on_fault: None, on_interim: None,
         });
         self.protocols.push(ProtocolInfo { module, ast: item.clone(), request, response, no_reply, stateless });
         self.request_takes_nothing(request, p.name.span);
@@ -109,9 +109,57 @@ impl Compiler<'_> {
                 *slot = Some(match slot.take() { Some(old) => x::or(old, e), None => e });
                 Ok(())
             }
+            ClauseKind::Log(columns) => self.columns(module, id, columns, c.span),
+            ClauseKind::Status(e) => self.status(module, response, e, c.span),
+            ClauseKind::Class { name, when } => {
+                let Some(unit) = response else { return Err(self.error("E0612", c.span, "this protocol has no response")) };
+                if name.name.is_empty() || !name.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+                    return Err(self.error("E0612", name.span, "the name of a class has letters, digits and `_`"));
+                }
+                if self.m.protocols[i].classes.contains(&name.name) { return Err(self.error("E0612", name.span, "this is said twice")); }
+                if self.m.protocols[i].classes.len() == ir::Protocol::MOST_CLASSES {
+                    return Err(self.error("E0612", c.span, format!("a protocol has at most {} classes of answers", ir::Protocol::MOST_CLASSES)));
+                }
+                self.flag(module, unit, "response", when)?;
+                self.m.protocols[i].classes.push(name.name.clone());
+                Ok(())
+            }
             ClauseKind::Ignore { bytes, max } => self.ignore(module, id, bytes, max, c.span),
             ClauseKind::OnFault { name, body } => self.on_fault(module, id, name, body),
         }
+    }
+
+    /// `log`: what of a request its line in the access log shows.
+    fn columns(&mut self, module: ModId, id: ir::ProtocolId, columns: &[Expr], span: Span) -> R<()> {
+        if self.m.protocols[id.index()].on_log.is_some() { return Err(self.error("E0612", span, "this is said twice")); }
+        if columns.len() > ast::LOGGED {
+            return Err(self.error("E0612", columns[ast::LOGGED].span, "a request has two columns in the access log: what is asked for, and of what"));
+        }
+        let unit = self.protocols[id.index()].request;
+        let place = format!("protocol {}: log", self.m.protocols[id.index()].name);
+        let mut l = Lower::new(self, module, Kind::OnFault);
+        l.place = place;
+        let msg = l.new_local("request", &Ty::Msg(unit));
+        l.bind_all(&[(Ident { name: "request".into(), span }, Val::path(Ty::Msg(unit), x::msg(msg)))]);
+        for e in columns {
+            let v = l.expr(e, None)?;
+            let v = l.defined(v, e.span)?;
+            let text = l.logged(v, e.span)?;
+            l.push(e.span, ir::StmtKind::Log(vec![text]));
+        }
+        let body = l.body();
+        self.m.protocols[id.index()].on_log = Some(body);
+        Ok(())
+    }
+
+    /// Whether an answer's `status` is a small number. It is read where one is sent (`Lower::outcome`).
+    fn status(&mut self, module: ModId, response: Option<ir::UnitId>, e: &Expr, span: Span) -> R<()> {
+        let Some(unit) = response else { return Err(self.error("E0612", span, "this protocol has no response")) };
+        let mut l = Lower::new(self, module, Kind::Clause);
+        l.params_of = Some((Root::This, unit));
+        l.bind_all(&[(Ident { name: "response".into(), span }, Val::path(Ty::Msg(unit), x::this()))]);
+        l.expr_as(e, &crate::ty::U16)?;
+        if l.out.is_empty() { Ok(()) } else { Err(l.involved(e.span)) }
     }
 
     /// Connections that clients share carry requests of all of them: the protocol must promise that none depends on another.
@@ -229,6 +277,40 @@ impl Compiler<'_> {
         made?;
         self.m.protocols[id.index()].on_fault = Some(body);
         Ok(())
+    }
+
+    /// The `forward` blocks of the main file's protocols that nobody has needed, by themselves. What they say goes nowhere.
+    pub fn forwards_alone(&mut self) {
+        for i in 0..self.protocols.len() {
+            let id = ir::ProtocolId(i as u32);
+            let info = self.protocols[i].clone();
+            let ast::ItemKind::Protocol(p) = &info.ast.kind else { continue };
+            for response in [false, true] {
+                let Some(clause) = p.clauses.iter().find(|c| matches!(c.kind, ClauseKind::Forward { response: r, .. } if r == response)) else { continue };
+                let unit = if response { info.response } else { Some(info.request) };
+                let (Some(unit), 0) = (unit, info.module) else { continue };
+                if self.forwarded.contains(&(id, response)) { continue; }
+                let (module, before) = (self.m.clone(), self.diags.len());
+                self.forward_alone(id, unit, response, clause.span);
+                self.m = module;
+                // What was told of another use is not told again.
+                let told = self.diags.split_off(before);
+                for d in told {
+                    if !self.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) { self.diags.push(d); }
+                }
+            }
+        }
+    }
+
+    fn forward_alone(&mut self, id: ir::ProtocolId, unit: ir::UnitId, response: bool, span: Span) {
+        let module = self.protocols[id.index()].module;
+        let place = format!("protocol {}: forward", self.m.protocols[id.index()].name);
+        let mut l = Lower::new(self, module, Kind::Handler);
+        l.place = place;
+        let msg = l.new_local(if response { "response" } else { "request" }, &Ty::Msg(unit));
+        l.handler = Some(HandlerCtx { port: ir::PortId(u32::MAX), protocol: id, req: msg, one_way: false, no_reply: false, greeting: false });
+        let passed = Outgoing { unit, kind: OutKind::Pass { msg, edits: vec![] }, fields: vec![], run: None, params: vec![], ends: None };
+        let _ = l.forwarded(&passed, id, response, span);
     }
 
     /// Interim answers are edited as others are, where the protocol has edits: no handler sees them.

@@ -37,8 +37,33 @@ fn codes_without_an_example() {
     assert_eq!(code("const a: u8 = 1\n", Some("none")), ["E0204"]);
     let nested = format!("fn f(a: bool) -> bool = {}a\n", "not ".repeat(125));
     assert_eq!(code(&nested, None), ["E0504"]);
+    let arms: String = (0..257).map(|n| format!("{n} => 1\n")).collect();
+    assert_eq!(code(&format!("fn f(a: u16) -> u16 = match a {{\n{arms}_ => 2\n}}\n"), None), ["E0507"]);
+    let nodes = " -> e".repeat(300);
+    let long = format!("unit H {{ n: u8 }}\npacket P {{ h: H }}\nelement E {{\n in x: packet\n out y: packet\n on x(p) {{ p -> y }}\n}}\napp a {{\n port i = memory(\"i\") as P, o = memory(\"o\") as P\n e = E()\n i{nodes} -> o\n}}\n");
+    assert_eq!(code(&long, None), ["E0508"]);
+    // E0506 and E0509: `many.rs`.
     let without: Vec<_> = codes::lang::CODES.iter().filter(|c| c.example.is_empty()).map(|c| c.code).collect();
-    assert_eq!(without, ["E0204", "E0406", "E0408", "E0413", "E0504"]);
+    assert_eq!(without, ["E0204", "E0406", "E0408", "E0413", "E0504", "E0506", "E0507", "E0508", "E0509", "E0510"]);
+}
+
+/// Bytes that are no text are found by line and column, as all else is.
+#[test]
+fn bytes_that_are_no_text() {
+    let mut world = world("");
+    world.add("/app/main.loom", b"unit M { n: u8 }\n// \xc3\xa9\xff\n".as_slice());
+    let checked = wireloom_lang::compile(&world, Path::new("/app/main.loom"), None);
+    let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
+    assert!(said.contains("E0011") && said.contains("byte 0xff in line 2, column 5"), "{said}");
+}
+
+/// Where two handle one port, both places are shown.
+#[test]
+fn both_handlers_of_a_port_are_shown() {
+    let text = "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    c -> s\n    on c(r) { reply call s(r) }\n}\n";
+    let checked = wireloom_lang::compile(&world(text), Path::new("/app/main.loom"), None);
+    let said = diagnostic::render_all(&checked.diagnostics, &checked.map, false);
+    assert!(said.contains("E0611") && said.contains("the first one") && said.contains("the second one"), "{said}");
 }
 
 #[test]

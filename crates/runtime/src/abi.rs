@@ -337,6 +337,8 @@ pub struct wl_core {
     pub draining: u32,
     pub fuel: u32,
     pub tmp: *mut u8,
+    pub outcome: u32,
+    pub _pad: u32,
 }
 
 pub type ParseFn = unsafe extern "C" fn(*mut c_void, u32, *mut wl_parser, *const u8, u32, c_int) -> c_int;
@@ -372,6 +374,7 @@ pub struct wl_program {
         Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_fault, *const wl_msg) -> u32>,
     pub interim: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg) -> u32>,
     pub cancel: Option<unsafe extern "C" fn(*mut c_void, *mut wl_task)>,
+    pub note: Option<unsafe extern "C" fn(*mut c_void, *mut wl_core, u32, *const wl_msg)>,
 }
 
 /// Type of the symbol `wireloom_program`.

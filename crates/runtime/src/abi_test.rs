@@ -29,7 +29,7 @@ fn ours() -> Vec<Layout> {
         layout!(wl_port: n, _pad, load, up, ring, ring_n, maglev_n, maglev),
         layout!(wl_param: u, b, ep),
         layout!(wl_core: host = host, rt = rt, state = state, shared = shared, param = param, port = port, now = now,
-            wall = wall, seed = seed, index = index, cores = cores, out = out, self_ = self, left = left, draining = draining, fuel = fuel, tmp = tmp),
+            wall = wall, seed = seed, index = index, cores = cores, out = out, self_ = self, left = left, draining = draining, fuel = fuel, tmp = tmp, outcome = outcome),
         layout!(wl_left: bytes, frames, out, known, _pad),
         layout!(wl_window: buf, pos, n, eof, messages),
         layout!(wl_merge_at: input, fault, place, used, messages),
@@ -40,7 +40,7 @@ fn ours() -> Vec<Layout> {
         layout!(wl_program: abi = abi, units = units, handlers = handlers, frame_size = frame_size,
             state_size = state_size, shared_size = shared_size, session_size = session_size, tmp_size = tmp_size, self_ = self,
             unit = unit, init_shared = init_shared, init_core = init_core, run = run, fault_reply = fault_reply,
-            interim = interim, cancel = cancel),
+            interim = interim, cancel = cancel, note = note),
     ]
 }
 

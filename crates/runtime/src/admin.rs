@@ -7,7 +7,7 @@ mod page;
 mod request;
 
 use crate::signal;
-use crate::stats::{percentile, BackendStats, Cell, FaultTable, Histogram, MergeStats, PortStats};
+use crate::stats::{percentile, AppStats, BackendStats, Cell, FaultTable, MergeStats, PortStats, Powers};
 use crate::view::{Hosted, View};
 pub use page::Page;
 use page::Response;
@@ -65,9 +65,8 @@ fn faults(app: &Hosted) -> Vec<(u32, u32, u64)> {
 
 fn latency(app: &Hosted) -> Vec<u64> {
     let mut total: Vec<u64> = Vec::new();
-    for part in app.parts() {
-        let counts = part.latency.counts();
-        total.resize(counts.len(), 0);
+    for counts in app.parts().flat_map(|a| a.ports.iter().map(|p| p.latency.counts())) {
+        total.resize(counts.len().max(total.len()), 0);
         total.iter_mut().zip(counts).for_each(|(t, n)| *t += n);
     }
     total
@@ -129,6 +128,12 @@ fn is_frames(p: &wireloom_ir::desc::PortDesc) -> bool {
     matches!(p.kind, wireloom_ir::desc::PortKind::Frames { .. })
 }
 
+/// How many answers there were of each class.
+fn class_status(a: &Hosted, get: impl Fn(&AppStats) -> &[Cell]) -> Value {
+    let count = |n: usize| a.sum(|s| get(s).get(n).map_or(0, Cell::get));
+    a.app.classes.iter().enumerate().map(|(n, class)| (class.clone(), json!(count(n)))).collect::<serde_json::Map<_, _>>().into()
+}
+
 fn port_status(a: &Hosted, p: usize) -> Value {
     if is_frames(&a.desc().ports[p]) {
         return crate::packet::status(a, p);
@@ -149,7 +154,9 @@ fn port_status(a: &Hosted, p: usize) -> Value {
         "failovers": all(|s| &s.failovers),
     });
     let setting = &a.app.settings.ports[p];
-    if !setting.listen {
+    if setting.listen {
+        v["classes"] = class_status(a, |s| &s.ports[p].classes);
+    } else {
         let backends: Vec<Value> = (0..setting.addrs.len())
             .map(|b| {
                 let of = |f: fn(&BackendStats) -> u64| a.sum(|s| f(&s.ports[p].backends[b]));
@@ -161,6 +168,7 @@ fn port_status(a: &Hosted, p: usize) -> Value {
                     "requests": of(|b| b.requests.get()),
                     "failures": of(|b| b.failures.get()),
                     "ejections": of(|b| b.ejections.get()),
+                    "classes": class_status(a, |s| &s.ports[p].backends[b].classes),
                 })
             })
             .collect();
@@ -210,6 +218,7 @@ pub fn metrics(view: &View) -> String {
             f.add(&[("app", a.name()), ("name", &c.name)], a.counter(n));
         }
     }
+    class_metrics(&mut out, view);
     latency_metrics(&mut out, view);
     let mut f = Family::new(&mut out, "wireloom_pauses_total", "counter", "How often handlers have let others go first in a long loop.");
     for a in &view.apps {
@@ -229,6 +238,8 @@ pub fn metrics(view: &View) -> String {
     }
     let mut f = Family::new(&mut out, "wireloom_accept_failures_total", "counter", "Connections not accepted for want of descriptors.");
     f.add(&[], view.sum(|c| c.accept_failed.get()));
+    let mut f = Family::new(&mut out, "wireloom_access_log_lost_total", "counter", "Lines of the access log that found no room or could not be written.");
+    f.add(&[], view.groups.iter().filter_map(|g| g.log.as_ref()).map(|l| l.lost()).sum());
     out
 }
 
@@ -308,21 +319,70 @@ fn backend_metrics(out: &mut String, view: &View) {
     }
 }
 
-fn latency_metrics(out: &mut String, view: &View) {
-    let name = "wireloom_request_seconds";
-    let _ = writeln!(out, "# HELP {name} From a request to the end of its reply.\n# TYPE {name} histogram");
-    for a in &view.apps {
-        let app = label(a.name());
-        let (mut seen, counts) = (0, latency(a));
-        for (b, n) in counts.iter().enumerate() {
-            seen += n;
-            // One bound per power of two is enough for a scraper.
-            if b % 4 == 0 && b + 1 < counts.len() {
-                let le = Histogram::bound(b) as f64 / 1e9;
-                let _ = writeln!(out, "{name}_bucket{{app=\"{app}\",le=\"{le}\"}} {seen}");
+/// (app, number, name) of every port of connections.
+fn ports(view: &View) -> impl Iterator<Item = (&Hosted, usize, &str)> {
+    view.apps.iter().flat_map(|a| a.desc().ports.iter().enumerate().filter(|(_, p)| !is_frames(p)).map(move |(p, d)| (a, p, d.name.as_str())))
+}
+
+/// (number, address) of every backend of a port.
+fn backends(a: &Hosted, port: usize) -> impl Iterator<Item = (usize, &str)> {
+    let setting = &a.app.settings.ports[port];
+    setting.names.iter().enumerate().filter(|_| !setting.listen).map(|(b, n)| (b, n.as_str()))
+}
+
+fn class_metrics(out: &mut String, view: &View) {
+    let mut f = Family::new(out, "wireloom_responses_total", "counter", "Answers to clients by their class.");
+    for (a, p, port) in ports(view).filter(|(a, p, _)| a.app.settings.ports[*p].listen) {
+        for (n, class) in a.app.classes.iter().enumerate() {
+            let count = a.sum(|s| s.ports[p].classes.get(n).map_or(0, Cell::get));
+            f.add(&[("app", a.name()), ("port", port), ("class", class)], count);
+        }
+    }
+    let mut f = Family::new(out, "wireloom_backend_responses_total", "counter", "Answers to clients that a backend has given, by their class.");
+    for (a, p, port) in ports(view) {
+        for (b, backend) in backends(a, p) {
+            for (n, class) in a.app.classes.iter().enumerate() {
+                let count = a.sum(|s| s.ports[p].backends[b].classes.get(n).map_or(0, Cell::get));
+                f.add(&[("app", a.name()), ("port", port), ("backend", backend), ("class", class)], count);
             }
         }
-        let total = a.sum(|s| s.latency.sum.get()) as f64 / 1e9;
-        let _ = writeln!(out, "{name}_bucket{{app=\"{app}\",le=\"+Inf\"}} {seen}\n{name}_sum{{app=\"{app}\"}} {total}\n{name}_count{{app=\"{app}\"}} {seen}");
+    }
+}
+
+fn latency_metrics(out: &mut String, view: &View) {
+    let mut f = Histograms::new(out, "wireloom_request_seconds", "From a request to the end of its answer.");
+    for (a, p, port) in ports(view).filter(|(a, p, _)| a.app.settings.ports[*p].listen) {
+        f.add(&[("app", a.name()), ("port", port)], Powers::of(a.parts().map(|s| s.ports[p].latency.powers())));
+    }
+    let mut f = Histograms::new(out, "wireloom_backend_seconds", "From a request to a backend to the head of its answer.");
+    for (a, p, port) in ports(view) {
+        for (b, backend) in backends(a, p) {
+            f.add(&[("app", a.name()), ("port", port), ("backend", backend)], Powers::of(a.parts().map(|s| s.ports[p].backends[b].latency.powers())));
+        }
+    }
+}
+
+/// One family of histograms in the text format.
+struct Histograms<'a> {
+    out: &'a mut String,
+    name: &'a str,
+}
+
+impl<'a> Histograms<'a> {
+    fn new(out: &'a mut String, name: &'a str, help: &str) -> Histograms<'a> {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
+        Histograms { out, name }
+    }
+
+    fn add(&mut self, labels: &[(&str, &str)], of: Powers) {
+        let labels: Vec<String> = labels.iter().map(|(k, v)| format!("{k}=\"{}\"", label(v))).collect();
+        let (labels, name, mut seen) = (labels.join(","), self.name, 0);
+        for (i, n) in of.counts.iter().enumerate() {
+            seen += n;
+            let le = if i + 1 < of.counts.len() { Powers::bound(i).to_string() } else { "+Inf".into() };
+            let _ = writeln!(self.out, "{name}_bucket{{{labels},le=\"{le}\"}} {seen}");
+        }
+        let sum = of.sum as f64 / 1e9;
+        let _ = writeln!(self.out, "{name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {seen}");
     }
 }

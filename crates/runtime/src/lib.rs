@@ -6,6 +6,7 @@
 //! `sim` is the same core over the memory engine with virtual time, for tests.
 
 pub mod abi;
+pub mod access;
 pub mod admin;
 pub mod buffer;
 pub mod control;

@@ -239,6 +239,7 @@ fn spec_of(desc: Desc, sets: &[&str]) -> AppSpec {
         fault_reply: Some(fault_reply),
         interim: Some(interim),
         cancel: None,
+        note: None,
     }));
     // SAFETY: leaked, so valid for the process.
     let program = unsafe { Program::from_table(table) }.unwrap();
@@ -273,6 +274,8 @@ fn desc(exclusive: bool) -> Desc {
             first: (0..=255).collect(),
             default_ctx: 0,
             ignore: None,
+            classes: Vec::new(),
+            logs: false,
             tells_drain: false,
         }],
         units: vec!["Request".into(), "Response".into()],

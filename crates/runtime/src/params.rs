@@ -10,6 +10,7 @@ use crate::rows;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use wireloom_ir::desc::{Desc, Failover, Form, ParamDesc, ParamType, ParamValue, PortDesc, PortKind, PortOptions, Reuse, Value};
 use wireloom_ir::near;
+use wireloom_ir::port_options::{self, Slot};
 
 /// Everything that was set, resolved.
 pub struct Settings {
@@ -343,71 +344,28 @@ fn duration(text: &str) -> Result<u64, String> {
     Ok(total as u64)
 }
 
-/// The options of ports, by their full names.
-const OPTIONS: [&str; 20] = [
-    "connect_timeout",
-    "answer_timeout",
-    "stream_timeout",
-    "call_timeout",
-    "accept_timeout",
-    "cancel",
-    "slice",
-    "read_timeout",
-    "idle_timeout",
-    "write_timeout",
-    "max_connections",
-    "max_outstanding",
-    "connections",
-    "pipeline",
-    "reuse",
-    "failover",
-    "eject_after",
-    "eject_time",
-    "end_mark",
-    "offload",
-];
-
 fn set_option(o: &mut PortOptions, option: &str, text: &str) -> Result<(), String> {
     let time = || duration(text.trim());
     let count = || number(text.trim()).and_then(|n| u32::try_from(n).map_err(|_| "number too large".to_string()));
-    match option {
-        "connect" | "connect_timeout" => o.connect_timeout = time()?,
-        "answer_timeout" => o.answer_timeout = time()?,
-        "stream_timeout" => o.stream_timeout = time()?,
-        "call" | "call_timeout" => {
-            o.answer_timeout = time()?;
-            o.stream_timeout = o.answer_timeout;
+    match port_options::slot(o, option) {
+        Some(Slot::Time(t, least)) => *t = time()?.max(least),
+        Some(Slot::Times(all)) => {
+            let t = time()?;
+            all.into_iter().for_each(|slot| *slot = t);
         }
-        "accept_timeout" => o.accept_timeout = time()?,
-        "cancel" => match text.trim() {
-            "true" | "yes" | "on" | "1" => o.cancel = true,
-            "false" | "no" | "off" | "0" => o.cancel = false,
-            _ => return Err("expected true or false".to_string()),
-        },
-        "slice" => o.slice = time()?.max(1_000),
-        "read" | "read_timeout" => o.read_timeout = time()?,
-        "idle" | "idle_timeout" => o.idle_timeout = time()?,
-        "write" | "write_timeout" => o.write_timeout = time()?,
-        "max_connections" => o.max_connections = count()?.max(1),
-        "max_outstanding" => o.max_outstanding = count()?.max(1),
-        "connections" => o.connections = count()?.clamp(1, 1024),
-        "pipeline" if text.trim() == "auto" => o.pipeline = 0,
-        "pipeline" => match count()? {
+        Some(Slot::Count(n, range)) => *n = count()?.clamp(*range.start(), *range.end()),
+        Some(Slot::Auto(n, _)) if text.trim() == "auto" => *n = 0,
+        Some(Slot::Auto(n, most)) => match count()? {
             0 => return Err("`auto`, 1 for no sharing, or how many requests may share a connection".to_string()),
-            n => o.pipeline = n.min(1024),
+            many => *n = many.min(most),
         },
-        "reuse" => o.reuse = word(Reuse::NAMES, text)?,
-        "failover" => o.failover = word(Failover::NAMES, text)?,
-        "eject_after" => o.eject_after = count()?,
-        "eject_time" => o.eject_time = time()?,
-        "end_mark" => o.end_mark = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?,
-        "offload" => match parse(ParamType::Bool, text.trim())? {
-            ParamValue::Bool(on) => o.offload = on,
-            _ => return Err("true or false".to_string()),
-        },
-        _ => {
-            let hint = near::lead(option, OPTIONS);
-            return Err(format!("no such option{hint} there are {}", OPTIONS.join(", ")));
+        Some(Slot::Switch(on)) => *on = matches!(parse(ParamType::Bool, text.trim())?, ParamValue::Bool(true)),
+        Some(Slot::Byte(b)) => *b = count().and_then(|n| u8::try_from(n).map_err(|_| "a byte is at most 255".to_string()))?,
+        Some(Slot::Reuse(r)) => *r = word(Reuse::NAMES, text)?,
+        Some(Slot::Failover(f)) => *f = word(Failover::NAMES, text)?,
+        None => {
+            let hint = near::lead(option, port_options::NAMES);
+            return Err(format!("no such option{hint} there are {}", port_options::NAMES.join(", ")));
         }
     }
     Ok(())

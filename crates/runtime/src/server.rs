@@ -43,6 +43,8 @@ pub struct ServeOptions {
     pub drain_limit: Duration,
     /// Asks the service to end from within the process.
     pub stop: Stop,
+    /// Where a line is written for each request; `-`: standard output.
+    pub access_log: Option<std::path::PathBuf>,
     /// Of apps with frame ports.
     pub frames: crate::packet::Options,
     /// Called once, when all ports are open.
@@ -63,6 +65,7 @@ impl Default for ServeOptions {
             batch_wait: crate::core::pace::DEFAULT_MAX,
             drain_limit: Duration::from_secs(10),
             stop: Stop::default(),
+            access_log: None,
             frames: crate::packet::Options::default(),
             ready: None,
         }
@@ -347,7 +350,7 @@ pub(crate) fn raise_descriptor_limit() -> u64 {
     }
 }
 
-/// SIGTERM and SIGINT, blocked for all threads started after, and waited for here.
+/// SIGTERM, SIGINT and SIGHUP, blocked for all threads started after, and waited for here.
 pub(crate) struct Signals {
     set: libc::sigset_t,
     last: std::cell::Cell<Option<Instant>>,
@@ -364,18 +367,24 @@ impl Signals {
             libc::sigemptyset(&mut set);
             libc::sigaddset(&mut set, libc::SIGTERM);
             libc::sigaddset(&mut set, libc::SIGINT);
+            // Ignored signals, too, are kept while they are blocked.
+            libc::sigaddset(&mut set, libc::SIGHUP);
             libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
             Signals { set, last: std::cell::Cell::new(None) }
         }
     }
 
-    /// Waits; true if a signal came that is not the one before over again.
+    /// Waits; true if a signal to end came that is not the one before over again. SIGHUP has logs opened anew.
     pub(crate) fn wait(&self, d: Duration) -> bool {
         let t = libc::timespec { tv_sec: d.as_secs() as libc::time_t, tv_nsec: d.subsec_nanos() as libc::c_long };
         // SAFETY: the set and the time live here.
-        let came = unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), &t) > 0 };
-        if !came {
-            return false;
+        match unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), &t) } {
+            libc::SIGHUP => {
+                crate::access::hangup();
+                return false;
+            }
+            ..=0 => return false,
+            _ => {}
         }
         let now = Instant::now();
         !self.last.replace(Some(now)).is_some_and(|last| now - last < SAME_SIGNAL)

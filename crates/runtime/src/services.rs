@@ -2,6 +2,7 @@
 //!
 //! In: apps and the options of `wireloom run`. Out: running cores; when they have ended, a summary. [`crate::server`] has the rest.
 
+use crate::access::{AccessLog, Lines, Writer};
 use crate::core::app::App;
 use crate::core::moves::Moves;
 use crate::core::Core;
@@ -30,6 +31,8 @@ pub(crate) struct Running {
     pub cores: Cores<bool>,
     /// How many threads there were.
     all: usize,
+    /// Of the access log: ends behind the cores.
+    _writer: Option<Writer>,
 }
 
 /// What a core says when its ports are open.
@@ -49,11 +52,12 @@ pub(crate) fn start(apps: Vec<Service>, packets: Option<Arc<Group>>, options: &S
         drain_limit: options.drain_limit,
     };
     ports_free(&apps)?;
+    let (log, writer) = options.access_log.as_deref().map(|to| AccessLog::open(to, count)).transpose()?.unzip();
     let nodes = merge::open(&apps, &setting)?;
     let (tx, rx) = mpsc::channel();
     let moves = Arc::new(Moves::new(count));
     let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
-    let group = Arc::new(Group { engine: String::new(), apps: apps.clone(), stats: stats.clone(), post: Post::default() });
+    let group = Arc::new(Group { engine: String::new(), apps: apps.clone(), stats: stats.clone(), post: Post::default(), log: log.clone() });
     let mut cores = Cores { group, wakers: Vec::new(), threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
     for (index, mailbox) in boxes.iter().enumerate() {
         let (apps, stats, tx) = (apps.clone(), stats.clone(), tx.clone());
@@ -68,6 +72,7 @@ pub(crate) fn start(apps: Vec<Service>, packets: Option<Arc<Group>>, options: &S
             packets: packets.clone(),
             loads: loads.clone(),
             moves: moves.clone(),
+            log: log.clone(),
         };
         let run = move || run_core(spec, &apps, stats, &tx);
         cores.threads.push(named(format!("core-{index}"), run)?);
@@ -80,13 +85,13 @@ pub(crate) fn start(apps: Vec<Service>, packets: Option<Arc<Group>>, options: &S
         engine = name;
     }
     let post = Post { boxes, wakers: cores.wakers.clone() };
-    cores.group = Arc::new(Group { engine, apps, stats, post });
+    cores.group = Arc::new(Group { engine, apps, stats, post, log });
     // Merge nodes have threads of their own, which end like those of the cores.
     for node in nodes {
         cores.wakers.push(node.waker());
         cores.threads.push(named("merge".into(), move || node.run())?);
     }
-    Ok(Running { all: cores.threads.len(), cores })
+    Ok(Running { all: cores.threads.len(), cores, _writer: writer })
 }
 
 fn named(name: String, run: impl FnOnce() -> bool + Send + 'static) -> Result<std::thread::JoinHandle<bool>, Error> {
@@ -174,6 +179,7 @@ struct Thread {
     /// What each app has of tables of which every core has a copy.
     loads: Arc<Vec<Loads>>,
     moves: Arc<Moves>,
+    log: Option<Arc<AccessLog>>,
 }
 
 /// A core's thread. Answers whether all its clients ended in order.
@@ -236,6 +242,9 @@ fn start_core(spec: &Thread, apps: &[Arc<App>], stats: Arc<Vec<CoreStats>>) -> R
     let engine = engine::open(spec.engine).map_err(|e| Error::Io("cannot open the network engine".into(), e))?;
     let mut core = Core::new(engine, apps, stats, spec.index, false);
     core.set_batch_wait(spec.batch_wait);
+    if let Some(log) = &spec.log {
+        core.log_access(Lines::of(log.clone(), spec.index));
+    }
     if let Some(packets) = &spec.packets {
         core.beside(&packets.apps, &packets.stats);
     }

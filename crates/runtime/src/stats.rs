@@ -42,13 +42,17 @@ pub struct CoreStats {
 impl CoreStats {
     /// Zeroes for a core that hosts these apps.
     pub fn for_apps(apps: &[std::sync::Arc<crate::core::app::App>]) -> CoreStats {
-        let port = |p: &crate::params::PortSetting| PortStats {
+        let classes = |a: &crate::core::app::App| a.classes.iter().map(|_| Cell::default()).collect::<Vec<_>>();
+        let backend = |a: &crate::core::app::App| BackendStats { classes: classes(a), ..BackendStats::default() };
+        let port = |a: &crate::core::app::App, p: &crate::params::PortSetting| PortStats {
             listen: p.listen,
-            backends: p.addrs.iter().map(|_| BackendStats::default()).collect(),
+            classes: if p.listen { classes(a) } else { Vec::new() },
+            latency: if p.listen { Histogram::default() } else { Histogram::none() },
+            backends: p.addrs.iter().map(|_| backend(a)).collect(),
             ..PortStats::default()
         };
         let app = |a: &std::sync::Arc<crate::core::app::App>| AppStats {
-            ports: a.settings.ports.iter().map(port).collect(),
+            ports: a.settings.ports.iter().map(|p| port(a, p)).collect(),
             counters: a.desc.counters.iter().map(|_| Cell::default()).collect(),
             merges: a.desc.merges.iter().map(|_| MergeStats::default()).collect(),
             ..AppStats::default()
@@ -61,7 +65,6 @@ impl CoreStats {
 pub struct AppStats {
     pub ports: Vec<PortStats>,
     pub faults: FaultTable,
-    pub latency: Histogram,
     /// How often handlers have let others go first in a long loop.
     pub pauses: Cell,
     /// The program's own counters, as of the last look.
@@ -102,6 +105,9 @@ pub struct PortStats {
     /// Connect: connections closed because bytes came that nobody had asked for; requests that went to another server than the one named.
     pub surplus: Cell,
     pub failovers: Cell,
+    /// Listen: answers by their class (`App::classes`), and from a request to the end of its answer.
+    pub classes: Vec<Cell>,
+    pub latency: Histogram,
     pub backends: Vec<BackendStats>,
     pub frames: FrameStats,
 }
@@ -138,6 +144,9 @@ pub struct BackendStats {
     pub failures: Cell,
     pub ejections: Cell,
     pub connections: Cell,
+    /// Its answers to clients by their class, and from a request to the head of its answer.
+    pub classes: Vec<Cell>,
+    pub latency: Coarse,
     /// Requests outstanding and 1 = usable, as the program sees them too.
     pub load: AtomicU32,
     pub down: AtomicU8,
@@ -198,6 +207,44 @@ impl FaultTable {
     }
 }
 
+/// Latency in nanoseconds: a bucket per power of two, 1 µs to 34 s, as `/metrics` shows it.
+#[derive(Default, Debug)]
+pub struct Coarse {
+    buckets: [Cell; POWERS],
+    pub sum: Cell,
+}
+
+impl Coarse {
+    #[inline]
+    pub fn record(&self, ns: u64) {
+        self.buckets[Histogram::index(ns).div_ceil(4)].add(1);
+        self.sum.add(ns);
+    }
+
+    pub fn powers(&self) -> Powers {
+        Powers { counts: std::array::from_fn(|i| self.buckets[i].get()), sum: self.sum.get() }
+    }
+}
+
+/// How many took less than 1024 ns, 2048 ns and so on, each without those before; the last are all others. The sum is in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Powers {
+    pub counts: [u64; POWERS],
+    pub sum: u64,
+}
+
+impl Powers {
+    /// Of all cores.
+    pub fn of(all: impl Iterator<Item = Powers>) -> Powers {
+        all.fold(Powers::default(), |a, b| Powers { counts: std::array::from_fn(|i| a.counts[i] + b.counts[i]), sum: a.sum + b.sum })
+    }
+
+    /// The bound of a bucket in seconds; the last one has none.
+    pub fn bound(i: usize) -> f64 {
+        (1u64 << (FIRST as usize + i)) as f64 / 1e9
+    }
+}
+
 /// Latency in nanoseconds: four buckets per power of two, 1 µs to 64 s.
 #[derive(Debug)]
 pub struct Histogram {
@@ -206,6 +253,8 @@ pub struct Histogram {
 }
 
 const FIRST: u32 = 10;
+/// Buckets of which each is a power of two, the first for all below 1024 ns, the last for all from 64 s on.
+pub const POWERS: usize = 36 - FIRST as usize + 1;
 const BUCKETS: usize = (36 - FIRST as usize) * 4 + 1;
 
 impl Default for Histogram {
@@ -240,6 +289,19 @@ impl Histogram {
         (5 + quarter) << (log - 2)
     }
 
+    /// One that nothing is recorded in, and that takes no memory.
+    fn none() -> Histogram {
+        Histogram { buckets: Vec::new(), sum: Cell::default() }
+    }
+
+    pub fn powers(&self) -> Powers {
+        let mut powers = Powers { sum: self.sum.get(), ..Powers::default() };
+        for (i, b) in self.buckets.iter().enumerate() {
+            powers.counts[i.div_ceil(4)] += b.load(Relaxed);
+        }
+        powers
+    }
+
     pub fn counts(&self) -> Vec<u64> {
         self.buckets.iter().map(|b| b.load(Relaxed)).collect()
     }
@@ -270,6 +332,20 @@ mod tests {
             assert!(ns < Histogram::bound(i), "{ns} in {i}");
             assert!(i == 0 || ns >= Histogram::bound(i - 1), "{ns} in {i}");
         }
+    }
+
+    #[test]
+    fn powers_of_fine_and_coarse_buckets_are_the_same() {
+        let (fine, coarse) = (Histogram::default(), Coarse::default());
+        for ns in [0, 1023, 1024, 2047, 2048, 5000, 1 << 20, (1 << 34) + 17, 1 << 35, 1 << 40, u64::MAX >> 8] {
+            fine.record(ns);
+            coarse.record(ns);
+            let i = Histogram::index(ns).div_ceil(4);
+            assert!(i == POWERS - 1 || (ns as f64) < Powers::bound(i) * 1e9, "{ns}");
+            assert!(i == 0 || ns as f64 >= Powers::bound(i - 1) * 1e9, "{ns}");
+        }
+        assert_eq!(fine.powers(), coarse.powers());
+        assert_eq!(fine.powers().counts.iter().sum::<u64>(), 11);
     }
 
     #[test]

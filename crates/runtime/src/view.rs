@@ -19,6 +19,8 @@ pub struct Group {
     pub apps: Vec<Arc<App>>,
     pub stats: Arc<Vec<CoreStats>>,
     pub post: Post,
+    /// Where requests are logged.
+    pub log: Option<Arc<crate::access::AccessLog>>,
 }
 
 impl Group {

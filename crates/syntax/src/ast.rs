@@ -345,6 +345,12 @@ pub enum ClauseKind {
     /// `close request when e`, `close response when e`, `interim when e`, `tunnel when e`, `no_reply when e`,
     /// `repeat when e`, `pipeline when e`: expressions over `request` or `response`
     Flag { flag: FlagKind, when: Expr },
+    /// `log request.method, request.target`: columns of the access log, at most [`LOGGED`] expressions over `request`
+    Log(Vec<Expr>),
+    /// `status response.status`: the number by which people know an answer
+    Status(Expr),
+    /// `class "2xx" when e`: what an answer is counted as, the first that holds
+    Class { name: Ident, when: Expr },
     /// `ignore "\r\n" max 4`: so many of these bytes in front of a request are dropped
     Ignore { bytes: Vec<u8>, max: Expr },
     /// `forward request { … }`: edits of every message that is passed on. `msg` names it; in a request `client` is
@@ -355,6 +361,9 @@ pub enum ClauseKind {
     /// `on request(r) where e { reply … }`: a request that the protocol answers itself.
     OnRequest { name: Ident, guard: Option<Expr>, body: Block },
 }
+
+/// Columns of the access log that a protocol has: what is asked for, and of what.
+pub const LOGGED: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind { CloseRequest, CloseResponse, Interim, Tunnel, Refusal, NoReply, Alone, Repeat, Pipeline, PrivateRequest, PrivateResponse }

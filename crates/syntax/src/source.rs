@@ -181,8 +181,12 @@ impl SourceMap {
             return Err(fail("E0010", format!("cannot read `{}`: it is larger than 16 MiB", path.display())));
         }
         let text = String::from_utf8(bytes).map_err(|e| {
-            let offset = e.utf8_error().valid_up_to();
-            fail("E0011", format!("`{}` is not UTF-8 text (at byte {offset})", path.display()))
+            let (good, bad) = e.as_bytes().split_at(e.utf8_error().valid_up_to());
+            let line = good.split(|b| *b == b'\n').count();
+            let before = good.rsplit(|b| *b == b'\n').next().unwrap_or_default();
+            let column = String::from_utf8_lossy(before).chars().count() + 1;
+            let byte = bad.first().copied().unwrap_or_default();
+            fail("E0011", format!("`{}` is not UTF-8 text: byte 0x{byte:02x} in line {line}, column {column}", path.display()))
         })?;
         Ok(self.add(path, text))
     }

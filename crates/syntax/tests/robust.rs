@@ -47,3 +47,16 @@ impl AddClose for String {
         format!("{self})").repeat(n)
     }
 }
+
+/// Lines of one block are laid out in a time that grows with their number, not with its square.
+#[test]
+fn very_many_short_lines_are_laid_out() {
+    for line in ["x = x + 1", "x = x + 1  // more", "x = x + 1;", "let y = f(x)"] {
+        let text = format!("app a {{\n    on start {{\n        var x = 0\n{}    }}\n}}\n", format!("        {line}\n").repeat(60_000));
+        let begin = std::time::Instant::now();
+        let laid_out = wireloom_syntax::format::format(&text).expect("it parses");
+        // Some 1 s; by the square of the number it was a minute.
+        assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{line}: {:?}", begin.elapsed());
+        assert_eq!(laid_out.lines().count(), text.lines().count());
+    }
+}

@@ -4,3 +4,4 @@
 pub mod corpus;
 pub mod judge;
 pub mod mutate;
+pub mod rename;

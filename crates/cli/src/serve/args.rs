@@ -29,6 +29,9 @@ pub struct Serve {
     /// A name by which requests may ask for the admin page, beside `localhost` and its address.
     #[arg(long, value_name = "NAME")]
     pub admin_host: Vec<String>,
+    /// Write a line for each request here; `-`: standard output. SIGHUP has the file opened anew.
+    #[arg(long, value_name = "FILE")]
+    pub access_log: Option<PathBuf>,
     /// The socket for `wireloom table`, `counter` and `signal`: a path, or `off`. By default they find it by themselves.
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,

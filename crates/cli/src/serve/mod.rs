@@ -41,7 +41,7 @@ pub fn ended(outcome: Outcome) -> std::process::ExitCode {
     std::process::ExitCode::from(1)
 }
 
-/// SIGHUP, which a terminal sends when it closes, ends nothing: there is nothing to read again.
+/// SIGHUP, which a terminal sends when it closes, ends nothing. What serves waits for it, to open its log anew.
 pub fn ignore_hangup() {
     // SAFETY: a plain system call; no handler is set.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
@@ -93,6 +93,7 @@ pub fn serve_all(programs: Vec<(Program, Desc)>, args: &Serve, begin: Instant, i
         },
         admin: args.admin.as_deref().map(address).transpose()?,
         admin_names: args.admin_host.clone(),
+        access_log: args.access_log.clone(),
         control: match &args.control {
             None => Where::Usual,
             Some(path) if path.as_os_str() == "off" => Where::Off,

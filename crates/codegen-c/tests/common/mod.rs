@@ -84,7 +84,7 @@ impl UnitBuild<'_> {
 pub fn protocol(name: &str, request: UnitId, response: Option<UnitId>) -> Protocol {
     Protocol {
         name: name.into(), request, response, response_args: vec![], sharing: desc::Sharing::Pipelined, order_by: None, close_request: None,
-        no_reply: None, alone: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, refusal: None, ignore: None, on_fault: None, on_interim: None,
+        no_reply: None, alone: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, refusal: None, ignore: None, classes: vec![], on_log: None, on_fault: None, on_interim: None,
     }
 }
 

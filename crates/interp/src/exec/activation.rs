@@ -609,6 +609,8 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
                 unsafe { f(a.task) }
             }
         }
+        // SAFETY: the core that runs this activation.
+        StmtKind::Outcome(e) => unsafe { (*a.core).outcome = here.int(e)? as u32 },
         StmtKind::Log(es) => {
             let mut text = Vec::new();
             for e in es {

@@ -124,7 +124,8 @@ fn needed_whole(m: &Module, unit: UnitId) -> bool {
             walk::expr(e, &mut |e| found |= tail::needs_tail(m, rule, unit, e));
             found
         });
-        (p.request == unit && (needs(request) || p.on_fault.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(2)))))
+        (p.request == unit && (needs(request) || p.on_log.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))
+            || p.on_fault.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(2)))))
             || (p.response == Some(unit) && (needs(response) || p.on_interim.as_ref().is_some_and(|b| body_needs_tail(m, rule, unit, b, LocalId(0)))))
     });
     let handlers = m.handlers.iter().any(|h| match h.on {

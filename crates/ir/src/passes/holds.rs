@@ -22,6 +22,7 @@ pub fn run(m: &mut Module) {
         p.funcs.push(made);
     }
     for (q, arguments) in m.protocols.iter_mut().zip(presets) {
+        if let Some(body) = &mut q.on_log { p.simplify(body, 1); }
         if let Some(body) = &mut q.on_fault { p.simplify(body, arguments); }
         if let Some(body) = &mut q.on_interim { p.simplify(body, 1); }
     }
@@ -119,6 +120,7 @@ impl<'a> Known<'a> {
                 let signed = matches!(self.program.types.get(n.ty.index()), Some(Ty::Int(_)));
                 Made { of: ByteSet::of(if signed { b"-0123456789" } else { b"0123456789" }), longest: 20 }
             }
+            (Builtin::HttpDate, _) => Made { of: ByteSet::of(b"ADFGJMNOSTW abcdeghilnoprtuvy,:0123456789"), longest: 29 },
             (Builtin::Slice | Builtin::Keep, [from, ..]) => self.made(from),
             (Builtin::Concat, parts) => Made { longest: u64::MAX, ..parts.iter().fold(Made::NOTHING, |all, p| all.or(self.made(p))) },
             _ => Made::ANY,

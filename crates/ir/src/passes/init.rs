@@ -24,6 +24,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
     let mut all = Vec::new();
     for f in &m.funcs { if let FuncBody::Body(b) = &f.body { all.push((b.clone(), f.params as usize)) } }
     for p in &m.protocols {
+        if let Some(b) = &p.on_log { all.push((b.clone(), 1)) }
         if let Some(b) = &p.on_fault { all.push((b.clone(), p.fault_presets(m))) }
         if let Some(b) = &p.on_interim { all.push((b.clone(), 1)) }
     }

@@ -20,7 +20,7 @@ pub const BUILTINS: &[(Builtin, &str)] = &[
     (Builtin::FindBytes, "find_bytes"), (Builtin::Slice, "slice"), (Builtin::ByteAt, "byte_at"), (Builtin::Concat, "concat"),
     (Builtin::ParseU64, "parse_u64"), (Builtin::TextU64, "text_u64"), (Builtin::TextIp, "text_ip"),
     (Builtin::EndpointIp, "endpoint_ip"), (Builtin::EndpointPort, "endpoint_port"), (Builtin::HasToken, "has_token"),
-    (Builtin::AllIn, "all_in"), (Builtin::Be32, "be32"), (Builtin::FromBe32, "from_be32"), (Builtin::UnixTime, "unix_time"), (Builtin::UnixNanos, "unix_nanos"),
+    (Builtin::AllIn, "all_in"), (Builtin::Be32, "be32"), (Builtin::FromBe32, "from_be32"), (Builtin::UnixTime, "unix_time"), (Builtin::UnixNanos, "unix_nanos"), (Builtin::HttpDate, "http_date"),
     (Builtin::AesCtr, "aes_ctr"), (Builtin::AesCbcEncrypt, "aes_cbc_encrypt"), (Builtin::AesCbcDecrypt, "aes_cbc_decrypt"),
     (Builtin::AesGcmSeal, "aes_gcm_seal"), (Builtin::AesGcmOpen, "aes_gcm_open"), (Builtin::HmacSha1, "hmac_sha1"),
     (Builtin::HmacSha256, "hmac_sha256"), (Builtin::Sha1, "sha1"), (Builtin::Sha256, "sha256"),

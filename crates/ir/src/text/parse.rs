@@ -270,7 +270,7 @@ impl Parser {
         let mut options = PortOptions::default();
         while let Token::Word(w) = self.peek() {
             let w = w.clone();
-            if !super::print::options(&options).iter().any(|(name, _)| *name == w) { break }
+            if !crate::port_options::NAMES.contains(&w.as_str()) { break }
             self.bump();
             self.option(&mut options, &w)?;
         }
@@ -289,26 +289,16 @@ impl Parser {
     }
 
     fn option(&mut self, o: &mut PortOptions, name: &str) -> Res<()> {
-        match name {
-            "connect_timeout" => o.connect_timeout = self.num()?,
-            "answer_timeout" => o.answer_timeout = self.num()?,
-            "stream_timeout" => o.stream_timeout = self.num()?,
-            "accept_timeout" => o.accept_timeout = self.num()?,
-            "cancel" => o.cancel = self.num::<u64>()? != 0,
-            "slice" => o.slice = self.num()?,
-            "read_timeout" => o.read_timeout = self.num()?,
-            "idle_timeout" => o.idle_timeout = self.num()?,
-            "write_timeout" => o.write_timeout = self.num()?,
-            "max_connections" => o.max_connections = self.num()?,
-            "max_outstanding" => o.max_outstanding = self.num()?,
-            "connections" => o.connections = self.num()?,
-            "pipeline" => o.pipeline = self.num()?,
-            "reuse" => o.reuse = self.word_of(Reuse::NAMES)?,
-            "failover" => o.failover = self.word_of(Failover::NAMES)?,
-            "eject_after" => o.eject_after = self.num()?,
-            "eject_time" => o.eject_time = self.num()?,
-            "end_mark" => o.end_mark = self.num()?,
-            _ => o.offload = self.num::<u8>()? != 0,
+        use crate::port_options::Slot;
+        match crate::port_options::slot(o, name) {
+            Some(Slot::Time(n, _)) => *n = self.num()?,
+            Some(Slot::Times(all)) => { let n = self.num()?; all.into_iter().for_each(|t| *t = n); }
+            Some(Slot::Count(n, _) | Slot::Auto(n, _)) => *n = self.num()?,
+            Some(Slot::Switch(on)) => *on = self.num::<u8>()? != 0,
+            Some(Slot::Byte(b)) => *b = self.num()?,
+            Some(Slot::Reuse(r)) => *r = self.word_of(Reuse::NAMES)?,
+            Some(Slot::Failover(f)) => *f = self.word_of(Failover::NAMES)?,
+            None => return self.error(format!("unknown option `{name}`")),
         }
         Ok(())
     }
@@ -316,11 +306,13 @@ impl Parser {
     fn protocol(&mut self) -> Res<Protocol> {
         let mut p = Protocol {
             name: self.str()?, request: UnitId(0), response: None, response_args: Vec::new(), sharing: Sharing::Pipelined, order_by: None,
-            close_request: None, no_reply: None, alone: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, refusal: None, ignore: None, on_fault: None, on_interim: None,
+            close_request: None, no_reply: None, alone: None, repeat: None, private_request: None, private_response: None, close_response: None, interim: None, tunnel: None, refusal: None, ignore: None, classes: Vec::new(), on_log: None, on_fault: None, on_interim: None,
         };
         self.braces(|s| {
             let word = s.any_word()?;
             match word.as_str() {
+                "on_log" => return s.body().map(|b| p.on_log = Some(b)),
+                "class" => p.classes.push(s.str()?),
                 "on_fault" => return s.body().map(|b| p.on_fault = Some(b)),
                 "on_interim" => return s.body().map(|b| p.on_interim = Some(b)),
                 "request" => p.request = UnitId(s.index()?),

@@ -197,6 +197,7 @@ impl Parser {
                 StmtKind::BindPart { dst, part: self.expr()? }
             }
             "close" => StmtKind::Close,
+            "outcome" => StmtKind::Outcome(self.expr()?),
             "log" => StmtKind::Log(self.list(Self::expr)?),
             "emit" => StmtKind::Emit(self.emit()?),
             "parse" => {

@@ -2,7 +2,7 @@
 
 use super::names::{name_of, ENGINES, TABLE_KINDS};
 use crate::*;
-use desc::{Failover, Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Reuse, Sharing, Value};
+use desc::{Form, ParamType, ParamValue, PortKind, PortOptions, ResultType, Sharing, Value};
 use std::fmt::Write;
 
 pub(super) struct Printer<'a> {
@@ -139,18 +139,6 @@ fn result_type(t: &ResultType) -> String {
     }
 }
 
-pub(super) fn options(o: &PortOptions) -> [(&'static str, String); 19] {
-    let number = |n: u64| n.to_string();
-    [
-        ("connect_timeout", number(o.connect_timeout)), ("answer_timeout", number(o.answer_timeout)), ("read_timeout", number(o.read_timeout)),
-        ("idle_timeout", number(o.idle_timeout)), ("write_timeout", number(o.write_timeout)), ("max_connections", number(o.max_connections.into())),
-        ("max_outstanding", number(o.max_outstanding.into())), ("connections", number(o.connections.into())), ("eject_after", number(o.eject_after.into())),
-        ("pipeline", number(o.pipeline.into())), ("reuse", name_of(Reuse::NAMES, o.reuse).to_string()), ("failover", name_of(Failover::NAMES, o.failover).to_string()),
-        ("eject_time", number(o.eject_time)), ("end_mark", number(o.end_mark.into())), ("offload", number(o.offload.into())),
-        ("stream_timeout", number(o.stream_timeout)), ("accept_timeout", number(o.accept_timeout)), ("cancel", number(o.cancel.into())), ("slice", number(o.slice)),
-    ]
-}
-
 impl Printer<'_> {
     pub fn line(&mut self, text: &str) {
         for _ in 0..self.indent { self.out.push_str("  ") }
@@ -270,8 +258,8 @@ impl Printer<'_> {
         let mut text = format!("port {} {word} {} as ({})", string(&port.name), self.value(value), protocols.join(", "));
         if port.ketama { text.push_str(" ketama") }
         if port.maglev { text.push_str(" maglev") }
-        let standard = options(&PortOptions::default());
-        for ((name, value), (_, default)) in options(&port.options).into_iter().zip(standard) {
+        let standard = crate::port_options::texts(&PortOptions::default());
+        for ((name, value), (_, default)) in crate::port_options::texts(&port.options).zip(standard) {
             if value != default { let _ = write!(text, " {name} {value}"); }
         }
         self.line(&format!("{text}{}", span(&port.span)));
@@ -283,6 +271,7 @@ impl Printer<'_> {
         lines.push(format!("sharing {}", match p.sharing { Sharing::Pipelined => "pipelined", Sharing::Exclusive => "exclusive" }));
         if let Some(f) = p.order_by { lines.push(format!("order_by {}", self.field_ref(Some(p.request), f))) }
         if let Some((b, max)) = &p.ignore { lines.push(format!("ignore {} max {max}", bytes(b))) }
+        for c in &p.classes { lines.push(format!("class {}", string(c))) }
         for e in &p.response_args { lines.push(format!("response_arg {}", self.expr_in(e, Some(p.request)))) }
         let clauses = [("close_request", &p.close_request, Some(p.request)), ("no_reply", &p.no_reply, Some(p.request)), ("alone", &p.alone, Some(p.request)),
             ("repeat", &p.repeat, Some(p.request)), ("private_request", &p.private_request, Some(p.request)),
@@ -293,7 +282,7 @@ impl Printer<'_> {
         }
         self.braces(&format!("protocol {}", string(&p.name)), "", &mut |printer| {
             for l in &lines { printer.line(&format!("{l};")) }
-            for (name, body) in [("on_fault", &p.on_fault), ("on_interim", &p.on_interim)] {
+            for (name, body) in [("on_log", &p.on_log), ("on_fault", &p.on_fault), ("on_interim", &p.on_interim)] {
                 if let Some(body) = body { printer.braces(name, "", &mut |printer| printer.body(body)) }
             }
         });

@@ -136,6 +136,7 @@ impl Printer<'_> {
                 live.iter().map(l).collect::<Vec<_>>().join(", ")),
             StmtKind::BindPart { dst, part } => format!("bind {} = part {}", l(dst), e(part)),
             StmtKind::Close => "close".into(),
+            StmtKind::Outcome(v) => format!("outcome {}", e(v)),
             StmtKind::Log(list) => format!("log ({})", list.iter().map(e).collect::<Vec<_>>().join(", ")),
             StmtKind::Emit(emit) => match emit {
                 Emit::Bytes(v) => format!("emit bytes {}", e(v)),

@@ -322,6 +322,7 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::Emit(Emit::UInt { value: e, bytes, .. }) => self.c.need((self.c.is_int(e.ty) || self.c.is_bool(e.ty)) && (1..=16).contains(bytes), path, "an integer is emitted that is none"),
             StmtKind::Emit(Emit::Number { value: e, radix, .. }) => self.c.need(self.c.is_int(e.ty) && (2..=36).contains(radix), path, "a number is emitted that is none"),
             StmtKind::Emit(Emit::Varint(e)) => self.c.need(self.c.is_int(e.ty), path, "a number is emitted that is none"),
+            StmtKind::Outcome(e) => self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "what an answer is counted as is no u32"),
             StmtKind::Close => self.c.need(self.code.conn || self.code.kind == Kind::OnFault, path, "there is no connection here"),
             _ => {}
         }

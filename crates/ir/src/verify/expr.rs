@@ -224,7 +224,7 @@ impl Checker<'_> {
     fn builtin(&self, f: Builtin, args: &[Expr], ty: TyId) -> Result<(), String> {
         use Builtin::*;
         let arity = match f {
-            LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp | EndpointIp | EndpointPort | Be32 | FromBe32 | RandomBytes | FromHex | Keep => 1..=1,
+            LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp | EndpointIp | EndpointPort | Be32 | FromBe32 | RandomBytes | FromHex | HttpDate | Keep => 1..=1,
             UnixTime | UnixNanos => 0..=0,
             Min | Max | StartsWith | EndsWith | FindBytes | ByteAt | HasToken | AllIn | ConstantTimeEq => 2..=2,
             Slice | AesCtr | AesCbcEncrypt | AesCbcDecrypt => 3..=3,
@@ -259,6 +259,7 @@ impl Checker<'_> {
             }
             ParseU64 => { bytes(0)?; ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 64)), "the type is not an option of u64") }
             TextU64 => { ok(self.is_int(args[0].ty), "an operand is not an integer")?; result_bytes() }
+            HttpDate => { ok(self.is_uint_of(args[0].ty, 64), "an operand is no u64")?; ok(*t == Ty::Bytes(29), "the type is not bytes<29>") }
             TextIp => { ok(matches!(self.ty(args[0].ty), Ty::Ip | Ty::Endpoint), "an operand is not an address")?; result_bytes() }
             EndpointIp => { ok(*self.ty(args[0].ty) == Ty::Endpoint, "an operand is not an endpoint")?; ok(*t == Ty::Ip, "the type is not ip") }
             Be32 => { ok(self.is_uint_of(args[0].ty, 32), "an operand is not a u32")?; result_bytes() }

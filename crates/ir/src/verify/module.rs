@@ -36,6 +36,13 @@ impl Checker<'_> {
             None => self.need(p.response_args.is_empty(), &path, "arguments of a response that is not there"),
         }
         if let Some(f) = p.order_by { self.need(f.index() < self.m.unit(p.request).fields.len(), &path, "the field it is ordered by does not exist") }
+        self.need(p.classes.len() <= crate::Protocol::MOST_CLASSES, &path, "too many classes of answers");
+        if let Some(b) = &p.on_log {
+            let path = format!("{path}: on_log");
+            let ok = b.locals.first().is_some_and(|l| *self.ty(l.ty) == Ty::Msg(p.request));
+            self.need(ok, &path, "local 0 is not the request");
+            self.body(&path, b, Code { kind: Kind::OnFault, ret: None, preset: 1, reply: None, conn: false });
+        }
         if let Some(b) = &p.on_fault {
             let path = format!("{path}: on_fault");
             let ok = matches!(&b.locals[..], [k, s, r, f, ..] if self.is_uint_of(k.ty, 16) && self.is_bool(s.ty) && *self.ty(r.ty) == Ty::Msg(p.request) && *self.ty(f.ty) == Ty::Bytes(Protocol::START));

@@ -48,7 +48,7 @@ impl Compiler<'_> {
     pub fn instance(&mut self, module: ModId, name: &Ident, path: &ast::Path, args: &[Arg]) -> R<AppName> {
         let id = self.path_item(module, path, "element")?;
         if !matches!(self.item(id, path.span)?, Item::Element) {
-            return Err(self.error("E0609", path.span, "this is no element"));
+            return Err(self.error("E0632", path.span, "this is no element"));
         }
         let owner = self.names.items[id].module;
         let item = self.names.items[id].item.clone();
@@ -56,7 +56,7 @@ impl Compiler<'_> {
         self.elements += 1;
         if self.elements > MAX_ELEMENTS {
             if self.elements > MAX_ELEMENTS + 1 { return Err(Reported); }
-            return Err(self.report(Diagnostic::error("E0504", path.span, format!("there are more than {MAX_ELEMENTS} elements in this program")).label("one too many")
+            return Err(self.report(Diagnostic::error("E0509", path.span, format!("there are more than {MAX_ELEMENTS} elements in this program")).label("one too many")
                 .hint("elements that hold several of one kind, which hold several in turn, double at every step")));
         }
         let given = self.element_args(owner, module, element, args)?;
@@ -224,13 +224,13 @@ impl Lower<'_, '_> {
 
     fn flow_node(&mut self, nodes: &[Node], v: Val, span: Span) -> R<()> {
         let Some((node, rest)) = nodes.split_first() else {
-            return Err(self.cx.report(Diagnostic::error("E0609", span, "this wiring leads nowhere").hint("end it at a connecting port, or with `drop`")));
+            return Err(self.cx.report(Diagnostic::error("E0630", span, "this wiring leads nowhere").hint("end it at a connecting port, or with `drop`")));
         };
         match &node.kind {
             NodeKind::Word { word, args, by } if self.frames && matches!(word.name.as_str(), "broadcast" | "steer" | "tee" | "any" | "not") => self.flow_frames(word, args, by.as_ref(), rest, v, node.span),
             NodeKind::Match(ways) if self.frames => self.flow_match(ways, rest, v, node.span),
             NodeKind::Expr(e) if self.is_outlet(e) => {
-                if let Some(extra) = rest.first() { return Err(self.err("E0609", extra.span, "behind a way out of the element nothing follows")); }
+                if let Some(extra) = rest.first() { return Err(self.err("E0631", extra.span, "behind a way out of the element nothing follows")); }
                 self.with_name(v, span, |s, value| s.send(value, e, node.span))
             }
             NodeKind::Word { word, args, by: None } => self.flow_word(word, args, rest, v, node.span),
@@ -247,7 +247,7 @@ impl Lower<'_, '_> {
                         _ => {}
                     }
                 }
-                if !rest.is_empty() { return Err(self.err("E0609", node.span, "a port is the end of a wiring")); }
+                if !rest.is_empty() { return Err(self.err("E0631", node.span, "a port is the end of a wiring")); }
                 self.flow_port(e, v, node.span)
             }
             _ => Err(self.err("E0609", node.span, "this node is not compiled yet")),
@@ -313,7 +313,7 @@ impl Lower<'_, '_> {
     fn flow_element(&mut self, name: &str, port: Option<&Ident>, i: &Rc<Instance>, rest: &[Node], v: Val, span: Span) -> R<()> {
         if self.outlets.len() >= 16 { return Err(self.cx.recursion(name, span)); }
         if self.under_way.iter().any(|w| Rc::ptr_eq(w, i)) {
-            let d = Diagnostic::error("E0609", span, format!("this wiring leads back to `{name}`, which it comes from"));
+            let d = Diagnostic::error("E0635", span, format!("this wiring leads back to `{name}`, which it comes from"));
             return Err(self.cx.report(d.note("messages would go round for ever").hint("end it elsewhere; packets that come again go through a `queue` and a timer")));
         }
         self.element_copies(name, span)?;
@@ -359,7 +359,7 @@ impl Lower<'_, '_> {
         let outs: Vec<&Ident> = i.element.members.iter().filter_map(|m| match &m.kind { MemberKind::Out { name, .. } => Some(name), _ => None }).collect();
         if !rest.is_empty() && outs.len() != 1 {
             let names = outs.iter().map(|o| format!("`{name}.{} -> …`", o.name)).collect::<Vec<_>>().join(", ");
-            let d = Diagnostic::error("E0609", span, format!("`{name}` has {} ways out", outs.len()));
+            let d = Diagnostic::error("E0629", span, format!("`{name}` has {} ways out", outs.len()));
             return Err(self.cx.report(if outs.is_empty() { d.hint("it is the end of a wiring") } else { d.hint(format!("wire each: {names}")) }));
         }
         let chains = self.cx.app.chains.clone();
@@ -378,7 +378,7 @@ impl Lower<'_, '_> {
             }
         }
         if !rest.is_empty() && !counts.is_empty() {
-            return Err(self.cx.report(Diagnostic::error("E0609", span, format!("`{name}` has several ways out")).hint(format!("wire each: `{name}[0] -> …`"))));
+            return Err(self.cx.report(Diagnostic::error("E0629", span, format!("`{name}` has several ways out")).hint(format!("wire each: `{name}[0] -> …`"))));
         }
         Ok(Outlet { outs: ways, counts, app: self.cx.app.clone(), module: self.module, element: self.cx.element, name: name.to_string(), built: built_outs(&i.element), span })
     }
@@ -435,7 +435,7 @@ impl Lower<'_, '_> {
     fn flow_frames(&mut self, word: &Ident, args: &[Expr], by: Option<&Expr>, rest: &[Node], v: Val, span: Span) -> R<()> {
         match (word.name.as_str(), args, by) {
             ("broadcast", [to], None) | ("steer", [to], Some(_)) => {
-                if let Some(n) = rest.first() { return Err(self.err("E0609", n.span, format!("behind `{}` nothing follows: its targets do", word.name))); }
+                if let Some(n) = rest.first() { return Err(self.err("E0631", n.span, format!("behind `{}` nothing follows: its targets do", word.name))); }
                 let dot = self.dot.replace(v.clone());
                 let made = self.with_name(v, span, |s, value| match by {
                     Some(key) => s.steer(value, to, key, span),
@@ -460,7 +460,7 @@ impl Lower<'_, '_> {
             }
             (w, ..) => {
                 let form = match w { "broadcast" => "broadcast [a, b]", "steer" => "steer [a, b] by .pair", "tee" => "tee(a) -> b", "any" => "any(.udp, .tcp) -> a", _ => "not(.udp) -> a" };
-                Err(self.cx.report(Diagnostic::error("E0609", span, format!("`{w}` has another form")).hint(format!("write `{form}`"))))
+                Err(self.cx.report(Diagnostic::error("E0634", span, format!("`{w}` has another form")).hint(format!("write `{form}`"))))
             }
         }
     }
@@ -470,7 +470,7 @@ impl Lower<'_, '_> {
         let Some(((cond, nodes), more)) = ways.split_first() else { return Ok(()) };
         let nodes: Vec<Node> = nodes.iter().chain(rest).cloned().collect();
         let Some(c) = cond else {
-            if let Some((_, n)) = more.first() { return Err(self.err("E0609", n.first().map_or(span, |n| n.span), "`else` is the last way")); }
+            if let Some((_, n)) = more.first() { return Err(self.err("E0631", n.first().map_or(span, |n| n.span), "`else` is the last way")); }
             return self.flow(&nodes, v, span);
         };
         let dot = self.dot.replace(v.clone());
@@ -503,8 +503,8 @@ impl Lower<'_, '_> {
                 }
             },
             (None, [(n, t)]) => Ok((n.name.clone(), (*t).clone())),
-            (None, []) => Err(self.err("E0609", span, format!("`{}` takes no messages: it has no `in`", i.element.name.name))),
-            (None, _) => Err(self.cx.report(Diagnostic::error("E0609", span, format!("`{}` has several ways in", i.element.name.name)).hint(format!("name one: {}", names().join(", "))))),
+            (None, []) => Err(self.err("E0629", span, format!("`{}` takes no messages: it has no `in`", i.element.name.name))),
+            (None, _) => Err(self.cx.report(Diagnostic::error("E0629", span, format!("`{}` has several ways in", i.element.name.name)).hint(format!("name one: {}", names().join(", "))))),
         }
     }
 
@@ -519,8 +519,8 @@ impl Lower<'_, '_> {
         let count = self.outlets.last()?.counts.iter().find(|(o, _)| *o == n.name).map(|(_, c)| *c);
         let name = match (index, count) {
             (None, None) => n.name.clone(),
-            (None, Some(c)) => return Some(Err(self.cx.report(Diagnostic::error("E0609", to.span, format!("`{}` has {c} ways out", n.name)).label("which one?").hint(format!("write `{0}[i]`, `broadcast {0}` or `steer {0} by key`", n.name))))),
-            (Some(i), None) => return Some(Err(self.err("E0609", i.span, format!("`{}` is one way out, no array", n.name)))),
+            (None, Some(c)) => return Some(Err(self.cx.report(Diagnostic::error("E0629", to.span, format!("`{}` has {c} ways out", n.name)).label("which one?").hint(format!("write `{0}[i]`, `broadcast {0}` or `steer {0} by key`", n.name))))),
+            (Some(i), None) => return Some(Err(self.err("E0629", i.span, format!("`{}` is one way out, no array", n.name)))),
             (Some(i), Some(c)) => match &*i.kind {
                 ExprKind::Int(i) if *i < u128::from(c) => format!("{}[{i}]", n.name),
                 ExprKind::Int(_) => return Some(Err(self.err("E0304", i.span, format!("`{}` has {c} ways out, counted from 0", n.name)))),
@@ -531,7 +531,7 @@ impl Lower<'_, '_> {
         if rest.is_empty() {
             let o = self.outlets.last()?;
             let (whose, at) = (o.name.clone(), o.span);
-            let d = Diagnostic::error("E0609", at, format!("`{whose}.{name}` leads nowhere")).label("this element sends there").hint(format!("wire it: `{whose}.{name} -> …`, or to `drop`"));
+            let d = Diagnostic::error("E0630", at, format!("`{whose}.{name}` leads nowhere")).label("this element sends there").hint(format!("wire it: `{whose}.{name} -> …`, or to `drop`"));
             return Some(Err(self.cx.report(d)));
         }
         if self.frames && self.outlets.last()?.built.contains(&n.name) {

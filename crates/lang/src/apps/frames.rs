@@ -166,9 +166,9 @@ impl Compiler<'_> {
     }
 
     pub fn handled_once(&mut self, port: ir::PortId, span: Span) -> R<()> {
-        if !self.m.handlers.iter().any(|h| matches!(h.on, ir::On::Frame { port: p, .. } if p == port)) { return Ok(()); }
+        let Some(first) = self.m.handlers.iter().find(|h| matches!(h.on, ir::On::Frame { port: p, .. } if p == port)).map(|h| super::handlers::at(&h.span)) else { return Ok(()) };
         let name = self.m.ports[port.index()].name.clone();
-        Err(self.report(Diagnostic::error("E0611", span, format!("the packets of port `{name}` are handled already")).hint("to take them two ways: `port -> broadcast [a, b]`")))
+        Err(self.report(Diagnostic::error("E0611", span, format!("the packets of port `{name}` are handled already")).label("a second time").also(first, "here first").hint("to take them two ways: `port -> broadcast [a, b]`")))
     }
 
     /// `lan -> … -> mon`: every packet goes along the nodes.

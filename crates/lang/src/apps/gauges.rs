@@ -146,8 +146,8 @@ impl Lower<'_, '_> {
         let key = match (key, g.keyed) {
             (Some(k), true) => self.expr_as(k, &key_ty)?,
             (None, false) => { let t = self.cx.lower_ty(&U8); x::int(t, 0) }
-            (None, true) => return Err(self.cx.report(Diagnostic::error("E0701", span, "this one is kept per key").hint(format!("write `name[key].{word}(…)`")))),
-            (Some(k), false) => return Err(self.err("E0701", k.span, "this one has no key")),
+            (None, true) => return Err(self.cx.report(Diagnostic::error("E0711", span, "this one is kept per key").hint(format!("write `name[key].{word}(…)`")))),
+            (Some(k), false) => return Err(self.err("E0711", k.span, "this one has no key")),
         };
         let n = self.expr_as(&args[0].value, &U64)?;
         let n = self.now_local(n, span);

@@ -102,8 +102,9 @@ impl Compiler<'_> {
         }
         let protocol = self.handler_protocol(module, p, port, named)?;
         let on = ir::On::Message { port: p, protocol };
-        if self.m.handlers.iter().any(|h| h.on == on) {
-            return Err(self.error("E0611", port.span, format!("port `{}` has a handler for this protocol already", port.name)));
+        if let Some(first) = self.m.handlers.iter().find(|h| h.on == on).map(|h| at(&h.span)) {
+            let d = Diagnostic::error("E0611", port.span, format!("port `{}` has a handler for this protocol already", port.name));
+            return Err(self.report(d.label("the second one").also(first, "the first one")));
         }
         let info = self.protocols[protocol.index()].clone();
         let place = format!("app {app}: on {}", port.name);
@@ -178,14 +179,16 @@ impl Compiler<'_> {
             for p in &port.protocols {
                 if self.m.handlers.iter().any(|h| h.on == ir::On::Message { port: id, protocol: *p }) { continue; }
                 let name = self.m.protocols[p.index()].name.clone();
-                let at = Span { file: ast::FileId(port.span.file), start: port.span.start, end: port.span.end };
-                let d = Diagnostic::error("E0611", at, format!("nobody handles requests of `{name}` on port `{}`", port.name)).label("no handler")
+                let d = Diagnostic::error("E0611", at(&port.span), format!("nobody handles requests of `{name}` on port `{}`", port.name)).label("no handler")
                     .hint(format!("write `on {}(req: {name}) {{ … }}`", port.name));
                 self.report(d);
             }
         }
     }
 }
+
+/// Where something stands, as diagnostics have it.
+pub fn at(span: &ir::Span) -> Span { Span { file: ast::FileId(span.file), start: span.start, end: span.end } }
 
 /// What a protocol answers itself (`on request`): before its handler's own statements.
 fn own_answers(l: &mut Lower, info: &crate::compiler::ProtocolInfo, req: ir::LocalId) -> R<()> {

@@ -183,7 +183,7 @@ impl Lower<'_, '_> {
             Some([one]) => Ok(one.clone()),
             Some([first, ..]) if !needed => Ok(first.clone()),
             Some(_) => {
-                let d = Diagnostic::error("E0609", span, format!("`{name}` stands in several wirings, and sends by itself")).label("where to?");
+                let d = Diagnostic::error("E0637", span, format!("`{name}` stands in several wirings, and sends by itself")).label("where to?");
                 Err(self.cx.report(d.hint(format!("wire what follows it apart: `a -> {name}`, `b -> {name}`, `{name} -> …`"))))
             }
         }
@@ -241,7 +241,7 @@ impl Lower<'_, '_> {
     fn loop_port(&mut self, name: String, nodes: &[Node], span: Span) -> R<ir::PortId> {
         let key = format!("{name} {:?}", nodes.first().map(|n| n.span));
         if let Some(l) = self.cx.loops.iter().find(|l| l.key == key) { return Ok(l.port); }
-        if self.cx.loops.len() >= MOST_LOOPS { return Err(self.err("E0504", span, "too many ways out take frames that are built")); }
+        if self.cx.loops.len() >= MOST_LOOPS { return Err(self.err("E0510", span, "too many ways out take frames that are built")); }
         let unit = self.cx.built_unit(span)?;
         let port = ir::PortId(self.cx.m.ports.len() as u32);
         let taken = |n: &str| self.cx.m.ports.iter().any(|p| p.name == n);

@@ -73,6 +73,7 @@ pub struct AppScope {
 impl AppScope {
     pub fn get(&self, name: &str) -> Option<&AppName> { self.names.get(name).map(|(n, _)| n) }
     pub fn has(&self, name: &str) -> bool { self.names.contains_key(name) }
+    pub fn tables(&self) -> Vec<String> { self.names.iter().filter(|(_, (n, _))| matches!(n, AppName::Table(_))).map(|(n, _)| n.clone()).collect() }
     pub fn names(&self) -> impl Iterator<Item = String> + '_ { self.names.keys().cloned() }
     pub fn port(&self, name: &str) -> Option<ir::PortId> { match self.get(name)? { AppName::Port(p) => Some(*p), _ => None } }
     pub fn table(&self, name: &str) -> Option<ir::TableId> { match self.get(name)? { AppName::Table(t) => Some(*t), _ => None } }
@@ -168,7 +169,7 @@ impl Compiler<'_> {
         let MemberKind::Wiring(nodes) = &m.kind else { return };
         let nodes = self.named_nodes(nodes);
         if nodes.len() > MOST_NODES {
-            let d = Diagnostic::error("E0504", m.span, format!("a wiring of {} nodes is too long", nodes.len()));
+            let d = Diagnostic::error("E0508", m.span, format!("a wiring of {} nodes is too long", nodes.len()));
             self.report(d.note(format!("the limit is {MOST_NODES}")).hint("put a part of it into an element"));
             return;
         }
@@ -206,17 +207,17 @@ impl Compiler<'_> {
                 return Err(self.report(crate::names::with_hint(d, crate::names::suggest(&o.name, outs.iter().copied()))));
             }
             (None, [one]) => one,
-            (None, []) => return Err(self.report(Diagnostic::error("E0609", span, format!("`{}` has no way out", n.name)).hint("it is the end of a wiring"))),
+            (None, []) => return Err(self.report(Diagnostic::error("E0629", span, format!("`{}` has no way out", n.name)).hint("it is the end of a wiring"))),
             (None, all) => {
                 let each = all.iter().map(|o| format!("`{}.{o} -> …`", n.name)).collect::<Vec<_>>().join(", ");
-                return Err(self.report(Diagnostic::error("E0609", span, format!("`{}` has {} ways out", n.name, all.len())).hint(format!("wire each: {each}"))));
+                return Err(self.report(Diagnostic::error("E0629", span, format!("`{}` has {} ways out", n.name, all.len())).hint(format!("wire each: {each}"))));
             }
         };
         let count = self.out_counts(i)?.into_iter().find(|(o, _)| o == name).map(|(_, c)| c);
         let whole = out.map_or(n.name.clone(), |o| format!("{}.{}", n.name, o.name));
         let d = match (index.map(|i| &*i.kind), count) {
-            (None, Some(c)) => Diagnostic::error("E0609", span, format!("`{whole}` has {c} ways out")).hint(format!("wire each: `{whole}[0] -> …`")),
-            (Some(_), None) => Diagnostic::error("E0609", span, format!("`{whole}` is one way out, no array")),
+            (None, Some(c)) => Diagnostic::error("E0629", span, format!("`{whole}` has {c} ways out")).hint(format!("wire each: `{whole}[0] -> …`")),
+            (Some(_), None) => Diagnostic::error("E0629", span, format!("`{whole}` is one way out, no array")),
             (Some(ast::ExprKind::Int(at)), Some(c)) if *at >= u128::from(c) => Diagnostic::error("E0304", span, format!("`{whole}` has {c} ways out, counted from 0")),
             _ => return Ok(()),
         };

@@ -6,6 +6,7 @@ use crate::names::ModId;
 use crate::ty::{Ty, U16};
 use crate::val::Vk;
 use wireloom_ir as ir;
+use ir::port_options::{self, slot, Slot};
 use ir::desc::{Failover, ParamType, ParamValue, PortKind, PortOptions, Reuse, Value};
 use wireloom_syntax::ast::{self, Expr, ExprKind, Ident, Span};
 use wireloom_syntax::Diagnostic;
@@ -157,61 +158,38 @@ impl Compiler<'_> {
     }
 
     fn port_option(&mut self, module: ModId, o: &mut PortOptions, name: &Ident, e: &Expr) -> R<()> {
-        let time = match name.name.as_str() {
-            "connect_timeout" | "connect" => Some(&mut o.connect_timeout),
-            "answer_timeout" => Some(&mut o.answer_timeout),
-            "stream_timeout" => Some(&mut o.stream_timeout),
-            "accept_timeout" => Some(&mut o.accept_timeout),
-            "slice" => Some(&mut o.slice),
-            "read_timeout" | "read" => Some(&mut o.read_timeout),
-            "idle_timeout" | "idle" => Some(&mut o.idle_timeout),
-            "write_timeout" | "write" => Some(&mut o.write_timeout),
-            "eject_time" => Some(&mut o.eject_time),
-            _ => None,
-        };
-        if let Some(slot) = time { *slot = self.const_duration(module, e)?; return Ok(()); }
-        if matches!(name.name.as_str(), "call_timeout" | "call" | "timeout") {
-            o.answer_timeout = self.const_duration(module, e)?;
-            o.stream_timeout = o.answer_timeout;
-            return Ok(());
-        }
-        if name.name == "cancel" {
-            return match self.const_u64(module, e)? {
-                n @ 0..=1 => { o.cancel = n == 1; Ok(()) }
-                _ => Err(self.error("E0304", e.span, "this option is 0 or 1")),
-            };
-        }
-        if name.name == "end_mark" {
-            return match u8::try_from(self.const_u64(module, e)?) {
-                Ok(n) => { o.end_mark = n; Ok(()) }
-                Err(_) => Err(self.error("E0304", e.span, "an end mark is a byte, such as '\\n'; 0 is none")),
-            };
-        }
-        match name.name.as_str() {
-            "reuse" => { o.reuse = self.option_word(Reuse::NAMES, e)?; return Ok(()); }
-            "failover" => { o.failover = self.option_word(Failover::NAMES, e)?; return Ok(()); }
-            "pipeline" if matches!(&*e.kind, ExprKind::Name(n) if n.name == "auto") => { o.pipeline = 0; return Ok(()); }
-            _ => {}
-        }
-        let slot = match name.name.as_str() {
-            "max_connections" => &mut o.max_connections,
-            "max_outstanding" => &mut o.max_outstanding,
-            "connections" => &mut o.connections,
-            "pipeline" => &mut o.pipeline,
-            "eject_after" => &mut o.eject_after,
-            _ => {
-                let known = ["connect_timeout", "call_timeout", "answer_timeout", "stream_timeout", "accept_timeout", "cancel", "slice", "read_timeout",
-                             "idle_timeout", "write_timeout", "eject_time", "max_connections", "max_outstanding", "connections", "pipeline", "reuse",
-                             "failover", "eject_after", "end_mark"];
-                let hint = crate::names::suggest(&name.name, known.into_iter());
-                let d = Diagnostic::error("E0614", name.span, format!("a port has no option `{}`", name.name)).note(format!("options: {}", known.join(", ")));
+        match slot(o, &name.name) {
+            Some(Slot::Time(t, least)) => *t = self.const_duration(module, e)?.max(least),
+            Some(Slot::Times(all)) => { let t = self.const_duration(module, e)?; all.into_iter().for_each(|slot| *slot = t); }
+            Some(Slot::Auto(n, _)) if matches!(&*e.kind, ExprKind::Name(n) if n.name == "auto") => *n = 0,
+            Some(Slot::Auto(n, most)) => *n = self.option_count(module, e, 1..=most)?,
+            Some(Slot::Count(n, range)) => *n = self.option_count(module, e, range)?,
+            Some(Slot::Switch(on)) if matches!(&*e.kind, ExprKind::Bool(_)) => *on = self.const_bool(module, e)?,
+            Some(Slot::Switch(on)) => match self.const_u64(module, e)? {
+                n @ 0..=1 => *on = n == 1,
+                _ => return Err(self.error("E0304", e.span, "this option is true or false")),
+            },
+            Some(Slot::Byte(b)) => match u8::try_from(self.const_u64(module, e)?) {
+                Ok(n) => *b = n,
+                Err(_) => return Err(self.error("E0304", e.span, "an end mark is a byte, such as '\\n'; 0 is none")),
+            },
+            Some(Slot::Reuse(r)) => *r = self.option_word(Reuse::NAMES, e)?,
+            Some(Slot::Failover(f)) => *f = self.option_word(Failover::NAMES, e)?,
+            None => {
+                let hint = crate::names::suggest(&name.name, port_options::NAMES.into_iter());
+                let d = Diagnostic::error("E0614", name.span, format!("a port has no option `{}`", name.name)).note(format!("options: {}", port_options::NAMES.join(", ")));
                 return Err(self.report(crate::names::with_hint(d, hint)));
             }
-        };
+        }
+        Ok(())
+    }
+
+    fn option_count(&mut self, module: ModId, e: &Expr, range: std::ops::RangeInclusive<u32>) -> R<u32> {
         let n = self.const_u64(module, e)?;
         match u32::try_from(n) {
-            Ok(n) if n > 0 => { *slot = n; Ok(()) }
-            _ => Err(self.error("E0304", e.span, "this option is between 1 and 4G")),
+            Ok(n) if range.contains(&n) => Ok(n),
+            _ if *range.end() == u32::MAX => Err(self.error("E0304", e.span, format!("this option is between {} and 4G", range.start()))),
+            _ => Err(self.error("E0304", e.span, format!("this option is between {} and {}", range.start(), range.end()))),
         }
     }
 

@@ -445,10 +445,10 @@ impl Lower<'_, '_> {
     /// Entries with masks are not set by key alone.
     pub fn unmasked(&mut self, t: TableId, span: Span) -> R<()> {
         match self.cx.m.tables[t.index()].kind {
-            TableKind::Wildcard => Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table has a mask and a priority").hint("write `table.insert(key, mask, priority, value)`"))),
-            TableKind::HyperLogLog => Err(self.cx.report(Diagnostic::error("E0701", span, "a HyperLogLog has no entries").hint("write `h.add(key)`, `h.estimate()`"))),
-            TableKind::Ring => Err(self.cx.report(Diagnostic::error("E0701", span, "the values of a ring are not changed").hint("write `ring.push(value)`"))),
-            TableKind::Lpm => Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table is a prefix").hint("write `table.insert(10.0.0.0/8, value)`"))),
+            TableKind::Wildcard => Err(self.cx.report(Diagnostic::error("E0709", span, "an entry of this table has a mask and a priority").hint("write `table.insert(key, mask, priority, value)`"))),
+            TableKind::HyperLogLog => Err(self.cx.report(Diagnostic::error("E0709", span, "a HyperLogLog has no entries").hint("write `h.add(key)`, `h.estimate()`"))),
+            TableKind::Ring => Err(self.cx.report(Diagnostic::error("E0709", span, "the values of a ring are not changed").hint("write `ring.push(value)`"))),
+            TableKind::Lpm => Err(self.cx.report(Diagnostic::error("E0709", span, "an entry of this table is a prefix").hint("write `table.insert(10.0.0.0/8, value)`"))),
             _ => Ok(()),
         }
     }

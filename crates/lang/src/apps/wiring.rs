@@ -51,8 +51,8 @@ impl Compiler<'_> {
                 Some(_) => Err(self.error("E0603", id.span, format!("`{}` is no port", id.name))),
                 None => { let known: Vec<String> = self.app.names().collect(); Err(self.unknown(module, &id.name, id.span, "port", &known)) }
             },
-            ExprKind::List(_) => Err(self.report(Diagnostic::error("E0609", e.span, "only ports by name are wired").hint("where several lead to one, each has a wiring: `a -> e`, `b -> e`"))),
-            _ => Err(self.error("E0609", e.span, "only ports by name are wired")),
+            ExprKind::List(_) => Err(self.report(Diagnostic::error("E0633", e.span, "only ports by name are wired").hint("where several lead to one, each has a wiring: `a -> e`, `b -> e`"))),
+            _ => Err(self.error("E0633", e.span, "only ports by name are wired")),
         }
     }
 
@@ -62,9 +62,9 @@ impl Compiler<'_> {
         let Some(id) = self.expr_item(module, f) else { return false };
         let ItemKind::Element(element) = &self.names.items[id].item.kind else { return false };
         let element = element.name.name.clone();
-        if self.diags.iter().any(|d| d.code == "E0609" && d.span() == Some(e.span)) { return true; }
+        if self.diags.iter().any(|d| d.code == "E0636" && d.span() == Some(e.span)) { return true; }
         let name = element.to_lowercase();
-        let d = Diagnostic::error("E0609", e.span, "an element is given a name before it is wired").label("no name");
+        let d = Diagnostic::error("E0636", e.span, "an element is given a name before it is wired").label("no name");
         self.report(d.hint(format!("write `{name} = {element}(…)` as a line of the app, and `{name}` here")));
         true
     }

@@ -25,7 +25,7 @@ impl Lower<'_, '_> {
             Root::Table(t, key) if path.is_empty() => self.assign_table(t, &key, op, value, span),
             Root::Table(..) => Err(self.cx.report(Diagnostic::error("E0701", place.span, "a field of an entry is changed in `update`").hint("write `update table[key] { .field = value }`"))),
             Root::Counter(c) => {
-                if op != Some(BinOp::Add) || !path.is_empty() { return Err(self.cx.report(Diagnostic::error("E0701", span, "a counter only counts up").hint("write `name += n`"))); }
+                if op != Some(BinOp::Add) || !path.is_empty() { return Err(self.cx.report(Diagnostic::error("E0708", span, "a counter only counts up").hint("write `name += n`"))); }
                 let n = self.expr_as(value, &U64)?;
                 self.impure = true;
                 self.push(span, StmtKind::Count(c, n));
@@ -114,6 +114,7 @@ impl Lower<'_, '_> {
             ExprKind::Index(t, key) => match self.table_name(t) {
                 Some(t) => Ok((Root::Table(t, key.clone()), vec![])),
                 None if matches!(&*t.kind, ExprKind::Name(n) if matches!(self.cx.app.get(&n.name), Some(crate::apps::AppName::Failed))) => Err(Reported),
+                None if self.is_unknown(t) => { self.unknown_table(t); Err(Reported) }
                 None => Err(self.cx.report(Diagnostic::error("E0313", e.span, "an item cannot be assigned to").hint("only entries of tables can"))),
             },
             ExprKind::Field(Some(base), name) => {
@@ -132,6 +133,23 @@ impl Lower<'_, '_> {
             }
             ExprKind::Error => Err(Reported),
             _ => Err(self.err("E0313", e.span, "this cannot be assigned to")),
+        }
+    }
+
+    /// Whether an expression is a name that nothing has.
+    fn is_unknown(&mut self, e: &Expr) -> bool {
+        let ExprKind::Name(n) = &*e.kind else { return false };
+        self.lookup(&n.name).is_none() && !(self.in_app && self.cx.app.get(&n.name).is_some()) && self.cx.expr_item(self.module, e).is_none()
+    }
+
+    /// What stands in the place of a table is none.
+    fn unknown_table(&mut self, e: &Expr) -> Reported {
+        match &*e.kind {
+            ExprKind::Name(n) if self.is_unknown(e) => {
+                let known: Vec<String> = if self.in_app { self.cx.app.tables() } else { vec![] };
+                self.cx.unknown(self.module, &n.name, n.span, "table", &known)
+            }
+            _ => self.err("E0707", e.span, "this is no table"),
         }
     }
 
@@ -231,13 +249,13 @@ impl Lower<'_, '_> {
     pub fn remove(&mut self, e: &Expr, span: Span) -> R<()> {
         if self.in_frame(e) { return self.remove_header(e, span); }
         let ExprKind::Index(t, key) = &*e.kind else { return Err(self.err("E0701", e.span, "`remove` takes an entry of a table: `remove table[key]`")) };
-        let Some(table) = self.table_name(t) else { return Err(self.err("E0701", t.span, "this is no table")) };
+        let Some(table) = self.table_name(t) else { return Err(self.unknown_table(t)) };
         self.impure = true;
         match self.cx.m.tables[table.index()].kind {
             ir::TableKind::Exact | ir::TableKind::Array => {}
-            ir::TableKind::Wildcard | ir::TableKind::Lpm => return Err(self.cx.report(Diagnostic::error("E0701", span, "an entry of this table has a mask").hint("write `table.delete(key, mask, priority)`, `table.delete(prefix)`"))),
-            ir::TableKind::Ring => return Err(self.cx.report(Diagnostic::error("E0701", span, "only the oldest value of a ring is taken").hint("write `ring.pop()`"))),
-            _ => return Err(self.err("E0701", span, "nothing is removed from a sketch")),
+            ir::TableKind::Wildcard | ir::TableKind::Lpm => return Err(self.cx.report(Diagnostic::error("E0709", span, "an entry of this table has a mask").hint("write `table.delete(key, mask, priority)`, `table.delete(prefix)`"))),
+            ir::TableKind::Ring => return Err(self.cx.report(Diagnostic::error("E0709", span, "only the oldest value of a ring is taken").hint("write `ring.pop()`"))),
+            _ => return Err(self.err("E0709", span, "nothing is removed from a sketch")),
         }
         let key = self.table_key(table, key)?;
         self.push(span, StmtKind::TableRemove { table, key, dst: None });
@@ -246,9 +264,9 @@ impl Lower<'_, '_> {
 
     pub fn update(&mut self, entry: &Expr, body: &Block, span: Span) -> R<()> {
         let ExprKind::Index(t, key) = &*entry.kind else { return Err(self.err("E0701", entry.span, "`update` takes an entry of a table: `update table[key] { … }`")) };
-        let Some(table) = self.table_name(t) else { return Err(self.err("E0701", t.span, "this is no table")) };
+        let Some(table) = self.table_name(t) else { return Err(self.unknown_table(t)) };
         self.unmasked(table, span)?;
-        if super::stmts::has_call(body) { return Err(self.err("E0701", span, "an entry cannot be held over a call")); }
+        if super::stmts::has_call(body) { return Err(self.err("E0710", span, "an entry cannot be held over a call")); }
         self.impure = true;
         let key = self.table_key(table, key)?;
         let ty = self.cx.tables[table.index()].value.clone();

@@ -14,7 +14,7 @@ const NAMES: &[(&str, usize)] = &[
     ("len", 1), ("hash", 1), ("min", 2), ("max", 2), ("random", 1), ("raw", 1), ("lower", 1), ("upper", 1), ("starts_with", 2),
     ("ends_with", 2), ("find", 2), ("slice", 3), ("crc32", 1), ("fnv1a32", 1), ("fnv1a64", 1), ("md5", 1), ("ketama", 2), ("modula", 2), ("maglev", 2),
     ("up", 2), ("load", 2), ("any_token", 3), ("has_token", 2), ("all_in", 2), ("text", 1), ("some", 1), ("concat", usize::MAX),
-    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("any", usize::MAX), ("all", usize::MAX), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1), ("prefix", 2),
+    ("parse", 1), ("bytes_of", 1), ("be32", 1), ("from_be32", 1), ("unix_time", 0), ("http_date", 1), ("any", usize::MAX), ("all", usize::MAX), ("payload", 1), ("checksum_ok", 1), ("update_checksum", 1), ("prefix", 2),
     ("aes_ctr", 3), ("aes_cbc_encrypt", 3), ("aes_cbc_decrypt", 3), ("aes_gcm_seal", 4), ("aes_gcm_open", 4), ("hmac_sha1", usize::MAX), ("hmac_sha256", usize::MAX),
     ("sha1", usize::MAX), ("sha256", usize::MAX), ("constant_time_eq", 2), ("random_bytes", 1), ("from_hex", 1),
 ];
@@ -70,6 +70,11 @@ impl Lower<'_, '_> {
             }
             "from_be32" => { let b = self.bytes_arg(a[0])?; Ok(Val::pure(U32, x::builtin(T_U32, B::FromBe32, vec![b]))) }
             "unix_time" => { self.impure = true; Ok(Val::pure(U64, x::builtin(T_U64, B::UnixTime, vec![]))) }
+            "http_date" => {
+                let seconds = self.expr_as(a[0], &U64)?;
+                let t = self.cx.lower_ty(&Ty::Bytes(29));
+                Ok(Val::pure(Ty::Bytes(29), x::builtin(t, B::HttpDate, vec![seconds])))
+            }
             "aes_ctr" | "aes_cbc_encrypt" | "aes_cbc_decrypt" | "aes_gcm_seal" | "aes_gcm_open" => self.cipher(&name.name, &a, span),
             "hmac_sha1" | "hmac_sha256" | "sha1" | "sha256" => self.digest(&name.name, &a, span),
             "random_bytes" => self.random_bytes(a[0], span),

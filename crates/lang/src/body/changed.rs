@@ -193,7 +193,7 @@ impl Lower<'_, '_> {
     fn owes(&mut self, c: &Changed, now: X, taken: &X, kind: FaultKind) -> R<()> {
         let ok = crate::fold::fold(&self.cx.m, &x::or(x::not(taken.clone()), now));
         if x::as_bool(&ok) == Some(false) {
-            return Err(self.cx.report(wireloom_syntax::Diagnostic::error("E0433", c.span, "this message is not valid after what is done to it").label("the receiver would refuse it")
+            return Err(self.cx.report(wireloom_syntax::Diagnostic::error("E0434", c.span, "this message is not valid after what is done to it").label("the receiver would refuse it")
                 .hint("change what depends on the changed field too, or build a new message")));
         }
         self.valid(ok, kind, c.span)

@@ -14,7 +14,11 @@ use wireloom_syntax::Diagnostic;
 impl Lower<'_, '_> {
     pub fn mismatch(&mut self, want: &Ty, found: &Ty, span: Span) -> Reported {
         if want.is_error() || found.is_error() { return Reported; }
-        let (w, f) = (self.show(want), self.show(found));
+        let (mut w, mut f) = (self.show(want), self.show(found));
+        if w == f {
+            // They print alike: what makes the difference is said.
+            (w, f) = (format!("{w}{}", where_from(want)), format!("{f}{}", where_from(found)));
+        }
         let mut d = Diagnostic::error("E0301", span, format!("expected {w}, found {f}")).label(format!("this is {f}"));
         match (want, found) {
             (Ty::Int { .. }, Ty::Int { .. }) => d = d.hint(format!("convert it: `{w}(…)`")),
@@ -22,6 +26,7 @@ impl Lower<'_, '_> {
             (Ty::Duration, Ty::Lit) => d = d.hint("a duration has a unit: `10s`, `50ms`"),
             (t, Ty::List(..) | Ty::Items(..)) if t.is_int() => d = d.hint("one of its items is `xs[i]`; whether x is among them: `xs.any(|y| y == x)`"),
             (Ty::Bytes(_), t) if t.int_bits().is_some() || matches!(t, Ty::Ip | Ty::Endpoint) => d = d.hint("convert it: `text(…)`"),
+            (Ty::List(..), Ty::Items(..)) => d = d.hint("write its items anew: `[x for x in xs]`"),
             _ => {}
         }
         self.cx.report(d)
@@ -335,4 +340,13 @@ impl Lower<'_, '_> {
     }
 
     pub fn truth(&self, e: ExprKind) -> Expr { Expr::new(T_BOOL, e) }
+}
+
+/// What a type says beside its name.
+fn where_from(t: &Ty) -> &'static str {
+    match t {
+        Ty::Items(..) => " of a message",
+        Ty::List(..) => " of values",
+        _ => "",
+    }
 }

@@ -283,7 +283,7 @@ impl Lower<'_, '_> {
 
     pub fn arms(&mut self, val: &Val, _known: (), arms: &[Arm], want: Option<&Ty>, span: Span, body: ArmBody<'_, Self>) -> R<Val> {
         if arms.len() > MAX_ARMS {
-            let d = Diagnostic::error("E0504", span, format!("a `match` has at most {MAX_ARMS} arms")).label(format!("this has {}", arms.len()));
+            let d = Diagnostic::error("E0507", span, format!("a `match` has at most {MAX_ARMS} arms")).label(format!("this has {}", arms.len()));
             return Err(self.cx.report(d.hint("join arms by `|`, or move the rest to a function: `_ => other(x)`")));
         }
         self.exhaustive(val, arms, span)?;

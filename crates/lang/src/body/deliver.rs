@@ -150,7 +150,9 @@ impl Lower<'_, '_> {
                 let unit = if handler.greeting { Some(info.request) } else { info.response };
                 let Some(unit) = unit else { return Err(self.err("E0604", span, "this protocol has no answers")) };
                 self.same_unit(msg.unit, unit, span)?;
+                let outcome = if handler.greeting { None } else { self.outcome(proto, &msg, span)? };
                 let (ends, msg) = (msg.ends.clone(), self.forwarded(&msg, proto, !handler.greeting, span)?);
+                if let Some(outcome) = outcome { self.push(*at, StmtKind::Outcome(outcome)); }
                 self.push(*at, StmtKind::Reply { msg, close: *close });
                 if let Some(ends) = ends.filter(|_| !close) { self.close_if(ends, *at); }
             }

@@ -3,12 +3,13 @@
 
 use super::changed::Changed;
 use super::Lower;
-use crate::compiler::{Reported, R, T_U64};
-use crate::ty::{Ty, U32};
+use crate::compiler::{Reported, R, T_U32, T_U64};
+use crate::ty::{Ty, U16, U32};
 use crate::units::Member;
 use crate::val::{OutKind, Outgoing, Val, Vk};
 use crate::x;
 use std::collections::HashMap;
+use std::rc::Rc;
 use wireloom_ir as ir;
 use ir::{BinOp, Edit, Emit, ExprKind as K, FieldId, FieldKind, Root, Step, StmtKind};
 use wireloom_syntax::ast::{self, Block, ClauseKind, Expr, ExprKind, FlagKind, Ident, ItemKind, Span, StmtKind as S};
@@ -149,6 +150,7 @@ impl Lower<'_, '_> {
             ClauseKind::Forward { response: r, body } if *r == response => Some(body),
             _ => None,
         }).collect();
+        self.cx.forwarded.insert((proto, response));
         let mut target = Target { unit: o.unit, msg, known: o.fields.clone() };
         for body in blocks {
             self.in_clause(info.module, proto, response, msg, o.unit, |s| s.forward(body, None, &mut target, &mut edits))?;
@@ -370,6 +372,59 @@ impl Lower<'_, '_> {
             Ty::Items(elem, _) if m.cases.is_empty() => Ok((m.field, (**elem).clone())),
             t => { let s = self.show(t); Err(self.err("E0607", e.span, format!("expected a list field outside of switches, found {s}"))) }
         }
+    }
+
+    /// What an answer is counted as, by its protocol's `status` and `class` ([`StmtKind::Outcome`]). None: the protocol has neither, or
+    /// nothing is known of a message that was put together from others.
+    pub fn outcome(&mut self, proto: ir::ProtocolId, answer: &Rc<Outgoing>, span: Span) -> R<Option<ir::Expr>> {
+        if matches!(answer.kind, OutKind::Built(_)) && answer.fields.is_empty() { return Ok(None); }
+        let info = self.cx.protocols[proto.index()].clone();
+        let ItemKind::Protocol(p) = &info.ast.kind else { return Err(Reported) };
+        let mut clauses = p.clauses.iter().filter(|c| matches!(c.kind, ClauseKind::Status(_) | ClauseKind::Class { .. })).peekable();
+        if clauses.peek().is_none() { return Ok(None); }
+        let clauses: Vec<_> = clauses.collect();
+        let response = self.received(answer);
+        let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
+        let outer = (self.module, self.in_app);
+        (self.module, self.in_app) = (info.module, false);
+        self.bind_all(&[(Ident { name: "response".into(), span }, response)]);
+        let told = self.cx.diags.len();
+        let (made, block) = self.sub(|s| s.outcome_of(&clauses));
+        self.scopes = scopes;
+        (self.module, self.in_app) = outer;
+        if made.is_err() && matches!(answer.kind, OutKind::Built(_)) {
+            // The clauses are right, but not every part of a message that is being built can be read.
+            self.cx.diags.truncate(told);
+            return Ok(None);
+        }
+        self.out.extend(block);
+        made.map(Some)
+    }
+
+    /// A message that is sent, as its receiver sees it: fields of cases are options.
+    fn received(&self, o: &Rc<Outgoing>) -> Val {
+        let mut seen = (**o).clone();
+        for (name, v) in &mut seen.fields {
+            let cased = self.cx.units[o.unit.index()].member(name).is_some_and(|m| !m.cases.is_empty());
+            if cased && matches!(v.kind, Vk::Pure(_)) && !v.ty.is_option() && !v.ty.is_error() { *v = Val::maybe(x::boolean(true), v.clone()); }
+        }
+        Val { ty: Ty::Msg(o.unit), kind: Vk::Out(Rc::new(seen)), caseless: false }
+    }
+
+    fn outcome_of(&mut self, clauses: &[&ast::Clause]) -> R<ir::Expr> {
+        let (mut status, mut classes) = (None, vec![]);
+        for c in clauses {
+            match &c.kind {
+                ClauseKind::Status(e) => status = Some(self.expr_as(e, &U16)?),
+                ClauseKind::Class { when, .. } => classes.push(self.cond(when)?),
+                _ => {}
+            }
+        }
+        let number = classes.into_iter().enumerate().rev().fold(x::u32(0), |other, (i, when)| {
+            ir::Expr::new(T_U32, K::If(when, x::u32(i as u32 + 1), other))
+        });
+        let Some(status) = status else { return Ok(number) };
+        Ok(x::bin(T_U32, BinOp::Add, x::bin(T_U32, BinOp::Mul, x::cast(T_U32, status), x::u32(256)), number))
     }
 
     /// The parameters that the parser of the answer to this request needs; with `pipeline when` clauses one more: whether the

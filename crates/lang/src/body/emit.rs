@@ -376,7 +376,8 @@ impl Lower<'_, '_> {
         if known > max { self.valid(x::cmp(BinOp::Le, len, x::u64(max)), FaultKind::TOO_LONG, span)?; }
         if let Some(c) = class {
             let digits = matches!(&*v.kind, K::Builtin(Builtin::TextU64, _)) && (b'0'..=b'9').all(|d| c.has(d));
-            if !digits { let ok = self.all_in(v, c); self.valid(ok, FaultKind::CONSTRAINT, span)?; }
+            let date = matches!(&*v.kind, K::Builtin(Builtin::HttpDate, _)) && (b' '..=b'z').all(|d| c.has(d));
+            if !digits && !date { let ok = self.all_in(v, c); self.valid(ok, FaultKind::CONSTRAINT, span)?; }
         }
         if let Extent::Until(u) = extent {
             for d in &u.delimiters {

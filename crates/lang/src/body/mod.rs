@@ -211,8 +211,8 @@ impl<'c, 'a> Lower<'c, 'a> {
         let waits = matches!(kind, StmtKind::TableUpdate { .. } | StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Return(_));
         if self.building && waits {
             // A list is gone through once to count it and once to write it.
-            if self.cx.diags.iter().any(|d| d.code == "E0609" && d.span() == Some(span)) { return; }
-            self.cx.report(Diagnostic::error("E0609", span, "this changes a table, waits or answers in the middle of a message that is being built")
+            if self.cx.diags.iter().any(|d| d.code == "E0628" && d.span() == Some(span)) { return; }
+            self.cx.report(Diagnostic::error("E0628", span, "this changes a table, waits or answers in the middle of a message that is being built")
                 .label("not here").hint("do it before the message, and keep the result: `let x = …`"));
             return;
         }
@@ -238,7 +238,7 @@ impl<'c, 'a> Lower<'c, 'a> {
 
     /// What is not done inside an `update`.
     pub fn while_held(&mut self, span: Span, what: &str) -> Reported {
-        self.cx.report(Diagnostic::error("E0701", span, format!("this {what} while an entry is held by `update`")).label("not here").hint("do it before the `update` or behind it; what it needs can be kept in a `var`"))
+        self.cx.report(Diagnostic::error("E0710", span, format!("this {what} while an entry is held by `update`")).label("not here").hint("do it before the `update` or behind it; what it needs can be kept in a `var`"))
     }
 
     /// Sets a fresh temporary.

@@ -37,7 +37,7 @@ impl Lower<'_, '_> {
     fn owed(&mut self, ok: X, kind: FaultKind, at: ir::Span, span: Span) -> R<()> {
         if x::as_bool(&ok) == Some(false) {
             let file = self.cx.m.files.get(at.file as usize).map_or("", String::as_str).rsplit('/').next().unwrap_or("").to_string();
-            return Err(self.cx.report(Diagnostic::error("E0433", span, "this message is not valid").label("the receiver would refuse it")
+            return Err(self.cx.report(Diagnostic::error("E0434", span, "this message is not valid").label("the receiver would refuse it")
                 .note(format!("the unit demands otherwise in line {} of {file}", at.line))));
         }
         self.valid(ok, kind, span)

@@ -25,6 +25,11 @@ pub struct App {
     shared: Arc<SharedMemory>,
     /// The part that these cores run, of an app with frame ports and service ports.
     pub half: Half,
+    /// What answers are counted as, of all protocols (0: unknown); empty if none has classes. For each protocol the numbers of its own.
+    pub classes: Vec<String>,
+    pub class_numbers: Vec<Vec<u8>>,
+    /// Words about answers that failed.
+    pub told: super::noted::Told,
 }
 
 pub struct SharedMemory(std::cell::UnsafeCell<Box<[u64]>>);
@@ -71,7 +76,8 @@ impl App {
             })
             .collect();
         let shared = shared.unwrap_or_else(|| Arc::new(SharedMemory::of(&program, &settings)));
-        Ok(Arc::new(App { program, desc, settings, tables, shared, half }))
+        let (classes, class_numbers) = super::noted::classes(&desc);
+        Ok(Arc::new(App { program, desc, settings, tables, shared, half, classes, class_numbers, told: Default::default() }))
     }
 
     /// Counters that the other half counts, alone or too, and that handlers of this one read.
@@ -352,6 +358,8 @@ impl AppCore {
             draining: 0,
             fuel: 0,
             tmp: std::ptr::null_mut(),
+            outcome: 0,
+            _pad: 0,
         });
         let on = |f: &dyn Fn(&HandlerOn) -> bool| -> Vec<u32> {
             let h = app.desc.handlers.iter().enumerate();

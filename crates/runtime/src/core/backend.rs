@@ -148,6 +148,8 @@ impl Core {
         let at = self.target_of(id);
         self.succeeded(at);
         self.learn(id, call);
+        let took = self.now.saturating_sub(self.calls[call].issued);
+        self.my_stats().apps[at.a].ports[at.p].backends[at.i].latency.record(took);
         self.my_stats().apps[at.a].ports[at.p].replies.add(1);
         let client = self.tasks.get(task).map_or(Id::NIL, |t| t.conn);
         let private = flags & WL_M_PRIVATE != 0;

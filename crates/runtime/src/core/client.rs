@@ -4,7 +4,7 @@ use super::app::{Front, NO_HANDLER};
 use super::fault::Start;
 use super::input::{Found, Parsed};
 use super::slab::Id;
-use super::types::{flag, Conn, Mode, Side, Sink, NO_PROTO};
+use super::types::{flag, Conn, Mode, Side, Sink, NO_BACKEND, NO_PROTO};
 use super::{Core, Raw, HIGH, REPLY_BUDGET, STORED_MAX};
 use crate::abi::*;
 use crate::buffer::Queue;
@@ -194,6 +194,7 @@ impl Core {
             return;
         }
         let slot = self.push_slot(id);
+        self.note(slot, Some(wl_msg { view: m.view, base: rest.p, head: m.head as u32, status: WL_S_OK }));
         let c = &mut self.conns[id];
         c.answered = c.answered.saturating_add(1);
         c.ignored = 0;
@@ -269,7 +270,7 @@ impl Core {
         s.conn = conn;
         (s.task, s.next, s.src) = (Id::NIL, Id::NIL, Id::NIL);
         (s.answered, s.done, s.close, s.silent, s.started) = (false, false, false, false, false);
-        (s.bytes, s.since) = (0, now);
+        (s.bytes, s.since, s.backend, s.outcome, s.fault) = (0, now, NO_BACKEND, 0, 0);
         let c = &mut self.conns[conn];
         let last = std::mem::replace(&mut c.last, slot);
         c.count += 1;
@@ -380,6 +381,7 @@ impl Core {
 
     /// Answers whether the connection ends with it. (A task that outlives its slot has an id that names nothing.)
     fn pop_slot(&mut self, conn: Id, slot: Id) -> bool {
+        self.count_answer(slot, 0);
         let s = &self.slots[slot];
         let (next, bytes, since, close) = (s.next, s.bytes, s.since, s.close);
         self.slots.free(slot);
@@ -395,7 +397,7 @@ impl Core {
         let now = self.now;
         let st = &self.my_stats().apps[a];
         st.ports[p].replies.add(1);
-        st.latency.record(now.saturating_sub(since));
+        st.ports[p].latency.record(now.saturating_sub(since));
         close
     }
 
@@ -446,6 +448,7 @@ impl Core {
         c.last = Id::NIL;
         c.count = 0;
         while !slot.is_nil() {
+            self.count_answer(slot, WL_F_CANCELLED);
             let s = &mut self.slots[slot];
             let (next, task, src) = (s.next, s.task, s.src);
             s.stored.clear(&mut self.pool);

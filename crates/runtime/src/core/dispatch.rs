@@ -10,7 +10,7 @@
 
 use super::app::Proto;
 use super::slab::Id;
-use super::types::{flag, Mode, Side, Sink};
+use super::types::{flag, Mode, Side, Sink, BACKENDS};
 use super::{Core, Raw, BACKEND_OUT_MAX, HIGH, PENDING_MAX, WAITERS_MAX};
 use crate::abi::*;
 use wireloom_ir::desc::Reuse;
@@ -61,6 +61,7 @@ impl Core {
 
     #[allow(clippy::too_many_arguments)]
     fn dispatch(&mut self, id: Id, part: u32, port: u32, index: u32, head: wl_bytes, tail: u32, how: &wl_call) -> Result<(), u32> {
+        self.asks(id, part, (port as u16, index));
         let (mut target, proto) = self.target(id, port, index)?;
         let (here, more) = self.tail_here(id, tail);
         let t = &self.tasks[id];
@@ -87,6 +88,9 @@ impl Core {
         (c.private, c.moves) = (private, 0);
         (c.ctx, c.flags, c.issued, c.deadline) = (how.ctx, how.flags, now, now.saturating_add(timeout));
         self.tasks[id].calls[part as usize] = call;
+        if target.i != index as usize {
+            self.asks(id, part, (port as u16, target.i as u32));
+        }
         self.apps[target.a].ports[target.p].load[target.i] += 1;
         let st = &self.my_stats().apps[target.a].ports[target.p];
         st.requests.add(1);
@@ -114,6 +118,15 @@ impl Core {
             self.free_call(call);
         }
         sent
+    }
+
+    /// The backend that a task's request is sent to.
+    #[inline]
+    pub(super) fn asks(&mut self, task: Id, part: u32, backend: (u16, u32)) {
+        let slot = self.tasks.get(task).map_or(Id::NIL, |t| t.slot);
+        if let Some(s) = self.slots.get_mut(slot) {
+            s.backend = if part > 0 { BACKENDS } else { backend };
+        }
     }
 
     fn call_shared(&mut self, at: Target, proto: Proto, call: Id, head: Raw, here: Raw) -> Result<(), u32> {

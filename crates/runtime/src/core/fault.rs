@@ -92,6 +92,7 @@ impl Core {
             let port = self.conns.get(conn).map_or(0, |c| u32::from(c.port));
             self.count_fault(a, kind, place, port);
         }
+        self.note_fault(slot, kind);
         if let Some(s) = self.slots.get_mut(slot) {
             if silent {
                 s.answered = true;
@@ -99,7 +100,7 @@ impl Core {
             } else if !s.answered {
                 self.answer_fault(slot, told, place, true, Of::Task(id));
             } else if !s.done {
-                self.cut_off(slot);
+                self.cut_off(slot, told, place);
             }
         }
         if !self.tasks.alive(id) {
@@ -116,6 +117,10 @@ impl Core {
     pub(super) fn slot_fault(&mut self, slot: Id, kind: u32, place: u32, in_step: bool, start: Start) {
         let conn = self.slots[slot].conn;
         self.count_fault_at(conn, kind, place);
+        self.note_fault(slot, kind);
+        if self.slots[slot].note.is_none() {
+            self.note(slot, None);
+        }
         self.answer_fault(slot, kind, place, in_step, Of::Refused(start));
     }
 
@@ -148,7 +153,9 @@ impl Core {
             // SAFETY: the program's own function; the messages named are in place.
             flags = unsafe { f(table.self_, wl, proto, &fault, req) };
         }
+        self.take_outcome(a, slot);
         let built = self.apps[a].built();
+        self.complain(slot, kind, place, false);
         if built.n > 0 && flags & WL_R_NOTHING == 0 {
             // SAFETY: the scratch stays until the next entry into the program.
             self.append_reply(slot, Raw::of(unsafe { built.as_slice() }));
@@ -163,9 +170,10 @@ impl Core {
     /// An answer that has begun cannot be completed. If the client has seen nothing of it yet, it gets a fault;
     /// otherwise the connection is reset, so that nobody takes the beginning for the whole.
     pub(super) fn truncated(&mut self, slot: Id, kind: u32) {
+        self.note_fault(slot, kind);
         let Some(s) = self.slots.get_mut(slot) else { return };
         if s.started {
-            self.cut_off(slot);
+            self.cut_off(slot, kind, crate::stats::NO_PLACE);
             return;
         }
         s.stored.clear(&mut self.pool);
@@ -173,7 +181,8 @@ impl Core {
         self.answer_fault(slot, kind, crate::stats::NO_PLACE, true, Of::Answer);
     }
 
-    fn cut_off(&mut self, slot: Id) {
+    fn cut_off(&mut self, slot: Id, kind: u32, place: u32) {
+        self.complain(slot, kind, place, true);
         let conn = self.slots[slot].conn;
         self.conns[conn].set(flag::DOOMED);
         self.mark_dirty(conn);

@@ -78,7 +78,10 @@ unsafe extern "C" fn close(task: *mut wl_task) {
 
 unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
     // SAFETY: as above; the text is valid during the call.
-    let (this, text) = unsafe { (&*(*core).rt.cast::<Core>(), text.as_slice()) };
+    let (this, text) = unsafe { (&mut *(*core).rt.cast::<Core>(), text.as_slice()) };
+    if let Some(note) = &mut this.noting {
+        return note.column(text);
+    }
     let level = match level {
         0 => log::Level::Error,
         1 => log::Level::Warn,
@@ -127,11 +130,14 @@ impl Core {
     fn host_reply(&mut self, id: Id, head: wl_bytes, tail: u32, flags: u32) {
         let t = &self.tasks[id];
         let (slot, conn, src) = (t.slot, t.conn, t.rep_src);
+        let a = t.app as usize;
         let Some(s) = self.slots.get_mut(slot) else { return self.signal_result(head) };
         if s.answered {
             return;
         }
         s.answered = true;
+        self.take_outcome(a, slot);
+        let (t, s) = (&self.tasks[id], &mut self.slots[slot]);
         let c = &self.conns[conn];
         let drains = self.draining && self.apps[c.app as usize].protos.get(c.proto as usize).is_some_and(|p| p.tells_drain);
         if flags & WL_R_CLOSE != 0 || drains || tail == WL_TAIL_REP && ends_with_connection(&t.c.rep) {

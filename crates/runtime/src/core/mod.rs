@@ -27,6 +27,7 @@ mod host;
 mod input;
 pub mod lanes;
 pub mod moves;
+mod noted;
 pub mod pace;
 mod pipeline;
 mod pool;
@@ -151,6 +152,9 @@ pub struct Core {
     housekeeping: u64,
     /// Apps here whose packets are handled by another group of cores: the numbers of that one, and the app's place among them.
     halves: Vec<(usize, Arc<Vec<CoreStats>>, usize)>,
+    access: crate::access::Lines,
+    /// What the program notes of a request at present.
+    noting: Option<Box<crate::access::Note>>,
 }
 
 impl Core {
@@ -205,6 +209,8 @@ impl Core {
             virtual_time,
             housekeeping: 0,
             halves: Vec::new(),
+            access: crate::access::Lines::default(),
+            noting: None,
         };
         core.read_clock();
         core
@@ -269,6 +275,7 @@ impl Core {
         }
         self.run_fault_handlers();
         self.flush();
+        self.access.give(true);
     }
 
     /// One batch: waits at most `max_wait` for events and works off all that follows from them.
@@ -296,6 +303,7 @@ impl Core {
         }
         self.run_fault_handlers();
         self.flush();
+        self.access.give(false);
         self.bury();
         self.give_away();
         if self.now >= self.housekeeping {
@@ -478,6 +486,7 @@ impl Core {
         s.kept_bytes.set(k as u64);
         s.tasks.set(self.tasks.len() as u64);
         self.show_counters();
+        self.tell_left();
         for (a, st) in self.apps.iter().zip(&s.apps) {
             for (p, ps) in a.ports.iter().zip(&st.ports) {
                 for (i, b) in ps.backends.iter().enumerate().take(p.load.len()) {

@@ -161,6 +161,8 @@ impl Core {
         let from = Target { i: k.inst as usize, ..to };
         k.inst = to.i as u32;
         k.moves = k.moves.saturating_add(1);
+        let (task, part) = (k.task, k.part);
+        self.asks(task, part, (to.p as u16, to.i as u32));
         self.tried_out(from, call);
         let load = &mut self.apps[to.a].ports[to.p].load;
         load[from.i] = load[from.i].saturating_sub(1);

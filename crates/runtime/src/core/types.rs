@@ -262,7 +262,18 @@ pub struct Slot {
     pub stored: Queue,
     pub bytes: u64,
     pub since: u64,
+    /// The backend that was asked last: its port and number, `NO_BACKEND`, `BACKENDS`.
+    pub backend: (u16, u32),
+    /// What its answer is counted as (`wl_core.outcome`), and what went wrong.
+    pub outcome: u32,
+    pub fault: u16,
+    /// For the access log.
+    pub note: Option<Box<crate::access::Note>>,
 }
+
+/// `Slot::backend` of a request for which none was asked, and for which several were asked at once.
+pub const NO_BACKEND: (u16, u32) = (u16::MAX, 0);
+pub const BACKENDS: (u16, u32) = (u16::MAX, 1);
 
 /// A reply kept for a task: memory at a fixed place until the task ends.
 #[derive(Default)]

@@ -81,7 +81,7 @@ impl Prepared {
         let wakers: Vec<Waker> = (0..count).map(|i| Waker(Some(shared.bell(i).clone()))).collect();
         let boxes: Vec<Arc<Mailbox>> = (0..count).map(|_| Arc::default()).collect();
         let post = Post { boxes: boxes.clone(), wakers: wakers.clone() };
-        let group = Arc::new(Group { engine: "frames".into(), apps: apps.clone(), stats: stats.clone(), post });
+        let group = Arc::new(Group { engine: "frames".into(), apps: apps.clone(), stats: stats.clone(), post, log: None });
         let mut cores = Cores { group, wakers, threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
         for (index, core) in cores_of(&apps, &mut plan, meshes, &stats, each[0].pace).into_iter().enumerate() {
             let run = Run {

@@ -10,6 +10,16 @@ const SPREAD: usize = 24;
 const ARROW_SPREAD: usize = 48;
 const COMMENT_SPREAD: usize = 40;
 
+/// Least and largest of the widths in a group that grows: each line is compared with these alone.
+#[derive(Clone, Copy, Default)]
+struct Extent(Option<(usize, usize)>);
+
+impl Extent {
+    fn with(self, width: usize) -> (usize, usize) {
+        self.0.map_or((width, width), |(low, high)| (low.min(width), high.max(width)))
+    }
+}
+
 /// A token that stands in a column.
 #[derive(Clone, Copy)]
 struct Cell {
@@ -94,6 +104,7 @@ fn runs(lines: &[Line]) -> Vec<std::ops::Range<usize>> {
 /// Aligns the `k`th cells of neighbouring lines that have one of the same kind there.
 fn align(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], run: std::ops::Range<usize>, k: usize) {
     let mut group: Vec<(usize, usize)> = Vec::new();
+    let mut extent = Extent::default();
     let mut kind = None;
     let mut word = "";
     for i in run {
@@ -104,19 +115,20 @@ fn align(text: &str, parsed: &Parsed, lines: &[Line], rows: &mut [Row], run: std
         let cell = rows[i].cells.get(k).copied();
         let start = cell.map(|c| start_of(text, parsed, &lines[i], &rows[i], c.at));
         let fits = start.is_some_and(|s| {
-            let low = group.iter().map(|g| g.1).min().unwrap_or(s).min(s);
-            let high = group.iter().map(|g| g.1).max().unwrap_or(s).max(s);
+            let (low, high) = extent.with(s);
             high - low <= if kind == Some(Column::Arrow) { ARROW_SPREAD } else { SPREAD }
         });
         let starts = cell.map_or("", |c| keyword(text, parsed, &lines[i], c, k));
         if cell.map(|c| c.column) != kind || starts != word || !fits {
             set(text, parsed, lines, rows, &group, k);
             group.clear();
+            extent = Extent::default();
         }
         word = starts;
         kind = cell.map(|c| c.column);
         if let Some(start) = start {
             group.push((i, start));
+            extent = Extent(Some(extent.with(start)));
         }
     }
     set(text, parsed, lines, rows, &group, k);
@@ -185,13 +197,14 @@ fn add_comments(text: &str, parsed: &Parsed, lines: &[Line], printed: &mut [Stri
         span.and_then(|s| text.get(s.start as usize..s.end as usize)).unwrap_or("")
     };
     let mut group: Vec<(usize, usize)> = Vec::new();
+    let mut extent = Extent::default();
     for i in 0..=lines.len() {
         let trailing = i < lines.len() && lines[i].comment.is_some() && !lines[i].tokens.is_empty();
         let width = if trailing { printed[i].chars().count() } else { 0 };
-        let low = group.iter().map(|g| g.1).min().unwrap_or(width).min(width);
-        let high = group.iter().map(|g| g.1).max().unwrap_or(width).max(width);
+        let (low, high) = extent.with(width);
         if !trailing || lines[i].blank_before || high - low > COMMENT_SPREAD {
-            let column = group.iter().map(|g| g.1).max().unwrap_or(0) + 2;
+            let column = extent.0.map_or(0, |e| e.1) + 2;
+            extent = Extent::default();
             for (j, width) in group.drain(..) {
                 printed[j].push_str(&" ".repeat(column - width));
                 printed[j].push_str(comment(j));
@@ -199,6 +212,7 @@ fn add_comments(text: &str, parsed: &Parsed, lines: &[Line], printed: &mut [Stri
         }
         if trailing {
             group.push((i, width));
+            extent = Extent(Some(extent.with(width)));
         } else if i < lines.len() {
             printed[i].push_str(comment(i));
         }

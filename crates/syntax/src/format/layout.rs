@@ -50,6 +50,7 @@ pub(super) fn entries(parsed: &Parsed, partner: &[usize], open: usize) -> Vec<us
 pub(super) fn lines(text: &str, parsed: &Parsed) -> Vec<Line> {
     let partner = partners(parsed);
     let breaks = line_breaks(parsed, &partner);
+    let around = around(parsed, &partner);
     let mut lines: Vec<Line> = Vec::new();
     let mut comments = parsed.comments.iter().enumerate().peekable();
     // Where the last thing printed ends in the source.
@@ -68,7 +69,7 @@ pub(super) fn lines(text: &str, parsed: &Parsed) -> Vec<Line> {
         if token.tok == Tok::End {
             break;
         }
-        if dropped(parsed, &partner, i) {
+        if dropped(parsed, &around, i) {
             end = token.span.end;
             continue;
         }
@@ -92,26 +93,30 @@ fn blank_between(text: &str, from: u32, to: u32) -> bool {
 }
 
 /// A `;` at the end of a statement's line says nothing.
-fn dropped(parsed: &Parsed, partner: &[usize], i: usize) -> bool {
+fn dropped(parsed: &Parsed, around: &[Option<usize>], i: usize) -> bool {
     if parsed.tokens[i].tok != Tok::Sign(";") {
         return false;
     }
     let next = &parsed.tokens[i + 1];
     let ends = next.newline || matches!(next.tok, Tok::Sign("}" | ";") | Tok::End);
-    ends && !in_array(parsed, partner, i)
+    // Inside of `[T; N]` it does.
+    ends && around[i].is_none_or(|open| parsed.tokens[open].tok == Tok::Sign("{"))
 }
 
-/// Inside of `[T; N]`
-fn in_array(parsed: &Parsed, partner: &[usize], i: usize) -> bool {
-    let mut at = i;
-    while at > 0 {
-        at -= 1;
-        if partner[at] > i {
-            return parsed.tokens[at].tok != Tok::Sign("{");
+/// For each token the bracket that it stands in.
+fn around(parsed: &Parsed, partner: &[usize]) -> Vec<Option<usize>> {
+    let mut open = Vec::new();
+    let mut around = Vec::with_capacity(parsed.tokens.len());
+    for i in 0..parsed.tokens.len() {
+        if is_close(parsed, i) && partner[i] < i {
+            open.pop();
         }
-        at = partner[at].min(at);
+        around.push(open.last().copied());
+        if is_open(parsed, i) && partner[i] > i {
+            open.push(i);
+        }
     }
-    false
+    around
 }
 
 /// Which tokens begin a line: where the author broke it, and where a list that has breaks needs one.

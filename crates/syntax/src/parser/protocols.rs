@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::token::Tok;
 
 const CLAUSES: &[&str] =
-    &["request", "response", "order", "sharing", "stateless", "close", "interim", "tunnel", "refusal", "no_reply", "alone", "repeat", "pipeline", "private", "ignore", "forward", "on"];
+    &["request", "response", "order", "sharing", "stateless", "close", "interim", "tunnel", "refusal", "no_reply", "alone", "repeat", "pipeline", "private", "ignore", "log", "status", "class", "forward", "on"];
 
 impl Parser<'_> {
     pub(super) fn protocol(&mut self) -> P<Protocol> {
@@ -56,6 +56,15 @@ impl Parser<'_> {
             "repeat" => self.flag(FlagKind::Repeat),
             "pipeline" => self.flag(FlagKind::Pipeline),
             "ignore" => self.ignore(),
+            "log" => {
+                let mut columns = vec![self.expr()?];
+                while self.eat(",") {
+                    columns.push(self.expr()?);
+                }
+                Ok(ClauseKind::Log(columns))
+            }
+            "status" => Ok(ClauseKind::Status(self.expr()?)),
+            "class" => self.class(),
             "forward" => {
                 let response = self.one_of(&["request", "response"])? == 1;
                 Ok(ClauseKind::Forward { response, body: self.block()? })
@@ -110,6 +119,15 @@ impl Parser<'_> {
         self.bump();
         self.expect_word("max")?;
         Ok(ClauseKind::Ignore { bytes, max: self.expr()? })
+    }
+
+    /// `class "2xx" when e`
+    fn class(&mut self) -> P<ClauseKind> {
+        let span = self.span();
+        let Tok::Bytes(name) = self.tok().clone() else { return self.unexpected("the name of a class, such as \"2xx\"") };
+        self.bump();
+        self.expect_word("when")?;
+        Ok(ClauseKind::Class { name: Ident { name: String::from_utf8_lossy(&name).into_owned(), span }, when: self.expr()? })
     }
 
     fn flag(&mut self, flag: FlagKind) -> P<ClauseKind> {

@@ -1,0 +1,109 @@
+//! The options of ports: one list, by which the language, the command line and the text form name and set them.
+
+use crate::desc::{Failover, PortOptions, Reuse};
+
+/// Their full names, in the order of docs/operations.md.
+pub const NAMES: [&str; 20] = [
+    "connect_timeout", "answer_timeout", "stream_timeout", "call_timeout", "accept_timeout", "cancel", "slice", "read_timeout", "idle_timeout",
+    "write_timeout", "max_connections", "max_outstanding", "connections", "pipeline", "reuse", "failover", "eject_after", "eject_time", "end_mark",
+    "offload",
+];
+
+/// The name that sets two others.
+pub const BOTH: &str = "call_timeout";
+
+/// An option's place, and what values it takes.
+#[derive(Debug)]
+pub enum Slot<'o> {
+    /// Nanoseconds, at least so many.
+    Time(&'o mut u64, u64),
+    /// Two that are set to the same time.
+    Times([&'o mut u64; 2]),
+    /// A number in a range, its ends included.
+    Count(&'o mut u32, std::ops::RangeInclusive<u32>),
+    /// The same from 1 on, or `auto`, which is 0.
+    Auto(&'o mut u32, u32),
+    Switch(&'o mut bool),
+    Byte(&'o mut u8),
+    Reuse(&'o mut Reuse),
+    Failover(&'o mut Failover),
+}
+
+/// The place of the option of this name, which may be one of the short ones.
+pub fn slot<'o>(o: &'o mut PortOptions, name: &str) -> Option<Slot<'o>> {
+    const ALL: std::ops::RangeInclusive<u32> = 1..=u32::MAX;
+    Some(match name {
+        "connect_timeout" | "connect" => Slot::Time(&mut o.connect_timeout, 0),
+        "answer_timeout" => Slot::Time(&mut o.answer_timeout, 0),
+        "stream_timeout" => Slot::Time(&mut o.stream_timeout, 0),
+        "call_timeout" | "call" | "timeout" => Slot::Times([&mut o.answer_timeout, &mut o.stream_timeout]),
+        "accept_timeout" => Slot::Time(&mut o.accept_timeout, 0),
+        "cancel" => Slot::Switch(&mut o.cancel),
+        "slice" => Slot::Time(&mut o.slice, 1_000),
+        "read_timeout" | "read" => Slot::Time(&mut o.read_timeout, 0),
+        "idle_timeout" | "idle" => Slot::Time(&mut o.idle_timeout, 0),
+        "write_timeout" | "write" => Slot::Time(&mut o.write_timeout, 0),
+        "max_connections" => Slot::Count(&mut o.max_connections, ALL),
+        "max_outstanding" => Slot::Count(&mut o.max_outstanding, ALL),
+        "connections" => Slot::Count(&mut o.connections, 1..=1024),
+        "pipeline" => Slot::Auto(&mut o.pipeline, 1024),
+        "reuse" => Slot::Reuse(&mut o.reuse),
+        "failover" => Slot::Failover(&mut o.failover),
+        "eject_after" => Slot::Count(&mut o.eject_after, 0..=u32::MAX),
+        "eject_time" => Slot::Time(&mut o.eject_time, 0),
+        "end_mark" => Slot::Byte(&mut o.end_mark),
+        "offload" => Slot::Switch(&mut o.offload),
+        _ => return None,
+    })
+}
+
+/// The word of a value that is one of some.
+pub fn word_of<T: Copy + PartialEq>(names: &'static [(T, &'static str)], value: T) -> &'static str {
+    names.iter().find(|(v, _)| *v == value).map_or("", |(_, n)| n)
+}
+
+/// Each option with its value, as the text form has it: those that are set as one are left out.
+pub fn texts(o: &PortOptions) -> impl Iterator<Item = (&'static str, String)> {
+    let mut o = o.clone();
+    NAMES.into_iter().filter_map(move |name| {
+        let text = match slot(&mut o, name)? {
+            Slot::Time(n, _) => n.to_string(),
+            Slot::Times(_) => return None,
+            Slot::Count(n, _) | Slot::Auto(n, _) => n.to_string(),
+            Slot::Switch(on) => u8::from(*on).to_string(),
+            Slot::Byte(b) => b.to_string(),
+            Slot::Reuse(r) => word_of(Reuse::NAMES, *r).into(),
+            Slot::Failover(f) => word_of(Failover::NAMES, *f).into(),
+        };
+        Some((name, text))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_a_place_of_its_own() {
+        let mut o = PortOptions::default();
+        for name in NAMES {
+            assert!(slot(&mut o, name).is_some(), "{name}");
+        }
+        assert!(slot(&mut o, "nonsense").is_none());
+        // What is set shows as one change, under its own name (or two).
+        for name in NAMES {
+            let mut o = PortOptions::default();
+            match slot(&mut o, name).expect("a place") {
+                Slot::Time(n, _) => *n = 77,
+                Slot::Times(all) => all.into_iter().for_each(|n| *n = 77),
+                Slot::Count(n, _) | Slot::Auto(n, _) => *n = 77,
+                Slot::Switch(on) => *on = !*on,
+                Slot::Byte(b) => *b = 77,
+                Slot::Reuse(r) => *r = Reuse::Never,
+                Slot::Failover(f) => *f = Failover::Next,
+            }
+            let changed: Vec<&str> = texts(&o).zip(texts(&PortOptions::default())).filter(|(a, b)| a != b).map(|(a, _)| a.0).collect();
+            if name == BOTH { assert_eq!(changed, ["answer_timeout", "stream_timeout"]) } else { assert_eq!(changed, [name]) }
+        }
+    }
+}

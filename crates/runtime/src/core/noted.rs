@@ -1,0 +1,231 @@
+//! What is written about requests: what their answers are counted as, their lines in the access log, and a word about each answer that
+//! this process has made because something failed.
+
+use super::app::App;
+use super::slab::Id;
+use super::types::{BACKENDS, NO_BACKEND};
+use super::Core;
+use crate::abi::*;
+use crate::access::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Kinds of faults that are told apart when words about them are counted; the last one stands for all others.
+const KINDS: usize = WL_F_USER as usize;
+const SUPPRESSED: u64 = (1 << 24) - 1;
+
+/// Of an app, for each kind of fault: the second in which a word about it was said (1 is the first one), and how many came since
+/// without a word, in the low 24 bits.
+pub struct Told([AtomicU64; KINDS]);
+
+impl Default for Told {
+    fn default() -> Self {
+        Told(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Told {
+    /// Whether a word may be said; then, how many were not said before it.
+    fn may(&self, kind: u32, second: u64) -> Option<u64> {
+        let cell = &self.0[(kind as usize).min(KINDS - 1)];
+        let now = (second + 1) << 24;
+        let step = |old: u64| Some(if old & !SUPPRESSED == now { now | ((old & SUPPRESSED) + 1).min(SUPPRESSED) } else { now });
+        let old = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap_or(0);
+        (old & !SUPPRESSED != now).then_some(old & SUPPRESSED)
+    }
+
+    /// Those that were not said in a second that is over.
+    fn left(&self, second: u64) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let over = move |cell: &AtomicU64| {
+            let old = cell.load(Ordering::Relaxed);
+            let due = old & SUPPRESSED > 0 && old >> 24 <= second;
+            let taken = due && cell.compare_exchange(old, old & !SUPPRESSED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            if taken { old & SUPPRESSED } else { 0 }
+        };
+        self.0.iter().enumerate().map(move |(kind, cell)| (kind as u32, over(cell))).filter(|(_, n)| *n > 0)
+    }
+}
+
+/// Whether it is not the client, or what it has sent, that a fault is about.
+fn ours(kind: u32) -> bool {
+    kind < WL_F_USER && !matches!(kind, WL_F_MALFORMED | WL_F_TOO_LONG | WL_F_TRUNCATED | WL_F_CONSTRAINT | WL_F_IDLE | WL_F_CANCELLED)
+}
+
+impl Core {
+    /// Where requests are logged: begins what is noted of one. `request`: where it was read.
+    #[inline]
+    pub(super) fn note(&mut self, slot: Id, request: Option<wl_msg>) {
+        if self.access.on() {
+            self.begin_note(slot, request);
+        }
+    }
+
+    #[cold]
+    fn begin_note(&mut self, slot: Id, request: Option<wl_msg>) {
+        self.noting = Some(self.access.note());
+        let c = &self.conns[self.slots[slot].conn];
+        let (a, proto) = (c.app as usize, c.proto);
+        if let (Some(request), Some(note)) = (request, self.apps[a].app.program.table().note) {
+            let table = *self.apps[a].app.program.table();
+            self.enter(a);
+            let wl: *mut wl_core = &mut *self.apps[a].wl;
+            // SAFETY: the program's own function; the message is in place.
+            unsafe { note(table.self_, wl, u32::from(proto), &request) };
+        }
+        self.slots[slot].note = self.noting.take();
+    }
+
+    /// What the program has just said that its answer is counted as.
+    #[inline]
+    pub(super) fn take_outcome(&mut self, a: usize, slot: Id) {
+        let outcome = std::mem::take(&mut self.apps[a].wl.outcome);
+        if let Some(s) = self.slots.get_mut(slot) {
+            s.outcome = outcome;
+        }
+    }
+
+    /// A request is over: it is counted, and its line is written. `fault`: the one that ended it, if none is known.
+    #[inline]
+    pub(super) fn count_answer(&mut self, slot: Id, fault: u32) {
+        let s = &self.slots[slot];
+        let c = &self.conns[s.conn];
+        let (a, p) = (c.app as usize, c.port as usize);
+        let app = &self.apps[a];
+        if s.bytes > 0 && !app.app.classes.is_empty() {
+            let class = app.app.class(c.proto, s.outcome);
+            let st = &self.stats[self.index].apps[a];
+            st.ports[p].classes[class].add(1);
+            if let (0, Some(b)) = (s.fault, st.ports.get(s.backend.0 as usize).and_then(|q| q.backends.get(s.backend.1 as usize))) {
+                b.classes[class].add(1);
+            }
+        }
+        if let Some(note) = self.slots[slot].note.take() {
+            self.write_line(slot, note, fault);
+        }
+    }
+
+    #[cold]
+    fn write_line(&mut self, slot: Id, note: Box<crate::access::Note>, fault: u32) {
+        let s = &self.slots[slot];
+        let c = &self.conns[s.conn];
+        let app = &self.apps[c.app as usize].app;
+        let fault = if s.fault != 0 { u32::from(s.fault) } else { fault };
+        let own = if fault >= WL_F_USER { app.fault_name(fault) } else { String::new() };
+        let entry = Entry {
+            wall: self.now.wrapping_add(self.wall_offset),
+            took: self.now.saturating_sub(s.since),
+            app: &app.desc.app,
+            port: &app.desc.ports[c.port as usize].name,
+            client: c.c.peer.into(),
+            status: s.outcome >> 8,
+            class: app.class_name(c.proto, s.outcome),
+            bytes: s.bytes,
+            backend: app.backend_name(s.backend),
+            fault: if fault == 0 { "-" } else if own.is_empty() { super::fault::name(fault) } else { &own },
+        };
+        self.access.line(note, &entry);
+    }
+
+    /// What went wrong with a request.
+    pub(super) fn note_fault(&mut self, slot: Id, kind: u32) {
+        if let Some(s) = self.slots.get_mut(slot) {
+            s.fault = kind as u16;
+        }
+    }
+
+    /// An answer was made here for a fault, or one was cut off. Where that is no fault of the client, a line on standard error tells
+    /// the reason, at most one a second for each kind.
+    pub(super) fn complain(&mut self, slot: Id, kind: u32, place: u32, cut: bool) {
+        if !ours(kind) || self.virtual_time {
+            return;
+        }
+        let Some(s) = self.slots.get(slot) else { return };
+        let c = &self.conns[s.conn];
+        let app = &self.apps[c.app as usize].app;
+        let Some(more) = app.told.may(kind, self.now / 1_000_000_000) else { return };
+        // A message of the program's own that breaks a rule is told to the client as `internal`.
+        let name = app.fault_name(if s.fault != 0 && kind == WL_F_INTERNAL { u32::from(s.fault) } else { kind });
+        let at = app.desc.places.get(place as usize).map(|p| format!(" at {}:{}:{}", p.file, p.line, p.column)).unwrap_or_default();
+        let client = std::net::SocketAddr::from(c.c.peer);
+        let backend = app.backend_name(s.backend).map(|b| format!(", backend {b}")).unwrap_or_default();
+        let status = s.outcome >> 8;
+        let answer = if cut { ", cut off".into() } else if status > 0 { format!(", answered {status}") } else { String::new() };
+        let more = if more > 0 { format!("; {more} more since the last such line") } else { String::new() };
+        log::warn!(target: "app", "{}.{}: {name}{at}: client {client}{backend}{answer}{more}", app.desc.app, app.desc.ports[c.port as usize].name);
+    }
+
+    /// Tells how many there were of which nothing was said.
+    pub(super) fn tell_left(&self) {
+        if self.virtual_time {
+            return;
+        }
+        for app in self.apps.iter().map(|a| &a.app) {
+            for (kind, n) in app.told.left(self.now / 1_000_000_000) {
+                log::warn!(target: "app", "{}: {}: {n} more", app.desc.app, app.fault_name(kind));
+            }
+        }
+    }
+
+    /// Requests are logged from now on.
+    pub fn log_access(&mut self, lines: crate::access::Lines) {
+        self.access = lines;
+    }
+}
+
+impl App {
+    /// The address of a backend (`Slot::backend`), as it was given.
+    fn backend_name(&self, (port, n): (u16, u32)) -> Option<&str> {
+        match (port, n) {
+            NO_BACKEND => None,
+            BACKENDS => Some("several"),
+            _ => self.settings.ports.get(port as usize)?.names.get(n as usize).map(String::as_str),
+        }
+    }
+
+    /// The class of an answer (`wl_core.outcome`) by its number in [`App::classes`].
+    #[inline]
+    fn class(&self, proto: u16, outcome: u32) -> usize {
+        let of = self.class_numbers.get(proto as usize).and_then(|c| c.get((outcome & 0xff) as usize));
+        of.map_or(0, |c| usize::from(*c))
+    }
+
+    fn class_name(&self, proto: u16, outcome: u32) -> &str {
+        match self.class(proto, outcome) {
+            0 => "",
+            n => self.classes[n].as_str(),
+        }
+    }
+}
+
+/// The classes of all protocols, 0 for none, and for each protocol the numbers of its own; empty if there are none.
+pub fn classes(desc: &wireloom_ir::desc::Desc) -> (Vec<String>, Vec<Vec<u8>>) {
+    let mut names = vec![String::from("unknown")];
+    let mut number = |name: &String| {
+        let at = names.iter().skip(1).position(|n| n == name).map_or(names.len(), |n| n + 1);
+        if at == names.len() {
+            names.push(name.clone());
+        }
+        at.min(255) as u8
+    };
+    let numbers = desc.protocols.iter().map(|p| std::iter::once(0).chain(p.classes.iter().map(&mut number)).collect()).collect();
+    if names.len() == 1 { (Vec::new(), numbers) } else { (names, numbers) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_word_a_second_and_kind_and_the_rest_is_counted() {
+        let told = Told::default();
+        assert_eq!(told.may(8, 0), Some(0));
+        assert_eq!(told.may(8, 0), None);
+        assert_eq!(told.may(9, 0), Some(0));
+        assert_eq!(told.may(8, 0), None);
+        assert_eq!(told.left(0).count(), 0, "the second is not over");
+        assert_eq!(told.may(8, 5), Some(2));
+        assert_eq!(told.may(8, 5), None);
+        assert_eq!(told.left(6).collect::<Vec<_>>(), [(8, 1)]);
+        assert_eq!(told.left(7).count(), 0);
+        assert_eq!(told.may(1000, 7), Some(0), "kinds beyond the table share the last place");
+    }
+}
