@@ -15,7 +15,6 @@ use wireloom_syntax::MemoryWorld;
 use wireloom_tests::fuzz::corpus::{self, MAIN};
 use wireloom_tests::fuzz::judge::{judge, Sound};
 use wireloom_tests::fuzz::mutate::Mutator;
-use wireloom_tests::fuzz::rename::Renamer;
 use wireloom_tests::programs::{compiled, interpreted, no_internal_errors, seeds};
 
 /// What the operating system gives a program's first thread.
@@ -167,50 +166,6 @@ fn undamaged_programs() {
             .filter_map(|p| try_text(&mut world, &p.path, &p.path, p.text.as_bytes()).err().map(|e| format!("{}: {e}\n", p.name)))
             .collect();
         assert!(wrong.is_empty(), "{}", wrong.concat());
-    });
-}
-
-/// Every so many programs whose names are words of C one is compiled and run.
-const SAMPLE_NAMES: u64 = 24;
-
-/// Names that mean something to C, in every place that takes a name, change nothing.
-#[test]
-fn programs_with_names_of_c() {
-    on_a_usual_stack(|| {
-        let programs: Vec<_> = corpus::programs();
-        let mut world = corpus::world();
-        let (mut tried, mut sound, mut run, mut names) = (0u64, 0u64, 0u64, 0);
-        let mut wrong = String::new();
-        for round in seeds(1) {
-            let mut renamer = Renamer::new(&programs, 77 + round);
-            for p in programs.iter().filter(|p| p.path == Path::new(MAIN)) {
-                // Only of programs that are sound as they are.
-                if !matches!(try_text(&mut world, &p.path, &p.path, p.text.as_bytes()), Ok(Some(_))) {
-                    continue;
-                }
-                let (text, n) = renamer.renamed(p);
-                tried += 1;
-                let case = Case::new(text.as_bytes());
-                let judged = try_text(&mut world, &p.path, &p.path, text.as_bytes()).and_then(|s| {
-                    let Some(s) = s else { return Ok(()) };
-                    sound += 1;
-                    names += n;
-                    if sound % SAMPLE_NAMES != round % SAMPLE_NAMES {
-                        return Ok(());
-                    }
-                    run += 1;
-                    compare(s, round)
-                });
-                match judged {
-                    Ok(()) => case.passed(),
-                    Err(e) => wrong += &format!("{}: {}: {e}\n", p.name, case.0.display()),
-                }
-            }
-        }
-        eprintln!("{tried} programs with names of C, {sound} of them sound, {names} names, {run} compiled and run");
-        assert!(wrong.is_empty(), "{wrong}");
-        assert!(4 * sound > 3 * tried && names as u64 > 2 * sound && run > 0, "most names can be exchanged");
-        no_internal_errors();
     });
 }
 

@@ -381,6 +381,8 @@ pub enum Act {
     Log { level: u32, text: Vec<u8> },
     Fault { kind: u16, place: u32 },
     FaultReply { bytes: Vec<u8>, flags: u32 },
+    /// What the answer before it is counted as, where something is said.
+    Outcome(u32),
     Done,
     /// The request was not a whole message.
     NoRequest,
@@ -621,7 +623,16 @@ impl<'a> Mock<'a> {
             task.rep = parts.first().copied().unwrap_or_default();
             self.kept.push((kept, parts));
         }
+        self.log_request(protocol.0, &mut req);
         std::mem::take(&mut self.notes.acts)
+    }
+
+    /// The request's columns in the access log, where its protocol has some.
+    fn log_request(&mut self, protocol: u32, req: &mut Kept) {
+        let (Some(note), Some(_)) = (self.t.note, &self.m.protocols[protocol as usize].on_log) else { return };
+        let msg = req.msg();
+        // SAFETY: the core and the message are whole.
+        unsafe { note(self.t.self_, &mut *self.core, protocol, &msg) }
     }
 
     fn faulted(&mut self, task: &wl_task, protocol: u32, req: &mut Kept) {
@@ -640,6 +651,7 @@ impl<'a> Mock<'a> {
         // SAFETY: `start` to `p` were written by the program.
         let bytes = unsafe { std::slice::from_raw_parts(out.start, out.p as usize - out.start as usize) }.to_vec();
         self.notes.acts.push(Act::FaultReply { bytes, flags });
+        told(&mut self.core.outcome, &mut self.notes.acts);
     }
 
     fn answer(&mut self, call: &Issued, answers: &[Answer], given: &mut usize) -> Kept {
@@ -707,6 +719,14 @@ unsafe fn joined(n: &Notes, head: wl_bytes, tail: u32) -> Vec<u8> {
     all
 }
 
+/// Takes what was said of an answer.
+fn told(outcome: &mut u32, acts: &mut Vec<Act>) {
+    match std::mem::take(outcome) {
+        0 => {}
+        n => acts.push(Act::Outcome(n)),
+    }
+}
+
 unsafe extern "C" fn call(t: *mut wl_task, port: u32, index: u32, head: wl_bytes, tail: u32, c: *const wl_call) {
     // SAFETY: called by a program that the mock runs.
     unsafe {
@@ -723,6 +743,7 @@ unsafe extern "C" fn reply(t: *mut wl_task, head: wl_bytes, tail: u32, flags: u3
         let n = notes((*t).core);
         let bytes = joined(n, head, tail);
         n.acts.push(Act::Reply { bytes, flags });
+        told(&mut (*(*t).core).outcome, &mut n.acts);
     }
 }
 

@@ -4,4 +4,3 @@
 pub mod corpus;
 pub mod judge;
 pub mod mutate;
-pub mod rename;

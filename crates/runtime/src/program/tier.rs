@@ -41,6 +41,7 @@ impl Tiers {
         table.run = table.run.map(|_| run as _);
         table.fault_reply = table.fault_reply.map(|_| fault_reply as _);
         table.interim = table.interim.map(|_| interim as _);
+        table.note = table.note.map(|_| note as _);
         table.cancel = table.cancel.map(|_| cancel as _);
         let units = quick.units.iter().map(|u| Unit { parse: u.parse.map(|_| parse as _), tail: u.tail.map(|_| tail as _), this, ..*u }).collect();
         let merge = |(index, m): (usize, &Merge)| Merge { run: merge, this: std::ptr::from_ref(Box::leak(Box::new(OneMerge { now, index }))).cast_mut().cast(), ..*m };
@@ -74,7 +75,7 @@ fn alike(a: &Program, b: &Program) -> bool {
     let functions = |p: &Program| {
         let t = p.table();
         let packets = p.packets.map(|p| p.steer.is_some());
-        [Some(t.init_shared.is_some()), Some(t.init_core.is_some()), Some(t.fault_reply.is_some()), Some(t.interim.is_some()), Some(t.cancel.is_some()), packets]
+        [Some(t.init_shared.is_some()), Some(t.init_core.is_some()), Some(t.fault_reply.is_some()), Some(t.interim.is_some()), Some(t.cancel.is_some()), Some(t.note.is_some()), packets]
     };
     let units = |p: &Program| p.units.iter().map(|u| (u.view_size, u.head_max, u.whole_max, u.parse.is_some(), u.tail.is_some())).collect::<Vec<_>>();
     let merges = |p: &Program| p.merges.iter().map(|m| (m.state_size, m.inputs, m.message_max)).collect::<Vec<_>>();
@@ -130,6 +131,14 @@ unsafe extern "C" fn interim(this: *mut c_void, core: *mut wl_core, proto: u32, 
     unsafe {
         let t = code(this).table();
         t.interim.map_or(0, |f| f(t.self_, core, proto, rep))
+    }
+}
+
+unsafe extern "C" fn note(this: *mut c_void, core: *mut wl_core, proto: u32, request: *const wl_msg) {
+    // SAFETY: as said above.
+    unsafe {
+        let t = code(this).table();
+        if let Some(f) = t.note { f(t.self_, core, proto, request) }
     }
 }
 

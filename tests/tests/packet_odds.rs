@@ -1,0 +1,55 @@
+//! Frames that are not looked into are told, interpreted and compiled alike, and go their way all the same: SNAP, and a third tag.
+
+use std::process::Command;
+use std::time::Duration;
+use wireloom_tests::folder::Folder;
+use wireloom_tests::{finish_within, plain, Wireloom};
+
+const TOLD: &str = "use std.packet\napp told {\n    port wire = memory(\"w\") as packet.Packet, far = memory(\"f\") as packet.Packet\n    counter others\n    counter ip\n    \
+    on fault(_f) { others += 1 }\n    on wire(p) { if p.ip4 { ip += 1 }  p -> far }\n}\n";
+
+/// Ethernet with these tags, then the type and a payload.
+fn frame(tags: &[u16], kind: u16, payload: &[u8]) -> Vec<u8> {
+    let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    for t in tags {
+        f.extend(0x8100u16.to_be_bytes());
+        f.extend(t.to_be_bytes());
+    }
+    f.extend(kind.to_be_bytes());
+    f.extend(payload);
+    f.resize(f.len().max(60), 0);
+    f
+}
+
+/// An IPv4 header without a payload.
+const IP: [u8; 20] = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0x66, 0xd8, 10, 0, 0, 1, 10, 0, 0, 2];
+
+#[test]
+fn what_is_not_looked_into_is_told() {
+    if plain() {
+        return;
+    }
+    let folder = Folder::new("odds");
+    let snap: Vec<u8> = [&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0][..], &IP].concat();
+    let bridge = [0x42, 0x42, 3, 0, 0, 0, 0, 0];
+    let frames = [
+        frame(&[], 0x0800, &IP), frame(&[5], 0x0800, &IP), frame(&[5, 6], 0x0800, &IP), frame(&[5, 6, 7], 0x0800, &IP), frame(&[5, 6, 7, 8], 0x0800, &IP),
+        frame(&[], snap.len() as u16, &snap), frame(&[5], snap.len() as u16, &snap), frame(&[], 38, &bridge), frame(&[], 0x0805, &IP),
+    ];
+    let mut all = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+    for f in &frames {
+        let n = f.len() as u32;
+        all.extend([7, 0, n, n].iter().flat_map(|w: &u32| w.to_le_bytes()));
+        all.extend(f);
+    }
+    std::fs::write(folder.file("in.pcap"), all).expect("written");
+    std::fs::write(folder.file("told.loom"), TOLD).expect("written");
+    for how in [&[][..], &["--interpret"]] {
+        let mut command = Command::new(Wireloom::binary());
+        command.current_dir(folder.path()).args(["run", "told.loom", "--bind", "wire=pcap:in.pcap", "--bind", "far=pcap:out.pcap"]).args(how);
+        let out = finish_within(&mut command, Duration::from_secs(60));
+        let said = &out.text;
+        assert!(out.code == Some(0) && said.contains("9 frames received, 9 sent"), "{how:?}: {said}");
+        assert!(said.contains("5 faults") && said.contains("3 llc_frame") && said.contains("2 too_many_tags"), "{how:?}: {said}");
+    }
+}
