@@ -205,7 +205,7 @@ fn the_admin_page_shows_what_happens() {
     };
     let m = get("/metrics");
     assert!(m.contains("wireloom_requests_total{app=\"line\",port=\"client\"} 1\n"), "{m}");
-    assert!(m.contains("wireloom_request_seconds_count{app=\"line\"} 1\n"));
+    assert!(m.contains("wireloom_request_seconds_count{app=\"line\",port=\"client\"} 1\n"));
     let status = get("/status");
     let body = status.split_once("\r\n\r\n").unwrap().1;
     let v: serde_json::Value = serde_json::from_str(body).unwrap();
