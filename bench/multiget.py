@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Reads of 100 keys through memcached_proxy and twemproxy: CPU time per key, and keys per second, in one interleaved run.
+"""Reads of 100 keys through memcached_proxy or redis_proxy, and twemproxy: CPU time per key, and keys per second, in one interleaved run.
 
-    bench/multiget.py [--keys 100] [--servers 4] [--rounds 5] [--seconds 3] [--values 100]
+    bench/multiget.py [--redis] [--keys 100] [--servers 4] [--rounds 5] [--seconds 3] [--values 100]
 
-Both proxies use one core, and stand before the same memcached servers with the same keys; rounds alternate between them. CPU time is
-what the kernel has counted for the proxy's process. Needs memcached, nutcracker, and target/release/wireloom (or WIRELOOM).
+Both proxies use one core, and stand before the same servers (memcached, or Redis) with the same keys; rounds alternate between them. CPU time is
+what the kernel has counted for the proxy's process. Needs memcached or redis-server, nutcracker, and target/release/wireloom (or WIRELOOM).
 """
 
 import argparse
@@ -71,8 +71,34 @@ def load(port, request, size, seconds, connections=8):
     return done
 
 
+def server(redis, port):
+    if redis:
+        return ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    return ["memcached", "-u", "nobody", "-p", str(port), "-U", "0", "-l", "127.0.0.1", "-t", "1"]
+
+
+def words(*list_of):
+    return b"*%d\r\n" % len(list_of) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in list_of)
+
+
+def store(redis, port, keys, value):
+    with socket.create_connection(("127.0.0.1", port)) as s:
+        for k in keys:
+            s.sendall(words(b"SET", k.encode(), value) if redis else b"set %s 0 0 %d\r\n%s\r\n" % (k.encode(), len(value), value))
+            assert s.recv(100) == (b"+OK\r\n" if redis else b"STORED\r\n")
+
+
+def read_of(redis, keys, value):
+    """The request for all keys, and the size of its answer."""
+    if redis:
+        return words(b"MGET", *(k.encode() for k in keys)), len(words(*[value] * len(keys)))
+    size = sum(len(f"VALUE {k} 0 {len(value)}\r\n") + len(value) + 2 for k in keys) + 5
+    return ("get " + " ".join(keys) + "\r\n").encode(), size
+
+
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("--redis", action="store_true", help="MGET of Redis")
     for name, value in [("keys", 100), ("servers", 4), ("rounds", 5), ("seconds", 3), ("values", 100)]:
         args.add_argument(f"--{name}", type=int, default=value)
     a = args.parse_args()
@@ -80,17 +106,17 @@ def main():
     try:
         ports = [free_port() for _ in range(a.servers)]
         for p in ports:
-            children.append(subprocess.Popen(["memcached", "-u", "nobody", "-p", str(p), "-U", "0", "-l", "127.0.0.1", "-t", "1"]))
+            children.append(subprocess.Popen(server(a.redis, p), stdout=subprocess.DEVNULL))
             wait_for(p)
         ours, theirs, stats = free_port(), free_port(), free_port()
         config = tempfile.NamedTemporaryFile("w", suffix=".yml", delete=False)
         servers = "".join(f"   - 127.0.0.1:{p}:1\n" for p in ports)
-        config.write(f"farm:\n  listen: 127.0.0.1:{theirs}\n  hash: fnv1a_64\n  distribution: modula\n  servers:\n{servers}")
+        config.write(f"farm:\n  listen: 127.0.0.1:{theirs}\n  hash: fnv1a_64\n  distribution: modula\n  redis: {str(a.redis).lower()}\n  servers:\n{servers}")
         config.close()
         proxies = {
             "twemproxy": (theirs, ["nutcracker", "-c", config.name, "-s", str(stats), "-a", "127.0.0.1"]),
-            "wireloom": (ours, [WIRELOOM, "run", os.path.join(ROOT, "apps/memcached_proxy.loom"), "--cores", "1", "--set", f"port={ours}", "--set", "distribution=modula",
-                                "--set", "servers=" + ",".join(f"127.0.0.1:{p}" for p in ports)]),
+            "wireloom": (ours, [WIRELOOM, "run", os.path.join(ROOT, "apps", "redis_proxy.loom" if a.redis else "memcached_proxy.loom"), "--cores", "1",
+                                "--set", f"port={ours}", "--set", "servers=" + ",".join(f"127.0.0.1:{p}" for p in ports)]),
         }
         pids = {}
         for name, (port, command) in proxies.items():
@@ -99,12 +125,10 @@ def main():
             wait_for(port)
         keys = [f"user:{i:06}:name" for i in range(a.keys)]
         value = b"v" * a.values
-        with socket.create_connection(("127.0.0.1", theirs)) as s:
-            for k in keys:
-                s.sendall(b"set %s 0 0 %d\r\n%s\r\n" % (k.encode(), len(value), value))
-                assert s.recv(100) == b"STORED\r\n"
-        request = ("get " + " ".join(keys) + "\r\n").encode()
-        size = sum(len(f"VALUE {k} 0 {len(value)}\r\n") + len(value) + 2 for k in keys) + 5
+        # Each places them in its own way.
+        for port, _ in proxies.values():
+            store(a.redis, port, keys, value)
+        request, size = read_of(a.redis, keys, value)
         for name in proxies:
             load(proxies[name][0], request, size, 1)
         seen = {name: [] for name in proxies}

@@ -55,6 +55,9 @@ typedef struct wl_fx {
     uint16_t fault;
     uint32_t groups;      /* Instances that have a group: wl_group_begin. */
     struct wl_group *group;
+    uint32_t items, first_item, last_item;   /* Of all groups, in the order in which they came. */
+    uint32_t runs;        /* Parts of which the items are known: wl_group_run. */
+    struct wl_run *run;
 } wl_fx;
 
 static inline void wl_fail(wl_fx *x, uint16_t kind, uint32_t place) {

@@ -135,6 +135,8 @@ static inline wl_bytes wl_slice(wl_bytes b, uint64_t from, uint64_t to) {
     uint32_t t = to > b.n ? b.n : (uint32_t)to, f = from > t ? t : (uint32_t)from;
     return wl_b(b.n ? b.p + f : b.p, t - f);
 }
+/* From a byte on, and counted from there. */
+static inline wl_opt_uint32_t wl_find_from(wl_bytes b, wl_bytes w, uint64_t from) { return wl_find(wl_slice(b, from, b.n), w); }
 static inline uint8_t wl_byte(wl_bytes b, uint64_t i) { return i < b.n ? b.p[i] : 0; }
 static inline wl_bytes wl_concat(wl_fx *x, unsigned k, const wl_bytes *s) {
     uint64_t n = 0;
@@ -150,12 +152,13 @@ static inline wl_bytes wl_keep(wl_fx *x, wl_bytes b) { return wl_concat(x, 1, &b
 /* Items and their bytes; the first and the last of them in scratch, counted from 1. */
 typedef struct wl_group { uint32_t n, bytes, first, last; } wl_group;
 /* What stands in scratch before an item's bytes. */
-typedef struct wl_group_item { uint32_t next, n; } wl_group_item;
+typedef struct wl_group_item { uint32_t next, n, then, group; } wl_group_item;
 
 static inline void wl_group_begin(wl_fx *x, uint32_t n) {
     uint32_t skip = (uint32_t)(-(uintptr_t)(x->tmp + x->tmp_n) & 7);
     uint8_t *p = wl_tmp(x, n * (uint32_t)sizeof(wl_group) + skip);
     x->groups = p ? n : 0;
+    x->items = x->first_item = x->last_item = 0;
     if (!p) return;
     x->group = (wl_group *)(p + skip);
     memset(x->group, 0, n * sizeof(wl_group));
@@ -168,13 +171,15 @@ static inline void wl_group_add(wl_fx *x, uint64_t i, unsigned parts, const wl_b
     uint8_t *d = n < UINT32_MAX / 2 ? wl_tmp(x, (uint32_t)n + sizeof(wl_group_item)) : wl_tmp(x, UINT32_MAX);
     if (!d) return;
     wl_group *g = &x->group[i];
-    wl_group_item item = {0, (uint32_t)n};
+    wl_group_item item = {0, (uint32_t)n, 0, (uint32_t)i};
     memcpy(d, &item, sizeof item);
     d += sizeof item;
     for (unsigned k = 0; k < parts; k++) { wl_copy_few(d, part[k].p, part[k].n); d += part[k].n; }
     uint32_t me = at + 1;
     if (g->n++) memcpy(x->tmp + g->last - 1, &me, 4); else g->first = me;
     g->last = me;
+    if (x->items++) memcpy(x->tmp + x->last_item - 1 + offsetof(wl_group_item, then), &me, 4); else x->first_item = me;
+    x->last_item = me;
     g->bytes += (uint32_t)n;
 }
 static inline uint32_t wl_group_count(const wl_fx *x, uint64_t i) { return i < x->groups ? x->group[i].n : 0; }
@@ -190,6 +195,79 @@ static inline wl_bytes wl_group_bytes(wl_fx *x, uint64_t i) {
         to += item.n;
     }
     return wl_b(d, n);
+}
+
+/* Has the host keep, of each item in the order in which they came, the number of its group's part: a part is a group with items. */
+static inline bool wl_group_keep(wl_fx *x, wl_task *t) {
+    if (!x->items) return true;
+    uint16_t *rank = (uint16_t *)(void *)wl_tmp(x, 2 * x->groups + 1), *order = (uint16_t *)(void *)wl_tmp(x, 2 * x->items + 1);
+    if (!rank || !order) return false;
+    /* Scratch begins anywhere. */
+    rank = (uint16_t *)(((uintptr_t)rank + 1) & ~(uintptr_t)1);
+    order = (uint16_t *)(((uintptr_t)order + 1) & ~(uintptr_t)1);
+    uint32_t parts = 0, n = 0;
+    for (uint32_t i = 0; i < x->groups; i++) { rank[i] = (uint16_t)parts; parts += x->group[i].n > 0; }
+    wl_group_item item;
+    for (uint32_t at = x->first_item; at; at = item.then) {
+        memcpy(&item, x->tmp + at - 1, sizeof item);
+        order[n++] = rank[item.group];
+    }
+    if (x->core->host->keep(t, wl_b(order, 2 * n))) return true;
+    wl_fail(x, WL_F_OVERLOAD, 0);
+    return false;
+}
+
+typedef struct wl_run { const uint8_t *p, *end; } wl_run;
+
+/* The items of a part; said of all parts, from 0 on. */
+static inline void wl_group_run(wl_fx *x, const wl_task *t, uint32_t part, wl_bytes b) {
+    if (part == 0) {
+        uint32_t skip = (uint32_t)(-(uintptr_t)(x->tmp + x->tmp_n) & 7);
+        uint8_t *p = wl_tmp(x, t->parts * (uint32_t)sizeof(wl_run) + skip);
+        x->runs = p ? t->parts : 0;
+        x->run = (wl_run *)(void *)(p + skip);
+    }
+    if (part < x->runs) x->run[part] = (wl_run){b.p, b.p + b.n};
+}
+
+typedef int wl_item_parser(void *, uint32_t, wl_parser *, const uint8_t *, uint32_t, int);
+
+/* The size of the item that bytes begin with; 0: none. */
+static inline uint32_t wl_item(wl_item_parser *parse, wl_parser *v, const uint8_t *p, size_t n) {
+    memset(v, 0, sizeof *v);
+    return n && parse(NULL, 0, v, p, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n, 1) == WL_WHOLE ? v->head : 0;
+}
+/* Whether so many items are `count` (all ones: any number) of at most `max`. */
+static inline bool wl_counted(wl_fx *x, uint64_t n, uint64_t count, uint32_t max) {
+    if (WL_UNLIKELY(n > max)) wl_fail(x, WL_F_TOO_LONG, 0);
+    else if (WL_UNLIKELY(count != UINT64_MAX && n != count)) wl_fail(x, WL_F_CONSTRAINT, 0);
+    else return true;
+    return false;
+}
+/* Bytes that are items. */
+static inline void wl_put_items(wl_fx *x, wl_item_parser *parse, wl_parser *v, wl_bytes b, uint64_t count, uint32_t max) {
+    uint64_t n = 0;
+    for (uint32_t at = 0; at < b.n; n++) {
+        uint32_t size = wl_item(parse, v, b.p + at, b.n - at);
+        if (WL_UNLIKELY(!size)) { wl_fail(x, WL_F_MALFORMED, 0); return; }
+        at += size;
+    }
+    if (wl_counted(x, n, count, max)) wl_put(x, b);
+}
+/* An item of each part's run, in the order that was kept. */
+static inline void wl_put_in_order(wl_fx *x, const wl_task *t, wl_item_parser *parse, wl_parser *v, uint64_t count, uint32_t max) {
+    const uint16_t *order = (const uint16_t *)(const void *)t->kept.p;
+    for (uint32_t i = 0, n = t->kept.n / 2; i < n; i++) {
+        if (WL_UNLIKELY(order[i] >= x->runs)) { wl_fail(x, WL_F_BAD_REPLY, 0); return; }
+        wl_run *r = &x->run[order[i]];
+        uint32_t size = wl_item(parse, v, r->p, (size_t)(r->end - r->p));
+        if (WL_UNLIKELY(!size)) { wl_fail(x, WL_F_BAD_REPLY, 0); return; }
+        wl_put(x, wl_b(r->p, size));
+        if (WL_UNLIKELY(x->fault)) return;
+        r->p += size;
+    }
+    for (uint32_t i = 0; i < x->runs; i++) if (WL_UNLIKELY(x->run[i].p != x->run[i].end)) wl_fail(x, WL_F_BAD_REPLY, 0);
+    wl_counted(x, t->kept.n / 2, count, max);
 }
 
 static inline wl_opt_uint64_t wl_parse_u64(wl_bytes b) {

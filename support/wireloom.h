@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WL_ABI 8u
+#define WL_ABI 9u
 
 typedef struct wl_bytes { const uint8_t *p; uint32_t n; uint32_t _pad; } wl_bytes;
 
@@ -142,6 +142,7 @@ typedef struct wl_task {
     wl_msg req;                 /* the message that started it; after a suspension only if held */
     wl_msg rep;                 /* = part[0] */
     wl_msg *part; uint32_t parts; uint32_t _pad2;    /* replies, in the order of the calls */
+    wl_bytes kept;              /* what keep() was given last */
 } wl_task;
 
 enum { WL_T_DONE = 0, WL_T_SUSPEND = 1, WL_T_FAULT = 2 };
@@ -187,6 +188,8 @@ typedef struct wl_host {
     int32_t (*crypto)(uint32_t op, const wl_bytes *arg, uint32_t args, uint8_t *out);
     /* A long loop of a handler has used up core->fuel: sets it anew; where the slice is used up too, others run before this returns. */
     void (*pause)(struct wl_core *);
+    /* Copies bytes to where they stay until the task ends: task->kept. 0: there is no memory for them. */
+    int (*keep)(struct wl_task *, wl_bytes);
 } wl_host;
 
 /* A connect port as handlers see it. */

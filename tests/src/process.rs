@@ -258,11 +258,17 @@ impl Process {
     }
 
     pub fn memcached_on(port: u16) -> Process {
-        Process::start(
-            "memcached",
-            Command::new("memcached").args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-U", "0", "-m", "256", "-c", "4096", "-p", &port.to_string()]),
-            port,
-        )
+        Self::memcached_server(port, &["-m", "256"])
+    }
+
+    /// With these arguments of memcached.
+    pub fn memcached_with(args: &[&str]) -> Process {
+        Self::memcached_server(free_port(), args)
+    }
+
+    fn memcached_server(port: u16, args: &[&str]) -> Process {
+        let usual = ["-u", "root", "-l", "127.0.0.1", "-t", "1", "-U", "0", "-c", "4096"];
+        Process::start("memcached", Command::new("memcached").args(usual).args(args).args(["-p", &port.to_string()]), port)
     }
 
     pub fn redis() -> Process {

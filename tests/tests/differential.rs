@@ -209,3 +209,8 @@ fn redis_proxy() {
         &["*2\r\n$3\r\nGET\r\n$1\r\na\r\n", "SET b 5\r\n", "*4\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "DEL a b c d\r\n"],
     );
 }
+
+#[test]
+fn ordered() {
+    compare_program("tests/programs/ordered.loom", &["bare a\n", "bare a bb\n", "bare aa b cc\n", "bare a b c d e\n", "bare a  B\n", "swap\n"]);
+}

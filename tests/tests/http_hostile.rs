@@ -133,7 +133,7 @@ fn bad_chunks_are_not_forwarded() {
         ("extension with a blank in its name", "5;a b\r\nhello\r\n0\r\n\r\n"),
         ("extension with an open quote", "5;a=\"b\r\nhello\r\n0\r\n\r\n"),
         ("extension with text behind a quote", "5;a=\"b\"c\r\nhello\r\n0\r\n\r\n"),
-        ("blank before an extension", "5 ;a\r\nhello\r\n0\r\n\r\n"),
+        ("blank without an extension", "5 \r\nhello\r\n0\r\n\r\n"),
         ("too many extensions", "5;a;b;c;d;e;f;g;h;i\r\nhello\r\n0\r\n\r\n"),
         ("bare LF after size", "5\nhello\r\n0\r\n\r\n"),
         ("bare CR after size", "5\rhello\r\n0\r\n\r\n"),

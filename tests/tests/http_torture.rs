@@ -56,7 +56,7 @@ fn good_requests() -> Vec<(&'static str, String, Option<String>)> {
         as_is("body that looks like a request", post("Content-Length: 27\r\n", "GET /evil HTTP/1.1\r\nHost: a")),
         as_is("chunks", post("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\nA\r\n0123456789\r\n000\r\nT: v\r\n\r\n")),
         to("extensions of chunks",
-            post("Transfer-Encoding: chunked\r\n", "5;a=\"b;\\\"c\" ;\td = e;f\r\nhello\r\n0;last\r\nT: v\r\n\r\n"),
+            post("Transfer-Encoding: chunked\r\n", "5 \t;a=\"b;\\\"c\" ;\td = e;f\r\nhello\r\n0;last\r\nT: v\r\n\r\n"),
             post(&format!("Transfer-Encoding: chunked\r\n{ADDED}"), "5\r\nhello\r\n0\r\nT: v\r\n\r\n")),
         as_is("chunked in capitals", post("TRANSFER-ENCODING: CHUNKED\r\n", "0\r\n\r\n")),
         as_is("expectation without a body", get("Expect: 100-continue\r\n")),

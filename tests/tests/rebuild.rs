@@ -75,3 +75,23 @@ fn memcached_command() {
 fn http_request() {
     rebuilds_of("get", 3000, 90, 90, 10);
 }
+
+#[test]
+fn memcached_request() {
+    rebuilds_of("ask", 1000, 250, 70, 5);
+}
+
+#[test]
+fn memcached_answer() {
+    rebuilds("answer", 100, 60, 5);
+}
+
+#[test]
+fn redis_request() {
+    rebuilds_of("order", 1000, 250, 50, 5);
+}
+
+#[test]
+fn redis_response() {
+    rebuilds("item", 150, 60, 5);
+}

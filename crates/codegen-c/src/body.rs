@@ -44,6 +44,8 @@ pub(crate) struct BodyGen<'g, 'm> {
     call_flags: Vec<&'static str>,
     next_call: usize,
     pub views: Vec<(LocalId, UnitId)>,
+    /// Items of answers are given in the order in which they were asked for: it is kept over suspensions.
+    in_order: bool,
     /// What was found out for the whole batch before the handler runs.
     pub ahead: Option<Ahead<'m>>,
     /// What is kept beside the state for the length of a batch.
@@ -60,7 +62,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let scope = Scope::of_locals(g, &body.locals);
         BodyGen {
             g, owner, out: String::new(), scope, locals: &body.locals, resumes: 0, frame: Vec::new(), loops: Vec::new(), decls: String::new(),
-            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), ahead: None, kept: Kept::default(),
+            temps: 0, locked: Vec::new(), loop_locks: Vec::new(), call_flags: call_flags(&body.block), next_call: 0, views: Vec::new(), in_order: takes_order(&body.block), ahead: None, kept: Kept::default(),
             title: String::new(), marked: String::new(), pauses: false,
         }
     }
@@ -260,6 +262,11 @@ impl<'g, 'm> BodyGen<'g, 'm> {
                 line!(self, "wl_group_add(x, {i}, {}, (wl_bytes[]){{{}}});", parts.len(), texts.join(", "));
                 self.check(true);
             }
+            StmtKind::GroupRun { part, bytes } => {
+                let (part, text) = (self.expr(part), self.expr(bytes));
+                line!(self, "wl_group_run(x, t, {part}, {text});");
+                self.check(true);
+            }
             StmtKind::Queue { port, index, act, dst } => self.queue(*port, index, *act, *dst),
             StmtKind::Call { port, index, msg, within, response_args } => self.call(*port, index, msg, within.as_ref(), response_args),
             StmtKind::Await { hold, live, .. } => self.suspend(*hold, live),
@@ -319,6 +326,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
     }
 
     fn switch(&mut self, on: &Expr, cases: &'m [(Vec<u64>, Block)], default: &'m Block) {
+        if self.fails_as(on, cases, default) { return }
         let text = self.condition(on);
         let unsigned = match self.g.m.ty(on.ty) { Ty::Int(b) => format!("(uint{}_t)", crate::types::int_width(*b)), _ => String::new() };
         line!(self, "switch ({unsigned}({text})) {{");
@@ -332,6 +340,21 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "default: {{");
         self.block(default);
         line!(self, "break;\n}}\n}}");
+    }
+
+    /// A switch in which each value is the kind of the fault that it leads to: what a call has failed with.
+    fn fails_as(&mut self, on: &Expr, cases: &'m [(Vec<u64>, Block)], default: &'m Block) -> bool {
+        let fault = |b: &'m Block| match b.as_slice() {
+            [Stmt { kind: StmtKind::Fault { kind, place }, .. }] => Some((u64::from(kind.0), place.0)),
+            _ => None,
+        };
+        let Some((other, place)) = fault(default) else { return false };
+        let kinds: Vec<u64> = cases.iter().filter_map(|(v, b)| fault(b).filter(|f| f.1 == place && v.as_slice() == [f.0]).map(|f| f.0)).collect();
+        if kinds.len() != cases.len() || kinds.is_empty() { return false }
+        let (text, leave) = (self.expr(on), self.leave_fault());
+        let known: Vec<_> = kinds.iter().map(|k| format!("k_ == {k}")).collect();
+        line!(self, "{{ uint16_t k_ = (uint16_t)({});\nwl_fail(x, {} ? k_ : {other}, {place}); {leave} }}", bare(&text), known.join(" || "));
+        true
     }
 
     fn for_loop(&mut self, var: LocalId, from: &Expr, to: &Expr, body: &'m Block, pauses: bool) {
@@ -409,6 +432,8 @@ impl<'g, 'm> BodyGen<'g, 'm> {
             restore.push_str(&format!("{name} = frame->{name};\n"));
             self.add_frame(c.to_string(), name);
         }
+        let leave = self.leave_fault();
+        if self.in_order { line!(self, "if (!wl_group_keep(x, t)) {{ {leave} }}") }
         line!(self, "{save}t->pc = {n};\nreturn WL_T_SUSPEND;\nR{n}:;\n{restore}held = {};", hold as u8);
     }
 
@@ -453,6 +478,12 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         line!(self, "memset(&view_{name}, 0, sizeof view_{name});\nwl_parser *v_ = &view_{name}.p;\n{ok} = wl_parse_whole({u}_parse, {u}_tail, v_, b_);");
         line!(self, "{name} = (wl_msg){{v_, b_.p, v_->head, 0}}; }}");
     }
+}
+
+fn takes_order(block: &Block) -> bool {
+    let mut found = false;
+    walk::stmts(block, &mut |s| found |= matches!(s.kind, StmtKind::Emit(Emit::InOrder { .. })));
+    found
 }
 
 /// For each call in the order of statements, what the first await after it asks for (after the last: all awaits together).

@@ -527,6 +527,7 @@ impl Gen<'_> {
             Builtin::Upper => format!("wl_upper(x, {})", arg(0)),
             Builtin::StartsWith => format!("wl_starts({}, {})", arg(0), arg(1)),
             Builtin::EndsWith => format!("wl_ends({}, {})", arg(0), arg(1)),
+            Builtin::FindBytes if args.len() > 2 => format!("wl_find_from({}, {}, {})", arg(0), arg(1), arg(2)),
             Builtin::FindBytes => format!("wl_find({}, {})", arg(0), arg(1)),
             Builtin::Slice => format!("wl_slice({}, {}, {})", arg(0), arg(1), arg(2)),
             Builtin::ByteAt => format!("wl_byte({}, {})", arg(0), arg(1)),

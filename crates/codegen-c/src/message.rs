@@ -268,6 +268,16 @@ impl<'m> BodyGen<'_, 'm> {
                     line!(self, "wl_put_number(x, {text}, {radix}, {width});");
                 }
             }
+            Emit::Items { unit, bytes, count, max } => {
+                let (text, count, u) = (self.expr(bytes), self.expr(count), names::unit(self.g.m, *unit));
+                line!(self, "{{ {u}_view v_;\nwl_put_items(x, {u}_parse, &v_.p, {text}, {count}, {max}u); }}");
+                self.check(true);
+            }
+            Emit::InOrder { unit, count, max } => {
+                let (count, u) = (self.expr(count), names::unit(self.g.m, *unit));
+                line!(self, "{{ {u}_view v_;\nwl_put_in_order(x, t, {u}_parse, &v_.p, {count}, {max}u); }}");
+                self.check(true);
+            }
             Emit::Varint(value) => {
                 let text = self.expr(value);
                 line!(self, "wl_put_varint(x, {text});");

@@ -10,6 +10,8 @@ use wireloom_ir::*;
 
 /// Largest scratch of one activation.
 const SCRATCH_MAX: u64 = 8 << 20;
+/// The same where items are put into groups: those of one large request, and their groups' bytes. Of it only what is used is there.
+const GROUP_SCRATCH_MAX: u64 = 64 << 20;
 
 impl<'m> Gen<'m> {
     /// Emits everything after the parsers.
@@ -66,7 +68,13 @@ impl<'m> Gen<'m> {
             }
         }
         let bodies = m.handlers.iter().map(|h| &h.body).chain(m.protocols.iter().flat_map(|p| [&p.on_log, &p.on_fault, &p.on_interim]).flatten());
-        bodies.map(|b| self.block_scratch(&b.block, &of_func)).max().unwrap_or(0).clamp(256, SCRATCH_MAX)
+        bodies.map(|b| self.block_scratch(&b.block, &of_func)).max().unwrap_or(0).clamp(256, self.scratch_max())
+    }
+
+    fn scratch_max(&self) -> u64 {
+        let mut groups = false;
+        self.m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| groups |= matches!(s.kind, StmtKind::GroupBegin { .. })));
+        if groups { GROUP_SCRATCH_MAX } else { SCRATCH_MAX }
     }
 
     fn block_scratch(&self, block: &Block, funcs: &[u64]) -> u64 {
@@ -88,8 +96,9 @@ impl<'m> Gen<'m> {
                     let texts = parts.iter().fold(512u64, |sum, e| sum.saturating_add(layout::bytes_in(self.m, e.ty)));
                     own = own.saturating_mul(2).saturating_add(texts);
                 }
-                StmtKind::GroupBegin { max, .. } => own = own.saturating_add(16 * u64::from(*max) + 8),
-                StmtKind::GroupAdd { parts, .. } => own = parts.iter().fold(own.saturating_add(8), |sum, e| sum.saturating_add(layout::bytes_in(self.m, e.ty))),
+                StmtKind::GroupBegin { max, .. } => own = own.saturating_add(18 * u64::from(*max) + 16),
+                StmtKind::Emit(Emit::InOrder { .. }) => own = own.saturating_add(16 * 65_536),
+                StmtKind::GroupAdd { parts, .. } => own = parts.iter().fold(own.saturating_add(18), |sum, e| sum.saturating_add(layout::bytes_in(self.m, e.ty))),
                 _ => {}
             }
             own = own.saturating_add(self.key_scratch(&s.kind));
@@ -100,7 +109,7 @@ impl<'m> Gen<'m> {
             let rounds = match &s.kind { StmtKind::For { max, .. } | StmtKind::Loop { max, .. } => *max, _ => 1 };
             total = total.saturating_add(own).saturating_add(inner.saturating_mul(rounds));
         }
-        total.min(SCRATCH_MAX)
+        total.min(GROUP_SCRATCH_MAX)
     }
 
     /// Scratch that one evaluation can take.
@@ -403,7 +412,7 @@ impl<'m> Gen<'m> {
         let m = self.m;
         let mut all: Vec<UnitId> = m.protocols.iter().flat_map(|p| [Some(p.request), p.response]).flatten().collect();
         all.extend(m.merges.iter().map(|m| m.unit));
-        m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| if let StmtKind::Parse { unit, .. } = &s.kind { all.push(*unit) }));
+        m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| all.extend(walk::parsed_unit(&s.kind))));
         m.bodies(&mut |b| for l in &b.locals { if let Ty::Msg(u) = m.ty(l.ty) { all.push(*u) } });
         all.retain(|u| !self.is_frame(*u));
         all.sort();

@@ -477,6 +477,7 @@ impl<'a> Mock<'a> {
             fault: Some(fault),
             crypto: Some(wireloom_runtime::crypto::entry),
             pause: Some(wireloom_runtime::core::lanes::run_on),
+            keep: Some(keep),
         });
         let load = vec![0u32; INSTANCES as usize];
         let up = vec![1u8; INSTANCES as usize];
@@ -775,6 +776,15 @@ unsafe extern "C" fn grow(core: *mut wl_core, need: u32) -> c_int {
 unsafe extern "C" fn close(t: *mut wl_task) {
     // SAFETY: as for call.
     unsafe { notes((*t).core).acts.push(Act::Close) }
+}
+
+unsafe extern "C" fn keep(t: *mut wl_task, bytes: wl_bytes) -> c_int {
+    // SAFETY: as for call. What is kept stays to the end of the process: a test's few bytes.
+    unsafe {
+        let copy = bytes.as_slice().to_vec().leak();
+        (*t).kept = wl_bytes { p: copy.as_ptr(), n: copy.len() as u32, ..wl_bytes::default() };
+    }
+    1
 }
 
 unsafe extern "C" fn log(core: *mut wl_core, level: u32, text: wl_bytes) {

@@ -404,7 +404,7 @@ impl<'a> Env<'a> {
             Builtin::Upper => Value::bytes(&bytes(0)?.to_ascii_uppercase()),
             Builtin::StartsWith => Value::Bool(bytes(0)?.starts_with(bytes(1)?)),
             Builtin::EndsWith => Value::Bool(bytes(0)?.ends_with(bytes(1)?)),
-            Builtin::FindBytes => Value::Option(builtin::find(bytes(0)?, bytes(1)?).map(|i| Box::new(n(i as u64)))),
+            Builtin::FindBytes => Value::Option(builtin::find(bytes(0)?.get((if args.len() > 2 { int(2)? as usize } else { 0 })..).unwrap_or_default(), bytes(1)?).map(|i| Box::new(n(i as u64)))),
             Builtin::Slice => {
                 let b = bytes(0)?;
                 let clamp = |v: u128| usize::try_from(v).unwrap_or(usize::MAX).min(b.len());

@@ -302,6 +302,8 @@ unsafe fn activation<'a>(inner: &'a Inner, core: *mut wl_core, task: *mut wl_tas
         // SAFETY: as above.
         queue: unsafe { (*inner.packets.get()).queue },
         groups: Default::default(),
+        order: Default::default(),
+        runs: Default::default(),
     }
 }
 
@@ -369,6 +371,7 @@ unsafe extern "C" fn run(this: *mut c_void, task: *mut wl_task) -> c_int {
             };
             let Some(body) = inner.handlers.get(handler) else { return WL_T_FAULT };
             match exec::run(&act.env(), body, &mut locals, &mut pc, &mut Vec::new()) {
+                Ok(Flow::Suspend { .. }) if !act.keep_order() => fail(&mut *task, Stop::Fault { kind: FaultKind::OVERLOAD, place: PlaceId(0) }),
                 Ok(Flow::Suspend { hold }) => {
                     let own = act.own.take();
                     suspend(&act, task, Suspended { pc, locals, own, hold });

@@ -108,6 +108,8 @@ pub enum StmtKind {
     GroupBegin { port: PortId, max: u32 },
     /// Adds an item to the group of an instance (guarded): its parts, one behind the other.
     GroupAdd { index: Expr, parts: Vec<Expr> },
+    /// The bytes from which [`Emit::InOrder`] takes the items of part n; said of all parts, from 0 on.
+    GroupRun { part: Expr, bytes: Expr },
     /// About a queue of frames, a port of the engine `Queue`: what `dst` gets depends on the act.
     Queue { port: PortId, index: Expr, act: QueueAct, dst: LocalId },
 }
@@ -183,6 +185,11 @@ pub enum Emit {
     /// As text, without leading zeros, or padded to `width` digits.
     Number { value: Expr, radix: u8, width: u8 },
     Varint(Expr),
+    /// Bytes that are read again: `count` (u64; all ones: any number) items of a unit, at most `max`; else the message is at fault.
+    Items { unit: UnitId, bytes: Expr, count: Expr, max: u32 },
+    /// An item of a unit for each that was put into a group before the last suspension, in that order: each from the run of its group's
+    /// part ([`StmtKind::GroupRun`]). A run that ends before, or is not at its end then, is the fault `bad_reply`. `count` and `max` as of `Items`.
+    InOrder { unit: UnitId, count: Expr, max: u32 },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -348,7 +355,7 @@ pub enum Builtin {
     Lower, Upper,
     StartsWith, EndsWith,
     /// (bytes, bytes) → u32?
-    FindBytes,
+    FindBytes, // where a third operand (u64) is given, from that byte on, and counted from there
     /// (bytes, from u64, to u64) → bytes; clamped to the bytes there are
     Slice,
     /// (bytes, index u64) → u8; guarded

@@ -42,6 +42,7 @@ macro_rules! direct {
                 For { from, to, .. } => { f(from); f(to) }
                 Loop { .. } | Break | Continue | Fault { .. } | TableLen { .. } | TablePop { .. } | Await { .. } | Close | GroupBegin { .. } => {}
                 GroupAdd { index, parts } => { f(index); for e in parts { f(e) } }
+                GroupRun { part, bytes } => { f(part); f(bytes) }
                 Return(e) => if let Option::Some(e) = e { f(e) },
                 Require { cond, .. } => f(cond),
                 TableGet { key, .. } | TableRemove { key, .. } | TableUpdate { key, .. } => f(key),
@@ -59,6 +60,8 @@ macro_rules! direct {
                 Log(list) => for e in list { f(e) },
                 Emit(emit) => match emit {
                     crate::Emit::Bytes(e) | crate::Emit::Varint(e) | crate::Emit::UInt { value: e, .. } | crate::Emit::Number { value: e, .. } => f(e),
+                    crate::Emit::Items { bytes, count, .. } => { f(bytes); f(count) }
+                    crate::Emit::InOrder { count, .. } => f(count),
                 },
                 Parse { bytes, .. } => f(bytes),
                 TableNext { .. } => {}
@@ -209,6 +212,14 @@ pub fn block_exprs(block: &Block, f: &mut dyn FnMut(&Expr)) {
 
 pub fn block_exprs_mut(block: &mut Block, f: &mut dyn FnMut(&mut Expr)) {
     stmts_mut(block, &mut |s| stmt_exprs_mut(&mut s.kind, &mut |e| expr_mut(e, f)));
+}
+
+/// The unit that a statement reads from bytes.
+pub fn parsed_unit(s: &StmtKind) -> Option<UnitId> {
+    match s {
+        StmtKind::Parse { unit, .. } | StmtKind::Emit(Emit::Items { unit, .. } | Emit::InOrder { unit, .. }) => Some(*unit),
+        _ => None,
+    }
 }
 
 /// The local a statement sets as a whole (a message local: binds).

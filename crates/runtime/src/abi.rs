@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::os::raw::c_int;
 
-pub const WL_ABI: u32 = 8;
+pub const WL_ABI: u32 = 9;
 
 // What parse() and tail() answer.
 pub const WL_MORE: c_int = 0;
@@ -241,6 +241,7 @@ pub struct wl_task {
     pub part: *mut wl_msg,
     pub parts: u32,
     pub _pad2: u32,
+    pub kept: wl_bytes,
 }
 
 impl Default for wl_task {
@@ -259,6 +260,7 @@ impl Default for wl_task {
             part: std::ptr::null_mut(),
             parts: 0,
             _pad2: 0,
+            kept: wl_bytes::default(),
         }
     }
 }
@@ -284,6 +286,7 @@ pub struct wl_host {
     pub fault: Option<unsafe extern "C" fn(*mut wl_core, u32, u32)>,
     pub crypto: Option<unsafe extern "C" fn(u32, *const wl_bytes, u32, *mut u8) -> i32>,
     pub pause: Option<unsafe extern "C" fn(*mut wl_core)>,
+    pub keep: Option<unsafe extern "C" fn(*mut wl_task, wl_bytes) -> c_int>,
 }
 
 #[repr(C)]

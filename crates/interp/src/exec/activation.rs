@@ -83,6 +83,10 @@ pub struct Activation<'a> {
     pub queue: Option<QueueFn>,
     /// Items of each instance of a port: how many, and their bytes.
     pub groups: RefCell<Vec<(u32, Vec<u8>)>>,
+    /// The instances of all items, in the order in which they came.
+    pub order: RefCell<Vec<usize>>,
+    /// What is left of the items of each part.
+    pub runs: RefCell<Vec<(Vec<u8>, usize)>>,
 }
 
 /// A connect or listen port.
@@ -340,6 +344,43 @@ impl<'a> Activation<'a> {
         Some(self.keep_own(unit, node, bytes))
     }
 
+    /// How many bytes the item of a unit has that they begin with.
+    pub fn item_size(&self, unit: UnitId, bytes: &[u8]) -> Option<usize> {
+        let def = self.module().unit(unit);
+        let node = grammar::parse::Parser::new(self.module(), bytes, true).unit(unit, def, 0, self.grammar.args(unit, 0), def.body.len()).ok()?;
+        (node.end > 0).then_some(node.end)
+    }
+
+    /// Has the order of the items in groups kept over a suspension: of each, which part its group is. False: there is no memory.
+    pub fn keep_order(&self) -> bool {
+        let (groups, order) = (self.groups.take(), self.order.take());
+        if order.is_empty() {
+            return true;
+        }
+        let ranks: Vec<u16> = groups.iter().scan(0, |n, g| { let here = *n; *n += u16::from(g.0 > 0); Some(here) }).collect();
+        let bytes: Vec<u8> = order.iter().flat_map(|i| ranks[*i].to_ne_bytes()).collect();
+        // SAFETY: the core's host and the task are valid while the handler runs.
+        unsafe {
+            let keep = (*self.core).host.as_ref().and_then(|h| h.keep);
+            keep.is_some_and(|f| f(self.task, wl_bytes { p: bytes.as_ptr(), n: bytes.len() as u32, ..wl_bytes::default() }) != 0)
+        }
+    }
+
+    /// An item of each part's run, in the order that was kept; how many.
+    pub fn in_order(&self, unit: UnitId, sink: &mut Vec<u8>) -> Res<usize> {
+        let bad = || Err(Stop::Fault { kind: FaultKind::BAD_REPLY, place: PlaceId(0) });
+        // SAFETY: kept by the host until the task ends.
+        let order = self.task().map_or(&[][..], |t| unsafe { t.kept.as_slice() });
+        let mut runs = self.runs.borrow_mut();
+        for part in order.chunks_exact(2) {
+            let Some((bytes, at)) = runs.get_mut(u16::from_ne_bytes([part[0], part[1]]) as usize) else { return bad() };
+            let Some(n) = self.item_size(unit, &bytes[*at..]) else { return bad() };
+            sink.extend_from_slice(&bytes[*at..*at + n]);
+            *at += n;
+        }
+        if runs.iter().any(|(bytes, at)| *at < bytes.len()) { bad() } else { Ok(order.len() / 2) }
+    }
+
     /// Parses what is to be sent in the place of a message: its head, and what of its tail lies behind it.
     fn reread(&self, of: &Message, bytes: &[u8]) -> Option<MsgRef> {
         let tail = of.bytes.len() - of.node.end;
@@ -580,14 +621,25 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             let first = a.data.borrow_mut().rings.get_mut(table.index()).and_then(|r| r.pop_front());
             locals[dst.index()] = Value::Option(first.map(Box::new));
         }
-        StmtKind::GroupBegin { port, .. } => *a.groups.borrow_mut() = vec![Default::default(); a.port(*port)?.len as usize],
+        StmtKind::GroupBegin { port, .. } => {
+            *a.groups.borrow_mut() = vec![Default::default(); a.port(*port)?.len as usize];
+            a.order.borrow_mut().clear();
+        }
         StmtKind::GroupAdd { index, parts } => {
             let i = here.int(index)? as usize;
             let parts = parts.iter().map(|p| here.bytes(p)).collect::<Res<Vec<_>>>()?;
             if let Some((n, bytes)) = a.groups.borrow_mut().get_mut(i) {
                 *n += 1;
+                a.order.borrow_mut().push(i);
                 parts.iter().for_each(|p| bytes.extend_from_slice(p));
             }
+        }
+        StmtKind::GroupRun { part, bytes } => {
+            let mut runs = a.runs.borrow_mut();
+            if here.int(part)? == 0 {
+                runs.clear();
+            }
+            runs.push((here.bytes(bytes)?.to_vec(), 0));
         }
         StmtKind::Queue { port, index, act, dst } => {
             let act = match act {

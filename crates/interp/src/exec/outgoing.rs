@@ -1,9 +1,9 @@
 //! Messages to send: built from emits, or passed on with edits.
 
-use super::activation::{Activation, Message};
+use super::activation::{self, Activation, Message};
 use super::flatten::{Code, Out, OutEdit};
 use super::Flow;
-use crate::eval::{internal, Env, Res};
+use crate::eval::{internal, Env, Res, Stop};
 use crate::grammar::tree::{Content, FieldNode, Node};
 use crate::value::{int_type, signed, MsgRef, Value};
 use std::rc::Rc;
@@ -53,6 +53,21 @@ pub fn emit(env: &Env, e: &Emit, sink: &mut Vec<u8>) -> Res<()> {
             sink.extend(std::iter::repeat_n(b'0', (*width as usize).saturating_sub(text.len())));
             sink.extend(text);
         }
+        Emit::Items { unit, bytes, count, max } => {
+            let (bytes, count, a) = (env.bytes(bytes)?, env.int(count)?, activation::act(env)?);
+            let (mut at, mut n) = (0, 0u128);
+            while at < bytes.len() {
+                let Some(size) = a.item_size(*unit, &bytes[at..]) else { return Err(Stop::Fault { kind: FaultKind::MALFORMED, place: PlaceId(0) }) };
+                (at, n) = (at + size, n + 1);
+            }
+            counted(n, count, *max)?;
+            sink.extend_from_slice(&bytes);
+        }
+        Emit::InOrder { unit, count, max } => {
+            let count = env.int(count)?;
+            let n = activation::act(env)?.in_order(*unit, sink)?;
+            counted(n as u128, count, *max)?;
+        }
         Emit::Varint(e) => {
             let mut v = env.int(e)?;
             while v > 127 {
@@ -61,6 +76,18 @@ pub fn emit(env: &Env, e: &Emit, sink: &mut Vec<u8>) -> Res<()> {
             }
             sink.push(v as u8);
         }
+    }
+    Ok(())
+}
+
+/// Whether so many items are as many as they must be (all ones: any number), and no more than they may.
+fn counted(n: u128, count: u128, max: u32) -> Res<()> {
+    let fault = |kind| Err(Stop::Fault { kind, place: PlaceId(0) });
+    if n > u128::from(max) {
+        return fault(FaultKind::TOO_LONG);
+    }
+    if count != u128::from(u64::MAX) && n != count {
+        return fault(FaultKind::CONSTRAINT);
     }
     Ok(())
 }

@@ -174,7 +174,7 @@ pub unsafe fn handle(core: *mut wl_core, f: &FrameIn) {
 
 /// What a runner's programs call.
 pub fn table() -> wl_host {
-    wl_host { call: Some(call), reply: Some(reply), send: Some(send), grow: Some(grow), close: Some(close), log: Some(log), fault: Some(fault), crypto: Some(wireloom_runtime::crypto::entry), pause: Some(wireloom_runtime::core::lanes::run_on) }
+    wl_host { call: Some(call), reply: Some(reply), send: Some(send), grow: Some(grow), close: Some(close), log: Some(log), fault: Some(fault), crypto: Some(wireloom_runtime::crypto::entry), pause: Some(wireloom_runtime::core::lanes::run_on), keep: Some(keep) }
 }
 
 unsafe extern "C" fn transmit(core: *mut wl_core, port: u32, instance: u32, p: *const u8, n: u32) {
@@ -243,3 +243,6 @@ unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, _: u32, _: u32) {
 }
 
 unsafe extern "C" fn close(_: *mut wl_task) {}
+
+/// Nothing waits for answers here.
+unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> i32 { 0 }

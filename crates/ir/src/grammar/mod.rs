@@ -103,7 +103,7 @@ fn natural_rule_of(m: &Module, unit: UnitId, findings: &mut Vec<Finding>) -> Rul
 /// Whether `parse` reads a unit from bytes that are all there, and it never arrives on a connection.
 fn only_parsed(m: &Module, unit: UnitId) -> bool {
     let mut parsed = false;
-    m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| parsed |= matches!(&s.kind, StmtKind::Parse { unit: u, .. } if *u == unit)));
+    m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| parsed |= walk::parsed_unit(&s.kind) == Some(unit)));
     parsed && !arrives(m, unit)
 }
 

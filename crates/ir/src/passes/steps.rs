@@ -47,6 +47,9 @@ impl Cost<'_> {
             StmtKind::Emit(e) => match e {
                 Emit::Bytes(b) => sum(own, layout::bytes_in(self.m, b.ty)),
                 Emit::UInt { .. } | Emit::Number { .. } | Emit::Varint(_) => own,
+                Emit::Items { bytes, .. } => sum(own, layout::bytes_in(self.m, bytes.ty).saturating_mul(2)),
+                // What a message that is built may have.
+                Emit::InOrder { .. } => sum(own, 2 * (16 << 20)),
             },
             StmtKind::Log(list) => list.iter().fold(own, |n, e| sum(n, layout::bytes_in(self.m, e.ty))),
             StmtKind::Parse { bytes, .. } => sum(own, layout::bytes_in(self.m, bytes.ty)),

@@ -177,6 +177,7 @@ impl Parser {
             "table_push" => { let table = self.table()?; StmtKind::TablePush { table, value: equals(self)?, dst: self.target()? } }
             "group_begin" => { let port = PortId(self.index()?); StmtKind::GroupBegin { port, max: self.num()? } }
             "group_add" => { let index = self.expr()?; self.sign('=')?; StmtKind::GroupAdd { index, parts: self.list(Self::expr)? } }
+            "group_run" => { let part = self.expr()?; self.sign('=')?; StmtKind::GroupRun { part, bytes: self.expr()? } }
             "table_pop" => StmtKind::TablePop { table: self.table()?, dst: self.target()? },
             "queue" => {
                 let word = self.any_word()?;
@@ -268,6 +269,20 @@ impl Parser {
                 let radix = self.num()?;
                 self.word("width")?;
                 Emit::Number { value, radix, width: self.num()? }
+            }
+            "items" => {
+                let (unit, bytes) = (UnitId(self.index()?), self.expr()?);
+                self.word("count")?;
+                let count = self.expr()?;
+                self.word("max")?;
+                Emit::Items { unit, bytes, count, max: self.num()? }
+            }
+            "in_order" => {
+                let unit = UnitId(self.index()?);
+                self.word("count")?;
+                let count = self.expr()?;
+                self.word("max")?;
+                Emit::InOrder { unit, count, max: self.num()? }
             }
             w => return self.error(format!("unknown emission `{w}`")),
         })

@@ -288,6 +288,10 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
                 self.c.need(parts.iter().all(|e| self.c.is_bytes(e.ty)), path, "what is added to a group is not bytes");
             }
+            StmtKind::GroupRun { part, bytes } => {
+                self.c.need(self.c.is_uint(part.ty), path, "a part is not an unsigned integer");
+                self.c.need(self.c.is_bytes(bytes.ty), path, "the items of a part are not bytes");
+            }
             StmtKind::Queue { port, index, act, dst } => {
                 let queue = self.c.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
                 self.c.need(queue, path, "a frame is taken from what is no queue");
@@ -321,6 +325,11 @@ impl<'a> Flow<'a, '_, '_> {
             StmtKind::Emit(Emit::Bytes(e)) => self.c.need(self.c.is_bytes(e.ty), path, "bytes are emitted that are none"),
             StmtKind::Emit(Emit::UInt { value: e, bytes, .. }) => self.c.need((self.c.is_int(e.ty) || self.c.is_bool(e.ty)) && (1..=16).contains(bytes), path, "an integer is emitted that is none"),
             StmtKind::Emit(Emit::Number { value: e, radix, .. }) => self.c.need(self.c.is_int(e.ty) && (2..=36).contains(radix), path, "a number is emitted that is none"),
+            StmtKind::Emit(Emit::Items { unit, bytes, count, .. }) => {
+                self.c.need(unit.index() < self.c.m.units.len(), path, "a unit does not exist");
+                self.c.need(self.c.is_bytes(bytes.ty) && self.c.is_uint(count.ty), path, "items are emitted of what is no bytes, or their count is no number");
+            }
+            StmtKind::Emit(Emit::InOrder { unit, count, .. }) => self.c.need(unit.index() < self.c.m.units.len() && self.c.is_uint(count.ty), path, "a unit does not exist, or a count is no number"),
             StmtKind::Emit(Emit::Varint(e)) => self.c.need(self.c.is_int(e.ty), path, "a number is emitted that is none"),
             StmtKind::Outcome(e) => self.c.need(*self.c.ty(e.ty) == Ty::UInt(32), path, "what an answer is counted as is no u32"),
             StmtKind::Close => self.c.need(self.code.conn || self.code.kind == Kind::OnFault, path, "there is no connection here"),

@@ -226,7 +226,8 @@ impl Checker<'_> {
         let arity = match f {
             LenBytes | Hash | Fnv1a32 | Fnv1a64 | Crc32 | Md5U32 | Lower | Upper | ParseU64 | TextU64 | TextIp | EndpointIp | EndpointPort | Be32 | FromBe32 | RandomBytes | FromHex | HttpDate | Keep => 1..=1,
             UnixTime | UnixNanos => 0..=0,
-            Min | Max | StartsWith | EndsWith | FindBytes | ByteAt | HasToken | AllIn | ConstantTimeEq => 2..=2,
+            FindBytes => 2..=3,
+            Min | Max | StartsWith | EndsWith | ByteAt | HasToken | AllIn | ConstantTimeEq => 2..=2,
             Slice | AesCtr | AesCbcEncrypt | AesCbcDecrypt => 3..=3,
             AesGcmSeal | AesGcmOpen => 4..=4,
             HmacSha1 | HmacSha256 => 2..=usize::MAX,
@@ -247,7 +248,7 @@ impl Checker<'_> {
             Lower | Upper => { bytes(0)?; result_bytes() }
             StartsWith | EndsWith | HasToken | ConstantTimeEq => { bytes(0)?; bytes(1)?; self.boolean(t) }
             AllIn => { bytes(0)?; ok(matches!(&*args[1].kind, ExprKind::Bytes(b) if b.len() == 32), "a set is not 32 constant bytes")?; self.boolean(t) }
-            FindBytes => { bytes(0)?; bytes(1)?; ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 32)), "the type is not an option of u32") }
+            FindBytes => { bytes(0)?; bytes(1)?; if args.len() > 2 { uint(2)? } ok(matches!(t, Ty::Option(t) if self.is_uint_of(*t, 32)), "the type is not an option of u32") }
             Slice => { bytes(0)?; uint(1)?; uint(2)?; result_bytes() }
             ByteAt => { bytes(0)?; uint(1)?; self.bits(t, 8) }
             Concat => { (0..args.len()).try_for_each(bytes)?; result_bytes() }

@@ -64,12 +64,15 @@ impl Lower<'_, '_> {
         let torn = self.torn.clone();
         let facts = self.facts.clone();
         let a = self.way(&cond, true, then);
+        let (parts, grouped) = (self.parts_max, self.grouped);
         // What one way made untrue is still true on the other.
         let facts = std::mem::replace(&mut self.facts, facts);
         (self.replied, self.epoch) = start;
         let torn = std::mem::replace(&mut self.torn, torn);
         let b = self.way(&cond, false, other);
         self.torn.extend(torn);
+        self.parts_max = self.parts_max.max(parts);
+        self.grouped = match (&a.val, &b.val) { (Ok(v), _) if v.is_never() => self.grouped, (_, Ok(v)) if v.is_never() => grouped, _ => self.grouped && grouped };
         // A way in error counts as one that does not come back: what follows is not blamed for it.
         let never = |w: &Way| match &w.val { Ok(v) => v.is_never(), Err(_) => true };
         (self.replied, self.epoch) = match (never(&a), never(&b)) {
@@ -109,6 +112,13 @@ impl Lower<'_, '_> {
                 self.push(span, StmtKind::If { cond, then: a.block, other: b.block });
             }
             return Ok(if never { Val::never() } else { Val::unit() });
+        }
+        // The answers of a call: of whichever was made.
+        if let (Ty::Replies(u), Ty::Replies(v)) = (&va.ty, &vb.ty) {
+            if u == v {
+                self.push(span, StmtKind::If { cond, then: a.block, other: b.block });
+                return Ok(va);
+            }
         }
         let (va, vb) = self.same_family(va, vb);
         let joined = match want {

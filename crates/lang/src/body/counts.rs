@@ -12,6 +12,7 @@ use crate::x;
 use wireloom_ir as ir;
 use ir::{BinOp, FaultKind, FieldId, FieldKind};
 use wireloom_syntax::ast::{Expr, ExprKind, Span, StmtKind};
+use wireloom_syntax::Diagnostic;
 
 impl Lower<'_, '_> {
     /// Where the count of a list is given, or computed of what is given, it must be that of the items.
@@ -22,6 +23,8 @@ impl Lower<'_, '_> {
         if unit.body.iter().any(|c| super::emit::reads(n, *c) && (fields.get(*c).is_none() || unit.fields[c.index()].computed.is_some())) { return Ok(()); }
         let items = match fields.get(f).cloned() {
             None => x::u64(0),
+            // Counted when it is read again.
+            Some((_, Given::Pieces(ps), _)) if self.loose_items(&ps).is_some() => return Ok(()),
             Some((_, Given::Pieces(ps), _)) => self.pieces_count(&ps),
             Some((_, Given::Source(e), _)) => self.item_count(&e)?,
             Some(_) => return Ok(()),
@@ -35,12 +38,30 @@ impl Lower<'_, '_> {
     pub fn not_too_many(&mut self, fields: &Fields, f: FieldId, span: Span) -> R<()> {
         let FieldKind::List { max, .. } = self.field_ir(fields.unit, f).kind else { return Ok(()) };
         let items = match fields.get(f).cloned() {
+            Some((_, Given::Pieces(ps), _)) if self.loose_items(&ps).is_some() => return Ok(()),
             Some((_, Given::Pieces(ps), _)) => self.pieces_count(&ps),
             Some((_, Given::Source(e), _)) if self.items_max(&e)? > u64::from(max) => self.item_count(&e)?,
             _ => return Ok(()),
         };
         let ok = crate::fold::fold(&self.cx.m, &x::cmp(BinOp::Le, items, x::u64(max.into())));
         self.valid_because(ok, FaultKind::TOO_LONG, span, &format!("the list has at most {max} items"))
+    }
+
+    /// Bytes that `join` has put together of anything: whether they are items is seen when they are read again.
+    pub fn loose_items(&self, pieces: &[Piece]) -> Option<ir::Expr> {
+        let [Piece::Ready(v, _)] = pieces else { return None };
+        self.joined_run(v).filter(|j| j.unit.is_none())?;
+        match &v.kind { Vk::Pure(e) => Some(e.clone()), _ => None }
+    }
+
+    /// How many items a list has by what is given.
+    pub fn count_given(&mut self, fields: &Fields, n: &ir::Expr, span: Span) -> R<ir::Expr> {
+        let unit = &self.cx.m.units[fields.unit.index()];
+        let left_out = unit.body.iter().any(|c| super::emit::reads(n, *c) && fields.get(*c).is_none());
+        match self.closed(fields, n)?.filter(|_| !left_out) {
+            Some(n) => Ok(self.recast(crate::compiler::T_U64, n)),
+            None => Err(self.cx.report(Diagnostic::error("E0428", span, "the count of these items is not known here").hint("give the field that holds the count"))),
+        }
     }
 
     /// How many items the pieces of a list are: what `join` has put together counts as many as went into it.

@@ -14,11 +14,11 @@ use wireloom_syntax::Diagnostic;
 /// Most instances of a port, and most answers of one `call all`.
 pub const MAX_PARTS: u64 = 65_536;
 
-/// Items of a unit, as they were received, that `join` has put together: how many times `each` of them.
-pub struct Joined { pub unit: ir::UnitId, pub count: ir::Expr, pub each: u64 }
+/// What `join` has put together: items of a unit, as they were received, how many times `each` of them; or bytes that may be items (no unit).
+pub struct Joined { pub unit: Option<ir::UnitId>, pub count: ir::Expr, pub each: u64 }
 
 /// Most bytes that `join` puts together for one instance.
-const JOINED_MAX: u64 = 1 << 20;
+const JOINED_MAX: u64 = 16 << 20;
 
 /// Where a message goes.
 #[derive(Clone, Debug)]
@@ -376,6 +376,7 @@ impl Lower<'_, '_> {
         let unit = self.response_unit(port, e.span)?;
         self.push(e.span, StmtKind::Await { hold: true, hold_req: false, live: vec![] });
         self.epoch += 1;
+        self.grouped = matches!(&*e.kind, ExprKind::CallAll { join: Some(_), .. });
         self.check_parts(e, or)?;
         Ok(Val::of(Ty::Replies(unit)))
     }
@@ -402,12 +403,12 @@ impl Lower<'_, '_> {
     fn call_joined(&mut self, e: &Expr) -> R<ir::PortId> {
         let ExprKind::CallAll { pattern, list, cond, join: Some(join), port, msg, within } = &*e.kind else { return Err(Reported) };
         let at = self.out.len();
-        let (mut found, mut unit) = (None, None);
+        let (mut found, mut unit, mut each) = (None, None, 0);
         let rounds = self.each(pattern, list, e.span, |s| {
             s.filtered(cond.as_ref(), e.span, |s| {
                 let (p, index) = s.target(port)?;
                 let parts = s.joined_parts(&join.value)?;
-                unit = s.joined_unit(&parts).map(|u| (u, parts.len() as u64));
+                (unit, each) = (s.joined_unit(&parts), parts.len() as u64);
                 let size = parts.iter().fold(0, |n: u64, p| n.saturating_add(s.bytes_max(p)));
                 found = Some((p, size));
                 s.push(e.span, StmtKind::GroupAdd { index, parts });
@@ -429,7 +430,7 @@ impl Lower<'_, '_> {
             let (made, then) = s.sub(|s| -> R<()> {
                 let bytes = s.temp(&join.bytes.name, &ty, ir::Expr::new(t, K::GroupBytes(index.clone())), e.span);
                 s.bind_all(&[(join.bytes.clone(), Val::pure(ty.clone(), s.local_expr(bytes)))]);
-                if let Some((unit, each)) = unit { s.joined.insert(bytes, Joined { unit, count: count.clone(), each }); }
+                s.joined.insert(bytes, Joined { unit, count: count.clone(), each });
                 if let Some(n) = &join.count { s.bind_all(&[(n.clone(), Val::pure(crate::ty::U32, count))]); }
                 s.deliver(msg, &Sink::Call { port: p, index, within, span: e.span }).map(|_| ())
             });

@@ -476,6 +476,22 @@ impl Lower<'_, '_> {
             let ((), body) = self.sub(|s| s.emit(span, Emit::Bytes(item)));
             self.push(span, StmtKind::For { var, from: x::u32(0), to: ir::Expr::new(T_U32, K::ListLen(list)), max: n.into(), body });
         }
+        // What is counted when the message is built.
+        let counted = match fields.get(f).cloned() {
+            Some((_, Given::InOrder(unit), _)) => Some((unit, None)),
+            Some((_, Given::Pieces(ps), _)) => match (self.loose_items(&ps), self.field_ir(fields.unit, element).kind) {
+                (Some(bytes), FieldKind::Unit { unit, .. }) => Some((unit, Some(bytes))),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some((unit, bytes)) = counted {
+            let FieldKind::List { max, .. } = self.field_ir(fields.unit, f).kind else { return Err(Reported) };
+            let count = match extent { ir::ListExtent::Count(n) => self.count_given(fields, n, span)?, _ => x::u64(u64::MAX) };
+            self.emit(span, match bytes { Some(bytes) => Emit::Items { unit, bytes, count, max }, None => Emit::InOrder { unit, count, max } });
+            if let ir::ListExtent::Until(u) = extent { self.delimiter(Some(u), span); }
+            return Ok(());
+        }
         if let (Some((_, Given::Pieces(ps), _)), FieldKind::Unit { unit, args }) = (fields.get(f).cloned(), self.field_ir(fields.unit, element).kind) {
             let args = self.known_args(fields, &args)?;
             self.emit_pieces(unit, ps, &args)?;
@@ -601,7 +617,7 @@ impl Lower<'_, '_> {
                 crate::val::OutKind::Pass { .. } => Err(self.err("E0429", span, "a changed message cannot stand inside another one")),
             },
             (Ty::Bytes(_), Vk::Pure(x)) if raw_path(&x).is_some() => self.emit_raw(x, unit, span),
-            (Ty::Bytes(_), Vk::Pure(x)) if matches!(&*x.kind, K::Local(l) if self.joined.get(l).is_some_and(|j| j.unit == unit)) => { self.emit(span, Emit::Bytes(x)); Ok(()) }
+            (Ty::Bytes(_), Vk::Pure(x)) if matches!(&*x.kind, K::Local(l) if self.joined.get(l).is_some_and(|j| j.unit == Some(unit))) => { self.emit(span, Emit::Bytes(x)); Ok(()) }
             (Ty::Error, _) => Err(Reported),
             (t, _) => { let (w, f) = (Ty::Msg(unit), t.clone()); Err(self.mismatch(&w, &f, span)) }
         }

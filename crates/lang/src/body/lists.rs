@@ -13,6 +13,8 @@ use wireloom_syntax::Diagnostic;
 
 /// Longest `for` over a range.
 const MAX_ROUNDS: u64 = 1 << 24;
+/// Most bytes of the lists of one handler or function, on the 2 MiB stack of a core's thread.
+const LISTS_MAX: u64 = 1 << 20;
 
 /// What is walked over.
 enum Walk { Items(ir::Path, Elem, u64), List(X, Ty, u64), Replies(ir::UnitId, u64), Range(X, X, u64), Words(X, u64) }
@@ -73,6 +75,8 @@ impl Lower<'_, '_> {
         let size = match self.cx.m.types.get(text.ty.index()) { Some(ir::Ty::Bytes(n)) => *n, _ => 0 };
         let ty = Ty::Bytes(size);
         let (u64_ty, bytes) = (x::u64(0).ty, text.ty);
+        // A field is looked up once, not for each word.
+        let text = if matches!(&*text.kind, K::Read(_) | K::Raw(_)) { x::local(self.temp("", &ty, text, span), bytes) } else { text };
         let text = std::cell::RefCell::new(text);
         let at = self.temp("", &U64, x::u64(0), span);
         self.bounds.remove(&at);
@@ -86,17 +90,15 @@ impl Lower<'_, '_> {
             let here = x::local(at, u64_ty);
             s.push(span, StmtKind::If { cond: x::not(x::cmp(BinOp::Lt, here.clone(), len.clone())), then: vec![x::stmt(sp, StmtKind::Break)], other: vec![] });
             let slice = |b: X, from: X, to: X| X::new(bytes, K::Builtin(ir::Builtin::Slice, vec![b, from, to]));
-            let rest = s.temp("", &ty, slice(text.clone(), here.clone(), len.clone()), span);
-            let rest = x::local(rest, bytes);
             let found = s.cx.lower_ty(&U32.option());
             let blank = { let t = s.cx.lower_ty(&Ty::Bytes(1)); X::new(t, K::Bytes(b" ".to_vec())) };
-            let blank = s.temp("", &U32.option(), X::new(found, K::Builtin(ir::Builtin::FindBytes, vec![rest.clone(), blank])), span);
+            let blank = s.temp("", &U32.option(), X::new(found, K::Builtin(ir::Builtin::FindBytes, vec![text.clone(), blank, here.clone()])), span);
             let blank = x::local(blank, found);
             let there = X::new(T_BOOL, K::IsSome(blank.clone()));
-            let n = x::if_(u64_ty, there, x::cast(u64_ty, X::new(T_U32, K::Unwrap(blank))), x::cast(u64_ty, x::len_bytes(rest.clone())));
+            let n = x::if_(u64_ty, there, x::cast(u64_ty, X::new(T_U32, K::Unwrap(blank))), x::bin(u64_ty, BinOp::Sub, len, here.clone()));
             let n = s.temp("", &U64, n, span);
             let n = x::local(n, u64_ty);
-            let word = s.temp("", &ty, slice(rest, x::u64(0), n.clone()), span);
+            let word = s.temp("", &ty, slice(text, here.clone(), x::bin(u64_ty, BinOp::Add, here.clone(), n.clone())), span);
             let next = x::bin(u64_ty, BinOp::Add, x::bin(u64_ty, BinOp::Add, here, n.clone()), x::u64(1));
             s.push(span, StmtKind::Set(at, next));
             s.push(span, StmtKind::If { cond: x::cmp(BinOp::Eq, n, x::u64(0)), then: vec![x::stmt(sp, StmtKind::Continue)], other: vec![] });
@@ -211,6 +213,20 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
+    /// Runs a piece of lowering for every answer; it gets the answer's number.
+    pub fn each_answer(&mut self, answers: &Expr, name: &Ident, mut body: impl FnMut(&mut Self, X) -> R<()>) -> R<()> {
+        let walk = self.walk(answers)?;
+        let n = self.temp("", &U32, x::u32(0), answers.span);
+        self.bounds.remove(&n);
+        self.rounds(walk, answers.span, |s, item| {
+            s.destructure(&Pattern::Name(name.clone()), item, answers.span)?;
+            body(s, s.local_expr(n))?;
+            let next = x::bin(T_U32, BinOp::Add, s.local_expr(n), x::u32(1));
+            s.push(answers.span, StmtKind::Set(n, next));
+            Ok(())
+        })
+    }
+
     /// `[e for x in xs if c]` as a list value.
     pub fn comprehension(&mut self, e: &Expr, want: Option<&Ty>) -> R<Val> {
         let ExprKind::Comprehension { value, pattern, list, cond } = &*e.kind else { return Err(Reported) };
@@ -237,10 +253,30 @@ impl Lower<'_, '_> {
         })?;
         let ty = Ty::List(Box::new(item_ty.ok_or(Reported)?), u32::try_from(max).unwrap_or(u32::MAX));
         let t = self.cx.lower_ty(&ty);
+        self.has_room(t, max, e.span)?;
         self.locals[slot.index()].ty = t;
         let sp = self.cx.span(e.span);
         self.out.insert(at, x::stmt(sp, StmtKind::Set(slot, X::new(t, K::MakeList(vec![])))));
         Ok(Val::pure(ty, self.local_expr(slot)))
+    }
+
+    /// Lists lie on the stack of the core's thread, with room for the most items that they may have.
+    fn has_room(&mut self, list: ir::TyId, max: u64, span: Span) -> R<()> {
+        self.lists = self.lists.saturating_add(self.in_memory(list));
+        if self.lists <= LISTS_MAX { return Ok(()); }
+        let n = self.lists;
+        Err(self.cx.report(Diagnostic::error("E0511", span, format!("the lists of this handler or function may take {n} bytes; the limit is {LISTS_MAX}"))
+            .label(format!("may have {max} items"))
+            .hint("bound it (`for i in 0..min(n, 1000)`), or do with `for`, `fold`, `.any` what needs no list")))
+    }
+
+    /// Bytes of a value, as compiled code holds it.
+    fn in_memory(&self, t: ir::TyId) -> u64 {
+        match self.cx.m.types.get(t.index()) {
+            Some(ir::Ty::Bytes(_)) => 16,
+            Some(ir::Ty::List(item, n)) => self.in_memory(*item).saturating_mul(u64::from(*n)).saturating_add(8),
+            _ => ir::layout::size(&self.cx.m, t).max(1),
+        }
     }
 
     pub fn list_expr(&mut self, es: &[Expr], want: Option<&Ty>, span: Span) -> R<Val> {

@@ -20,6 +20,8 @@ pub enum Given {
     Source(Expr),
     /// Items as slices of parsed messages, gathered before the message is built.
     Slices(ir::Expr),
+    /// An item of the answers for each that `join` has put together, in their order.
+    InOrder(ir::UnitId),
     /// Units given one by one: the items of a list, or the one nested unit.
     Pieces(Vec<Piece>),
 }
@@ -171,6 +173,7 @@ impl Lower<'_, '_> {
                 _ => return Err(self.err("E0429", e.span, "a stream of units cannot be built; it can only be passed on")),
             },
             Ty::Items(elem, _) if self.over_replies(e) => { let elem = (**elem).clone(); Given::Slices(self.gather(e, &elem)?) }
+            Ty::Items(elem, _) if self.is_in_order(e) => { let elem = (**elem).clone(); Given::InOrder(self.in_order(e, &elem)?) }
             Ty::Items(elem, _) => match (&**elem, &*e.kind) {
                 (crate::ty::Elem::Unit(u), ExprKind::List(es)) if !self.cx.record_units.contains_key(u) => {
                     let u = *u;
@@ -213,6 +216,38 @@ impl Lower<'_, '_> {
         let ExprKind::Comprehension { list, .. } = &*e.kind else { return false };
         let ExprKind::Name(n) = &*list.kind else { return false };
         self.lookup(&n.name).is_some_and(|(i, j)| matches!(self.scopes[i][j].val.ty, Ty::Replies(_)))
+    }
+
+    /// `parts.in_order(|p| raw(p.items))`
+    fn is_in_order(&self, e: &Expr) -> bool {
+        let ExprKind::Call(f, _) = &*e.kind else { return false };
+        let ExprKind::Field(Some(base), name) = &*f.kind else { return false };
+        let ExprKind::Name(n) = &*base.kind else { return false };
+        name.name == "in_order" && self.lookup(&n.name).is_some_and(|(i, j)| matches!(self.scopes[i][j].val.ty, Ty::Replies(_)))
+    }
+
+    /// Says which items each answer has.
+    fn in_order(&mut self, e: &Expr, elem: &crate::ty::Elem) -> R<ir::UnitId> {
+        let ExprKind::Call(f, args) = &*e.kind else { return Err(Reported) };
+        let ExprKind::Field(Some(base), _) = &*f.kind else { return Err(Reported) };
+        let crate::ty::Elem::Unit(unit) = elem else { return Err(self.err("E0608", e.span, "only items of a unit are taken in their order")) };
+        let [wireloom_syntax::ast::Arg { value, .. }] = args.as_slice() else { return Err(self.err("E0308", e.span, "write `parts.in_order(|p| raw(p.items))`")) };
+        let ExprKind::Lambda(params, body) = &*value.kind else { return Err(self.err("E0308", value.span, "write `parts.in_order(|p| raw(p.items))`")) };
+        let [p] = params.as_slice() else { return Err(self.err("E0308", value.span, "this function takes one answer")) };
+        if !self.grouped {
+            return Err(self.cx.report(Diagnostic::error("E0608", e.span, "the order of items is known only where `join` has put them together")
+                .hint("`call all for x in xs join e as b => port[i](m)`; else take the answers as they came: `[raw(p.items) for p in parts]`")));
+        }
+        let unit = *unit;
+        self.each_answer(base, p, |s, part| {
+            let kept = s.raw_of.replace(crate::ty::Elem::Unit(unit));
+            let v = s.expr(body, None).and_then(|v| s.bytes_of(v, body.span));
+            let checked = v.and_then(|bytes| s.check_slice(&bytes, body.span).map(|()| bytes));
+            s.raw_of = kept;
+            s.push(body.span, ir::StmtKind::GroupRun { part, bytes: checked? });
+            Ok(())
+        })?;
+        Ok(unit)
     }
 
     /// `[raw(p.items) for p in parts]` as a list of slices.

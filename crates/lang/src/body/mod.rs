@@ -156,6 +156,10 @@ pub struct Lower<'c, 'a> {
     pub raw_of: Option<crate::ty::Elem>,
     /// What `join` has put together of items of a unit.
     pub joined: HashMap<LocalId, deliver::Joined>,
+    /// The last `call all` has put items together: the order in which they came is known.
+    pub grouped: bool,
+    /// Bytes of the lists that it has made so far: they lie on the stack of the core's thread.
+    pub lists: u64,
     /// The packet whose members are visible by name: in its computed members.
     pub packet: Option<(ir::Path, ir::UnitId)>,
     /// Arguments of the signal at hand.
@@ -187,7 +191,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None, asked: vec![],
             place: String::new(), in_app: false, unused: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false, held: None,
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, joined: HashMap::new(), packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, ends: None, outlets: vec![], under_way: vec![], mark: None, gone: HashSet::new(), copies: 0, changing: None, span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, joined: HashMap::new(), grouped: false, lists: 0, packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, ends: None, outlets: vec![], under_way: vec![], mark: None, gone: HashSet::new(), copies: 0, changing: None, span: Span::default(),
         }
     }
 

@@ -318,7 +318,7 @@ impl Lower<'_, '_> {
                 self.out.extend(block);
                 Ok(Some(self.local_expr(sum)))
             }
-            Some((_, Given::Slices(_) | Given::Value(_), _)) => Ok(None),
+            Some((_, Given::Slices(_) | Given::InOrder(_) | Given::Value(_), _)) => Ok(None),
         }
     }
 

@@ -151,13 +151,24 @@ pub fn first_line(memory: &mut [u64]) -> *mut u64 {
 /// Zeroed words holding at least `bytes` bytes. Untouched pages stay absent. Ends the process, with the reason, where the system does
 /// not have them.
 pub fn words(bytes: usize) -> Box<[u64]> {
-    let mut probe: Vec<u64> = Vec::new();
-    if probe.try_reserve_exact(bytes.div_ceil(8)).is_err() {
-        eprintln!("wireloom: the system has no {} MiB for tables and state; lower the capacity of tables", bytes >> 20);
-        std::process::exit(1);
+    let n = bytes.div_ceil(8);
+    let Ok(layout) = std::alloc::Layout::array::<u64>(n) else { no_memory(bytes) };
+    if n == 0 {
+        return Box::default();
     }
-    drop(probe);
-    vec![0u64; bytes.div_ceil(8)].into_boxed_slice()
+    // SAFETY: the layout has a size, and the words that it is for are the box's own; zeros are words.
+    unsafe {
+        let p = std::alloc::alloc_zeroed(layout).cast::<u64>();
+        if p.is_null() {
+            no_memory(bytes);
+        }
+        Box::from_raw(std::ptr::slice_from_raw_parts_mut(p, n))
+    }
+}
+
+fn no_memory(bytes: usize) -> ! {
+    eprintln!("wireloom: the system has no {} MiB for tables and state; lower the capacity of tables", bytes >> 20);
+    std::process::exit(1);
 }
 
 /// Asks for pages of 2 MiB: tables of flows are touched in no order, and each touch of a small page would cost a walk of the page tables.
@@ -563,6 +574,7 @@ fn backend(addr: std::net::SocketAddr, options: &PortOptions) -> Backend {
         open: 0,
         waiters: VecDeque::new(),
         waiters_timer: u64::MAX,
+        wary_until: 0,
         told: 0,
         stalled: Vec::new(),
         failures: 0,

@@ -192,6 +192,10 @@ impl Core {
             if c.sink == Sink::Undecided {
                 c.sink = Sink::Discard;
             }
+            // SAFETY: the view lives in the connection until `end_message`.
+            let left = c.view.as_ref().map_or(0, |v| unsafe { (*v.as_ptr().cast::<wl_parser>()).left });
+            self.large_answer(id, left);
+            let c = &mut self.conns[id];
             if c.sink == Sink::Discard {
                 self.leave_alone(id);
             } else if ends {
@@ -291,13 +295,14 @@ impl Core {
         self.unlink_call(id, call);
         self.free_call(call);
         self.next_turn(id);
+        self.settle(id);
         let exclusive = self.can_close_alone(id);
         let c = &mut self.conns[id];
         c.clear(flag::ANSWERING);
         c.answered = c.answered.saturating_add(1);
-        if exclusive {
+        if exclusive && c.count == 0 {
             c.set(flag::RELEASE);
-        } else {
+        } else if !exclusive {
             self.give_up_idle(id);
         }
     }
@@ -311,19 +316,23 @@ impl Core {
         }
     }
 
-    /// The answer came before the request was complete: the client is told and then closed, the backend not reused.
+    /// The answer came before the request was complete: the client is told, the rest of the request is dropped, and the backend's
+    /// connection is not used again. Of an exclusive protocol the client's is closed: it need not send the rest.
     fn check_early(&mut self, id: Id, call: Id) {
         let stream = self.calls[call].stream;
         let Some(c) = self.conns.get_mut(stream) else { return };
         if c.mode == Mode::Tail && c.sink == Sink::Conn(id) {
             c.sink = Sink::Discard;
-            c.set(flag::LINGER | flag::LAST);
+            let exclusive = self.apps[c.app as usize].protos[c.proto as usize].exclusive;
+            if exclusive {
+                c.set(flag::LINGER | flag::LAST);
+            }
             if c.has(flag::FLOW) {
                 c.clear(flag::FLOW);
                 self.mark_again(stream);
             }
             let first = self.conns[stream].first;
-            if let Some(s) = self.slots.get_mut(first) {
+            if let Some(s) = self.slots.get_mut(first).filter(|_| exclusive) {
                 s.close = true;
             }
             self.conns[id].set(flag::NO_REUSE);

@@ -103,6 +103,7 @@ impl Core {
             let sent = match proto.exclusive {
                 true => self.call_exclusive(target, call, head, here, more),
                 false if more => self.call_own(target, call, head, here),
+                false if self.asks_alone(target, call) => self.call_alone(target, call, head, here),
                 // Nothing could come behind it.
                 false if ends => Err(WL_F_CONSTRAINT),
                 false => self.call_shared(target, proto, call, head, here),
@@ -200,6 +201,9 @@ impl Core {
         let c = &mut self.conns[conn];
         let last = std::mem::replace(&mut c.last, call);
         c.count += 1;
+        if c.has(flag::UNANSWERED) && c.prover.is_nil() {
+            c.prover = call;
+        }
         let k = &mut self.calls[call];
         (k.conn, k.turn, k.behind) = (conn, now, !last.is_nil());
         let deadline = k.deadline;
@@ -294,18 +298,7 @@ impl Core {
         let task = self.calls[call].task;
         self.calls[call].stream = self.tasks[task].conn;
         self.tasks[task].req_streamed = true;
-        let conn = match self.take_idle(at) {
-            Some(conn) => conn,
-            None => {
-                let port = &self.apps[at.a].ports[at.p];
-                if port.backends[at.i].open >= port.options.max_connections {
-                    return Err(WL_F_OVERLOAD);
-                }
-                let conn = self.connect(at)?;
-                self.conns[conn].set(flag::OWN);
-                conn
-            }
-        };
+        let conn = self.own_connection(at)?;
         self.bind(conn, call, head, here)
     }
 
@@ -396,6 +389,10 @@ impl Core {
         self.calls[call].next = Id::NIL;
         let c = &mut self.conns[conn];
         c.count -= 1;
+        if c.prover == call {
+            c.clear(flag::UNANSWERED);
+            c.prover = Id::NIL;
+        }
         if c.first == call {
             c.first = next;
             if next.is_nil() {
@@ -478,6 +475,7 @@ impl Core {
             return Err(WL_F_OVERLOAD);
         }
         self.mark_unsent(conn);
+        self.unanswered(conn);
         self.append_out(conn, head, here)
     }
 

@@ -1,7 +1,7 @@
 //! What handlers call. These functions append, link and mark; they never run a handler, parse, or close.
 
 use super::slab::Id;
-use super::types::{flag, Sink, Task};
+use super::types::{flag, Sink, Stored, Task};
 use super::{Core, Raw};
 use crate::abi::*;
 use std::os::raw::c_int;
@@ -17,6 +17,7 @@ pub(super) fn table() -> wl_host {
         fault: Some(fault),
         crypto: Some(crate::crypto::entry),
         pause: Some(super::lanes::pause),
+        keep: Some(keep),
     }
 }
 
@@ -76,6 +77,13 @@ unsafe extern "C" fn close(task: *mut wl_task) {
     }
 }
 
+unsafe extern "C" fn keep(task: *mut wl_task, bytes: wl_bytes) -> c_int {
+    // SAFETY: as above.
+    let (core, id) = unsafe { of(task) };
+    // SAFETY: the program's bytes are valid during the call.
+    c_int::from(core.host_keep(id, unsafe { bytes.as_slice() }))
+}
+
 unsafe extern "C" fn log_line(core: *mut wl_core, level: u32, text: wl_bytes) {
     // SAFETY: as above; the text is valid during the call.
     let (this, text) = unsafe { (&mut *(*core).rt.cast::<Core>(), text.as_slice()) };
@@ -125,6 +133,17 @@ impl Core {
             }
             _ => (Raw { p: [].as_ptr(), ..NONE }, false),
         }
+    }
+
+    /// A copy of bytes that the task has until it ends.
+    fn host_keep(&mut self, id: Id, bytes: &[u8]) -> bool {
+        let mut stored = Stored::default();
+        let fits = stored.bytes.append(&mut self.pool, bytes);
+        let t = &mut self.tasks[id];
+        let at = stored.bytes.as_slice();
+        t.c.kept = wl_bytes { p: at.as_ptr(), n: at.len() as u32, ..wl_bytes::default() };
+        t.stored.push(stored);
+        fits
     }
 
     fn host_reply(&mut self, id: Id, head: wl_bytes, tail: u32, flags: u32) {

@@ -256,7 +256,8 @@ impl Core {
                 let c = &self.conns[id];
                 // SAFETY: as above.
                 let endless = unsafe { (*view).flags } & WL_M_UNTIL_EOF != 0;
-                let short = (unit.whole_max > 0 || c.has(flag::PIPED)) && !endless && !omits(view) && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
+                let near = known > 0 && known.saturating_add(have as u64) <= SHORT as u64;
+                let short = (unit.whole_max > 0 || c.has(flag::PIPED) || near) && !endless && !omits(view) && have < SHORT && c.side == Side::Backend && !c.has(flag::EOF) && !self.can_close_alone(id);
                 let small = c.side == Side::Client && !endless && !omits(view) && have < LARGE && !c.has(flag::EOF) && !self.apps[a].protos[c.proto as usize].exclusive;
                 // An answer that cannot be held is skipped: where it ends the grammar knows.
                 if !hold && !short && !small || in_step || too_long {

@@ -199,7 +199,8 @@ impl Core {
     fn carry_over(&mut self, id: Id, to: Target) {
         let at = self.target_of(id);
         self.conns[id].set(flag::CLOSING);
-        let Some((to, new)) = self.connection_to(at, to) else {
+        let own = self.conns[id].has(flag::OWN);
+        let Some((to, new)) = self.connection_to(at, to, own) else {
             return self.fail_backend(id, WL_F_REFUSED, WL_F_REFUSED);
         };
         let call = self.take_calls(id);
@@ -256,13 +257,16 @@ impl Core {
         }
     }
 
-    /// A connection to a server, or to the next one where that cannot even be tried. `from`: whose requests they were.
-    fn connection_to(&mut self, from: Target, to: Target) -> Option<(Target, Id)> {
+    /// A connection to a server, or to the next one where that cannot even be tried. `from`: whose requests they were; `own`: it is not shared.
+    fn connection_to(&mut self, from: Target, to: Target, own: bool) -> Option<(Target, Id)> {
         let (mut to, mut moves) = (to, u16::from(to.i != from.i));
         loop {
             let port = &self.apps[to.a].ports[to.p];
             let exclusive = self.apps[to.a].protos[port.protos[0] as usize].exclusive;
-            let made = if exclusive { self.connect(to) } else { self.shared_conn(to) };
+            let made = if exclusive || own { self.connect(to) } else { self.shared_conn(to) };
+            if let (Ok(id), true) = (&made, own) {
+                self.conns[*id].set(flag::OWN);
+            }
             match made {
                 Ok(id) => return Some((to, id)),
                 Err(_) => to = self.next_server(to, moves)?,

@@ -110,8 +110,12 @@ impl Core {
         let waiting = if front { c.out.len() } else { self.slots[slot].stored.len() };
         if waiting > HIGH {
             self.leave_alone(src);
+            self.leave(src);
             if self.can_pause(src) {
                 self.pause_source(src, conn);
+            } else if waiting > STORED_MAX && self.conns[src].has(flag::LEFT) {
+                self.pause_source(src, conn);
+                self.hold_up(src);
             } else if waiting > STORED_MAX {
                 self.doom(conn, WL_F_OVERLOAD);
                 self.conns[src].sink = Sink::Discard;

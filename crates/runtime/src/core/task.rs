@@ -23,7 +23,7 @@ impl Core {
         t.c.core = core;
         t.c.frame = t.frame.as_mut_ptr().cast();
         (t.c.handler, t.c.pc, t.c.fault, t.c.place) = (handler, 0, 0, NO_PLACE);
-        (t.c.req, t.c.rep) = (wl_msg::default(), wl_msg::default());
+        (t.c.req, t.c.rep, t.c.kept) = (wl_msg::default(), wl_msg::default(), wl_bytes::default());
         t.me = id;
         t.app = a as u16;
         (t.conn, t.slot, t.rep_src) = (conn, slot, Id::NIL);

@@ -28,6 +28,8 @@ enum Due {
     Call,
     /// One answer holds up the others of a shared connection.
     Crowd,
+    /// The same, of a pipelined protocol.
+    HeldUp,
     Idle,
 }
 
@@ -147,6 +149,7 @@ impl Core {
             Due::Read => self.kept_fault(id, WL_F_IDLE),
             Due::Call => self.calls_due(id),
             Due::Crowd => self.crowded(id),
+            Due::HeldUp => self.held_up(id),
         }
         if self.conns.alive(id) {
             let (at, _) = self.deadline(id);
@@ -193,6 +196,7 @@ impl Core {
             return best;
         }
         consider(self.crowded_at(id), Due::Crowd);
+        consider(self.held_up_until(id), Due::HeldUp);
         match c.side {
             Side::Client => {
                 let partial = c.mode == Mode::Head && c.view.is_some() && !c.has(flag::LAST);

@@ -73,6 +73,10 @@ pub mod flag {
     pub const TURNED_AWAY: u32 = 1 << 28;
     /// Backend of a pipelined protocol: shared with nobody, for requests that are still arriving when they are sent.
     pub const OWN: u32 = 1 << 26;
+    /// Backend, shared: no more requests go out on it.
+    pub const LEFT: u32 = 1 << 27;
+    /// Backend, shared: messages without an answer may be under way.
+    pub const UNANSWERED: u32 = 1 << 29;
     /// Client: the next request waits until all that are under way are answered.
     pub const ALONE: u32 = 1 << 25;
 }
@@ -168,6 +172,10 @@ pub struct Conn {
     /// Client: backend connections that are its own. Backend: the client whose own it is.
     pub own: Vec<Id>,
     pub client: Id,
+    /// Backend, `UNANSWERED`: the first call behind the last such message. Its answer shows that it is done.
+    pub prover: Id,
+    /// Backend, `LEFT`: since when clients that take their answers slowly have held up others; 0: none has.
+    pub held_up: u64,
     /// What the program sees.
     pub c: wl_conn,
 }
@@ -220,6 +228,8 @@ impl Default for Conn {
             dropped: None,
             own: Vec::new(),
             client: Id::NIL,
+            prover: Id::NIL,
+            held_up: 0,
             session: None,
         }
     }
@@ -414,6 +424,8 @@ pub struct Backend {
     pub open: u32,
     pub waiters: VecDeque<Id>,
     pub waiters_timer: u64,
+    /// Pipelined: new clients ask alone until then.
+    pub wary_until: u64,
     /// When it may be logged again that it refuses its greeting.
     pub told: u64,
     /// Clients that wait until this backend's output has drained.

@@ -1,5 +1,6 @@
 //! The core on the memory engine, with the line program.
 
+mod apart;
 mod basic;
 mod faults;
 mod flow;

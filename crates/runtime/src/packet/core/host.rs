@@ -53,6 +53,7 @@ pub fn table() -> wl_host {
         fault: Some(fault),
         crypto: Some(crate::crypto::entry),
         pause: Some(crate::core::lanes::run_on),
+        keep: Some(keep),
     }
 }
 
@@ -60,6 +61,11 @@ pub fn table() -> wl_host {
 unsafe extern "C" fn call(_: *mut wl_task, _: u32, _: u32, _: wl_bytes, _: u32, _: *const wl_call) {}
 
 unsafe extern "C" fn close(_: *mut wl_task) {}
+
+/// Nothing waits for answers here.
+unsafe extern "C" fn keep(_: *mut wl_task, _: wl_bytes) -> c_int {
+    0
+}
 
 unsafe extern "C" fn reply(task: *mut wl_task, head: wl_bytes, _: u32, _: u32) {
     // SAFETY: called by the program inside `run`; its bytes are valid during the call.
