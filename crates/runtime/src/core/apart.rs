@@ -65,12 +65,12 @@ impl Core {
     /// An answer of which so many bytes are to come has begun.
     pub(super) fn large_answer(&mut self, id: Id, left: u64) {
         if left > u64::from(LARGE_ANSWER) {
-            self.leave(id);
+            self.move_over(id);
         }
     }
 
     /// No more requests go out on a shared connection; those that have gone out on it are waited for.
-    pub(super) fn leave(&mut self, id: Id) {
+    pub(super) fn move_over(&mut self, id: Id) {
         if self.can_close_alone(id) || self.conns[id].has(flag::PIPED | flag::LEFT | flag::UNANSWERED) {
             return;
         }

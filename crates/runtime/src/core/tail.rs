@@ -110,7 +110,7 @@ impl Core {
         let waiting = if front { c.out.len() } else { self.slots[slot].stored.len() };
         if waiting > HIGH {
             self.leave_alone(src);
-            self.leave(src);
+            self.move_over(src);
             if self.can_pause(src) {
                 self.pause_source(src, conn);
             } else if waiting > STORED_MAX && self.conns[src].has(flag::LEFT) {
