@@ -8,6 +8,8 @@ Each round runs the reference and then Wireloom, for each job; a ratio compares 
 work on the machine disturbs little. Scratch (built programs, traces) is in $PACKET_WORK, by default /tmp/wireloom-bench-packet.
 """
 import argparse
+import contextlib
+import glob
 import json
 import os
 import platform
@@ -21,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 from compiled_by import compiled_by  # noqa: E402
-from jobs import JOBS  # noqa: E402
+from jobs import IN_REGIMES, JOBS, REGIMES  # noqa: E402
 
 WORK = os.environ.get("PACKET_WORK", "/tmp/wireloom-bench-packet")
 # What is measured is optimised code, from the first request on.
@@ -30,11 +32,25 @@ WIRELOOM = os.path.abspath(os.environ.get("WIRELOOM", os.path.join(ROOT, "target
 # Those of hand-written C with the compiler and the flags that the brief names, as far as they are there.
 HAND_WRITTEN = {"plain": ["hw.c", "plain.c"], "hw": ["hw.c", "hw_parse.c", "hw_flow.c", "hw_rules.c", "hw_balance.c"]}
 PROGRAMS = {**{name: (files, ["-O3"], []) for name, files in HAND_WRITTEN.items()}, "gen": (["gen.c"], ["-O2"], []),
-            "xsk": (["xsk.c"], ["-O2"], []), "espb": (["espb.c"], ["-O2"], ["-lcrypto"])}
+            "stream": (["stream.c"], ["-O2"], []), "xsk": (["xsk.c"], ["-O2"], []), "espb": (["espb.c"], ["-O2"], ["-lcrypto"])}
 
 
 def compiler():
-    return next((c for c in ("clang-19", "clang", "gcc") if shutil.which(c)), "cc")
+    """The newest clang, as the compiler of generated code is (the brief's figures were made with clang 19)."""
+    clangs = [f"clang-{n}" for n in range(30, 13, -1)]
+    return next((c for c in (*clangs, "clang", "gcc") if shutil.which(c)), "cc")
+
+
+def last_level_cache():
+    """Bytes of the largest cache that this core has a share of."""
+    sizes = glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size")
+    read = lambda path: int(open(path).read().strip().rstrip("K")) << 10  # noqa: E731
+    return max(map(read, sizes), default=32 << 20)
+
+
+def trace_frames(job):
+    """How many frames the job's trace has; none: as many as the generator gives by itself."""
+    return (job.regime.bytes or last_level_cache()) // 64 if job.regime else None
 
 
 def build():
@@ -60,6 +76,26 @@ def traces():
         open(mark, "w").close()
 
 
+def traces_of(frames):
+    """The same with so many frames each; the last one that is made says that all are there."""
+    last = path(f"rules16384-{frames}.pcap")
+    if not os.path.exists(last) or os.path.getmtime(last) < os.path.getmtime(path("gen")):
+        subprocess.run([path("gen"), WORK, str(frames)], check=True)
+
+
+@contextlib.contextmanager
+def neighbour(wanted):
+    """While it holds, another core streams through memory."""
+    process = subprocess.Popen([path("stream")], preexec_fn=lambda: os.sched_setaffinity(0, {1})) if wanted else None
+    try:
+        time.sleep(1 if wanted else 0)
+        yield
+    finally:
+        if process:
+            process.kill()
+            process.wait()
+
+
 def path(name):
     return os.path.join(WORK, name)
 
@@ -82,16 +118,22 @@ def arguments(job):
 
 
 def frames(job, seconds):
-    return str(int(seconds * 1e9 / job.ns))
+    """How many frames to replay: of a long trace all of them, twice."""
+    return str(max(int(seconds * 1e9 / job.ns), 2 * (trace_frames(job) or 0)))
 
 
 def hand_written(job, seconds, program="hw"):
-    out, _, rss = run([path(program), job.name, frames(job, seconds)], {0})
+    trace = [str(trace_frames(job))] if job.regime else []
+    out, _, rss = run([path(program), job.name.split("@")[0], frames(job, seconds), *trace], {0})
     return dict(json.loads(out), rss_mib=rss)
 
 
+def capture(job):
+    return path(f"{job.trace}-{trace_frames(job)}.pcap" if job.regime else job.trace + ".pcap")
+
+
 def wireloom(job, seconds, *extra):
-    command = [WIRELOOM, "bench", *job.app.split(), "--bind", f"wire={path(job.trace)}.pcap", *arguments(job), "--frames", frames(job, seconds), "--json", *extra]
+    command = [WIRELOOM, "bench", *job.app.split(), "--bind", f"wire={capture(job)}", *arguments(job), "--frames", frames(job, seconds), "--json", *extra]
     out, _, rss = run(command)
     return dict(json.loads(out), rss_mib=rss)
 
@@ -122,7 +164,8 @@ def compare_frames(job, rounds, seconds, note):
             if max(extra["accepted"]) - min(extra["accepted"]) > 1e-4:
                 note(f"verdicts differ: {extra['accepted']}")
     extra["plain"] = plain
-    extra["elements"] = wireloom(job, seconds, "--repeat", "1")["elements"]
+    if not job.regime:
+        extra["elements"] = wireloom(job, seconds, "--repeat", "1")["elements"]
     return ours, tuned, extra
 
 
@@ -217,29 +260,39 @@ def machine():
     return f"{model}, {os.cpu_count()} cores, {gib:.0f} GiB"
 
 
+def choose(jobs, names):
+    """The jobs of these names; `NAME@` is the job in all regimes, `@` all jobs in all regimes."""
+    fits = lambda job, name: job.name == name or name.endswith("@") and "@" in job.name and job.name.startswith(name if name != "@" else "")  # noqa: E731
+    unknown = [n for n in names if not any(fits(j, n) for j in jobs)]
+    if unknown:
+        sys.exit(f"no such job: {', '.join(unknown)}; there are: {', '.join(j.name for j in jobs)}")
+    return [j for j in jobs if any(fits(j, n) for n in names)]
+
+
 def measure(options):
     build()
     traces()
-    chosen = [j for j in JOBS if not options.jobs or j.name in options.jobs.split(",")]
-    unknown = set(options.jobs.split(",")) - {j.name for j in JOBS} if options.jobs else set()
-    if unknown:
-        sys.exit(f"no such job: {', '.join(sorted(unknown))}; there are: {', '.join(j.name for j in JOBS)}")
+    all_jobs = JOBS + IN_REGIMES
+    chosen = choose(all_jobs, options.jobs.split(",")) if options.jobs else all_jobs
+    for count in {trace_frames(j) for j in chosen if j.regime}:
+        traces_of(count)
     meta = dict(start=time.strftime("%Y-%m-%d %H:%M:%S"), machine=machine(), uname=" ".join(platform.uname()), rounds=options.rounds,
-                seconds=options.seconds, command=os.environ.get("BENCH_COMMAND", " ".join(sys.argv)),
+                seconds=options.seconds, last_level_cache=last_level_cache(), command=os.environ.get("BENCH_COMMAND", " ".join(sys.argv)),
                 load_before=os.getloadavg()[0], commit=version(["git", "rev-parse", "--short", "HEAD"]), compiler=compiled_by(WIRELOOM), c_compiler=version([compiler(), "--version"]))
     rows = []
     for job in chosen:
         row = dict(job=job.name, notes=[])
         begin = time.time()
         try:
-            row["ours"], row["reference"], row["extra"] = KINDS[job.kind](job, options.rounds, options.seconds, row["notes"].append)
+            with neighbour(job.regime and job.regime.neighbour):
+                row["ours"], row["reference"], row["extra"] = KINDS[job.kind](job, options.rounds, options.seconds, row["notes"].append)
         except (RuntimeError, OSError, ValueError, KeyError, ImportError) as e:
             row["failed"] = str(e)
         rows.append(row)
         median = lambda values: f"{sorted(values)[len(values) // 2]:.2f}"  # noqa: E731
         said = row.get("failed") or f"{median(row['ours'])} {job.unit}" + (f", {job.reference} {median(row['reference'])}" if row["reference"] else "") + (
             f", plain C {median(row['extra']['plain'])}" if row["extra"].get("plain") else "")
-        print(f"{job.name:12} {said}  ({time.time() - begin:.0f} s)", flush=True)
+        print(f"{job.name:16} {said}  ({time.time() - begin:.0f} s)", flush=True)
         with open(options.out, "w") as f:
             json.dump(dict(meta=dict(meta, load_after=os.getloadavg()[0]), rows=rows), f, indent=1)
 
@@ -255,8 +308,8 @@ def main():
     runner.add_argument("--seconds", type=float, default=0.3, help="CPU time of a run, about")
     options = parser.parse_args()
     if options.command == "list":
-        for job in JOBS:
-            print(f"{job.name:12} {job.label}")
+        for job in JOBS + IN_REGIMES:
+            print(f"{job.name:18} {job.label}")
     else:
         measure(options)
 

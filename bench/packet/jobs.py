@@ -4,7 +4,7 @@
 programs in C: that of the brief, whose figures its targets name (`plain`, src/plain.c; not every job has it), and the one that is tuned further
 (src/hw_*.c). Targets are judged by the former where there is one, and the latter is shown beside it. Figures of peers are quoted from measurements on another machine; see PEERS_FROM.
 """
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Optional
 
 PEERS_FROM = ("quoted, not measured here: 2-vCPU KVM guest, Sapphire Rapids, Linux 6.18, DPDK-less FastClick 93ca5a6d0, katran 19f08fec by "
@@ -29,6 +29,20 @@ class Job:
     ns: float = 20                # a guess, for the number of frames
     peers: str = ""
     memory_mib: Optional[int] = None
+    regime: Optional["Regime"] = None
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Where the frames of a trace lie while they are replayed."""
+    name: str
+    label: str
+    bytes: int                    # of frames; 0: as many as the last-level cache has
+    neighbour: bool = False       # another core streams through memory meanwhile
+
+
+REGIMES = [Regime("small", "4 MB", 4 << 20), Regime("cache", "the last-level cache's size", 0), Regime("memory", "256 MB", 256 << 20),
+           Regime("neighbour", "the last-level cache's size, and a neighbour that streams through memory", 0, neighbour=True)]
 
 
 FIREWALL = "apps/openflow_firewall.loom"
@@ -74,3 +88,12 @@ JOBS = [
     Job("pcap", "flow_tracker from a capture file, 1M flows", kind="pcap", app="apps/flow_tracker.loom", trace="flow1000000", unit="CPU ns/frame",
         must=None, aim=None),
 ]
+
+
+def in_regimes(job):
+    """A job of frames in memory with its trace in each regime: `name@regime`."""
+    return [replace(job, name=f"{job.name}@{r.name}", label=f"{job.label}, frames of {r.label}", regime=r) for r in REGIMES]
+
+
+# Each job that the plain C has, too, with its frames in the caches and outside of them.
+IN_REGIMES = [variant for job in JOBS if job.kind == "frames" and job.plain and job.must for variant in in_regimes(job)]

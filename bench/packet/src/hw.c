@@ -1,10 +1,11 @@
-/* hw JOB FRAMES: the hand-written limit. One core, the trace in memory, batches of 64; prints CPU ns per frame as JSON.
+/* hw JOB FRAMES [TRACE]: the hand-written limit. One core, the trace in memory (of so many frames), batches of 64; prints CPU ns per frame as JSON.
  * hw pcap FILE: counts the flows of a capture that is read from a file. hw list: the jobs. Needs AVX-512. Two programs are made of it:
  * with hw_*.c the C that is tuned to this machine (clang -O3 -march=native), with plain.c that of the brief (clang-19 -O3 -march=native). */
 #include "hw.h"
 #include <sys/resource.h>
 
 struct counts counts;
+uint32_t trace_frames;
 
 static struct job *find(const char *name) {
     struct job *all[] = {&parse_job, flow_jobs, flow_jobs + 1, flow_jobs + 2, flow_jobs + 3, rule_jobs, rule_jobs + 1, rule_jobs + 2, balance_jobs, balance_jobs + 1, balance_jobs + 2};
@@ -50,8 +51,9 @@ static int count_capture(const char *file) {
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "pcap")) return count_capture(argv[2]);
     if (argc == 2 && !strcmp(argv[1], "list")) { find(NULL); return 0; }
-    struct job *j = argc == 3 ? find(argv[1]) : NULL;
-    if (!j) { fprintf(stderr, "usage: hw JOB FRAMES; hw pcap FILE; hw list\n"); return 2; }
+    struct job *j = argc == 3 || argc == 4 ? find(argv[1]) : NULL;
+    if (!j) { fprintf(stderr, "usage: hw JOB FRAMES [TRACE]; hw pcap FILE; hw list\n"); return 2; }
+    if (argc == 4) trace_frames = j->frames = (uint32_t)strtoul(argv[3], NULL, 10);
     const uint64_t wanted = strtoull(argv[2], NULL, 10);
     /* Tables are filled and memory is touched before the clock runs; then every flow comes as often as any: those that came first lie where they
      * are looked for first, and take half as long. */

@@ -140,8 +140,8 @@ static void setup_1k(void) { setup(1000); }
 static void setup_16k(void) { setup(16384); }
 /* Of one pass. */
 static void check(void) {
-    uint64_t passes = counts.frames / RULE_FRAMES;
+    uint64_t passes = counts.frames / rule_frames();
     printf(",\"accepted\":%lu,\"denied\":%lu,\"unmatched\":%lu", (unsigned long)(accepted / passes), (unsigned long)(denied / passes), (unsigned long)(unmatched / passes));
 }
-struct job rule_jobs[3] = {{"rules_10", RULE_FRAMES, setup_10, linear_batch, NULL, check}, {"rules_1k", RULE_FRAMES, setup_1k, tuples_batch, NULL, check},
-                           {"rules_16k", RULE_FRAMES, setup_16k, tuples_batch, NULL, check}};
+struct job rule_jobs[3] = {{"rules_10", 1u << 16, setup_10, linear_batch, NULL, check}, {"rules_1k", 1u << 16, setup_1k, tuples_batch, NULL, check},
+                           {"rules_16k", 1u << 16, setup_16k, tuples_batch, NULL, check}};

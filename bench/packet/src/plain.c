@@ -190,10 +190,10 @@ static void setup_rules(int n) {
 static void rules_10(void) { setup_rules(10); }
 static void rules_1k(void) { setup_rules(1000); }
 static void rules_check(void) {
-    uint64_t passes = counts.frames / RULE_FRAMES;
+    uint64_t passes = counts.frames / rule_frames();
     printf(",\"accepted\":%lu,\"denied\":%lu,\"unmatched\":%lu", (unsigned long)(ACC / passes), (unsigned long)(DENY / passes), (unsigned long)(NONE / passes));
 }
-struct job rule_jobs[3] = {{"rules_10", RULE_FRAMES, rules_10, t_lin512, NULL, rules_check}, {"rules_1k", RULE_FRAMES, rules_1k, t_tssv, NULL, rules_check}};
+struct job rule_jobs[3] = {{"rules_10", 1u << 16, rules_10, t_lin512, NULL, rules_check}, {"rules_1k", 1u << 16, rules_1k, t_tssv, NULL, rules_check}};
 
 /* ---- layer 4: Maglev ring (65537), connection table, IP-in-IP in place, restored behind the batch ---- */
 

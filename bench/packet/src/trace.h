@@ -84,8 +84,9 @@ static inline uint8_t *burst_trace(uint32_t flows, uint32_t frames, uint64_t see
 }
 static inline uint8_t *flow_trace(uint32_t flows, uint32_t frames, uint64_t seed, uint32_t vip) { return burst_trace(flows, frames, seed, vip, 1); }
 #define BURST 16u
-/* The traces of flows: 16 MiB for few, 128 MiB for a million. */
-static inline uint32_t flow_frames(uint32_t flows) { return flows > 100000 ? 1u << 21 : 1u << 18; }
+/* Frames of a trace: what was asked for; else 16 MiB of few flows, 128 MiB of a million. */
+extern uint32_t trace_frames;
+static inline uint32_t flow_frames(uint32_t flows) { return trace_frames ? trace_frames : flows > 100000 ? 1u << 21 : 1u << 18; }
 
 /* A frame of each of 2^21 flows to the VIP. Replayed MANY times, each time with other source ports, they are 32M flows. */
 #define EACH (1u << 21)
@@ -121,11 +122,12 @@ static inline struct rule *make_rules(uint32_t n, uint64_t seed) {
     }
     return r;
 }
-#define RULE_FRAMES 65536u
+static inline uint32_t rule_frames(void) { return trace_frames ? trace_frames : 1u << 16; }
 /* One frame in ten is made without looking at the rules. */
 static inline uint8_t *rule_trace(const struct rule *rules, uint32_t n, uint64_t seed) {
-    uint8_t *t = big_alloc((size_t)RULE_FRAMES * FRAME);
-    for (uint32_t i = 0; i < RULE_FRAMES; i++) {
+    const uint32_t frames = rule_frames();
+    uint8_t *t = big_alloc((size_t)frames * FRAME);
+    for (uint32_t i = 0; i < frames; i++) {
         uint64_t a = rng_next(&seed), b = rng_next(&seed), c = rng_next(&seed);
         uint32_t src = (uint32_t)a % 0xdf000000u + 0x01000000u, dst = (uint32_t)(a >> 32) % 0xdf000000u + 0x01000000u;
         uint16_t sport = (uint16_t)(1024 + (b & 0x7fff)), dport = (uint16_t)(2000 + (b >> 16 & 0x7fff));
