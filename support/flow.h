@@ -12,6 +12,11 @@
  * table evicts the oldest of the 16 slots from the key's own place on. Shapes are compile-time constants at every call that counts, so
  * loops over words unroll.
  *
+ * A large table begins with a small part of its places and grows where it lies, so that few entries lie close together: in few pages
+ * and few lines, which stay in the caches. The number of buckets in use doubles; bucket b becomes the buckets 2b and 2b + 1. Buckets
+ * are moved from the last to the first, a few with each insertion, so that none is moved to where another still lies: those from
+ * `split` on have been moved (linear hashing, the other way round).
+ *
  * A table may have a cache in front (`cache N`): copies of slots that have been read, each in the one place that its hash names. A
  * copy counts as long as the clock stands where it stood when the slot was last used, so that no stamp of the table is ever too old;
  * whatever changes a slot or takes it away drops its copy. What a program sees is the same with and without. Copies are used only while
@@ -21,8 +26,9 @@
 #include "table.h"
 #include "frame.h"
 
-/* How slots of one kind lie: bytes and words of the key; offsets of stamp and value; bytes of a slot; slots; those in front (0, or a power of two). */
-typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots, front; } wl_shape;
+/* How slots of one kind lie: bytes and words of the key; offsets of stamp and value; bytes of a slot; slots; those in front (0, or a power of two);
+ * how often the slots are halved for an empty table. */
+typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots, front, halvings; } wl_shape;
 
 #define WL_UP(n, to) (((n) + (to) - 1) / (to) * (to))
 #define WL_STAMP_INSIDE(key) ((key) % 8 >= 1 && (key) % 8 <= 5)
@@ -32,9 +38,18 @@ typedef struct wl_shape { uint32_t key, words, stamp, value, size, slots, front;
 #define WL_SLOT_LEAST(key, type) WL_UP(WL_VALUE_AT(key, type) + (uint32_t)sizeof(type), _Alignof(type) > 8 ? (uint32_t)_Alignof(type) : 8)
 #define WL_SLOT_SIZE(key, type) (WL_SLOT_LEAST(key, type) == 24 ? 32 : WL_SLOT_LEAST(key, type) >= 48 && WL_SLOT_LEAST(key, type) <= 64 ? 64 : WL_SLOT_LEAST(key, type))
 /* Slots for so many entries, in whole cache lines: four per entry, so that a search seldom goes beyond the first line, but two in large tables. */
-#define WL_SLOTS_OF(capacity, key, type) (((uint64_t)(capacity) * ((uint64_t)(capacity) * WL_SLOT_SIZE(key, type) <= (32u << 20) ? 4 : 2) + 16 + 7) / 8 * 8)
-#define WL_SHAPE(capacity, key, type, front) {key, ((key) + 7) / 8, WL_STAMP_AT(key), WL_VALUE_AT(key, type), WL_SLOT_SIZE(key, type), (uint32_t)WL_SLOTS_OF(capacity, key, type), front}
-#define WL_SHAPE_NONE {0, 0, 0, 0, 0, 0, 0}
+#define WL_SLOTS_LEAST(capacity, key, type) ((uint64_t)(capacity) * ((uint64_t)(capacity) * WL_SLOT_SIZE(key, type) <= (32u << 20) ? 4 : 2) + 16)
+/* An empty table has at most so many bytes of slots, and no fewer halvings than that takes. */
+#define WL_FIRST_BYTES (256u << 10)
+#define WL_OVER(bytes, n) ((bytes) > (uint64_t)WL_FIRST_BYTES << (n))
+#define WL_OVER_8(bytes, n) (WL_OVER(bytes, n) + WL_OVER(bytes, (n) + 1) + WL_OVER(bytes, (n) + 2) + WL_OVER(bytes, (n) + 3) + WL_OVER(bytes, (n) + 4) + WL_OVER(bytes, (n) + 5) + WL_OVER(bytes, (n) + 6) + WL_OVER(bytes, (n) + 7))
+#define WL_HALVINGS_OF(bytes) (WL_OVER_8(bytes, 0) + WL_OVER_8(bytes, 8))
+#define WL_HALVINGS(capacity, key, type) WL_HALVINGS_OF(WL_SLOTS_LEAST(capacity, key, type) * WL_SLOT_SIZE(key, type))
+#define WL_SLOTS_OF(capacity, key, type) WL_UP(WL_SLOTS_LEAST(capacity, key, type), (uint64_t)8 << WL_HALVINGS(capacity, key, type))
+#define WL_SHAPE(capacity, key, type, front) {key, ((key) + 7) / 8, WL_STAMP_AT(key), WL_VALUE_AT(key, type), WL_SLOT_SIZE(key, type), (uint32_t)WL_SLOTS_OF(capacity, key, type), front, WL_HALVINGS(capacity, key, type)}
+#define WL_SHAPE_NONE {0, 0, 0, 0, 0, 0, 0, 0}
+/* Buckets that one insertion moves while a table grows: it is done after an eighth as many insertions as there were buckets. */
+#define WL_MOVED 8u
 /* A stamp: 23 bits of time below one that says that the slot is taken. */
 #define WL_STAMPS 0x7fffffu
 #define WL_TAKEN 0x800000u
@@ -46,6 +61,10 @@ typedef struct wl_flows {
     uint64_t seed[2];
     uint64_t tended;             /* ticks, uncut */
     uint32_t used[2], sweep[2], capacity;
+    uint32_t buckets[2];         /* in use; of a table that grows, those before it began to */
+    uint32_t split[2];           /* buckets from this one on have been moved; all: the table does not grow now */
+    uint32_t most[2];            /* with so many entries it grows; 0 while it does */
+    uint32_t top[2];             /* no slot from this one on has ever been taken */
     uint32_t idle;               /* ticks, 0: never */
     bool lru;
     bool copies;                 /* those in front are used */
@@ -102,7 +121,12 @@ WL_INLINE bool wl_slot_expired(const wl_flows *t, uint32_t stamp, uint32_t tick)
 WL_INLINE uint8_t *wl_slot_at(const wl_flows *t, const unsigned part, const wl_shape g, uint32_t i) { return t->slot[part] + (size_t)i * g.size; }
 /* Slots that fill a cache line. A search begins at the first of them, and looks at all of them at once. */
 WL_INLINE unsigned wl_flow_bucket(const wl_shape g) { return 64 % g.size ? 1 : 64 / g.size; }
-WL_INLINE uint32_t wl_flow_home(const wl_shape g, uint64_t h) { return (uint32_t)((uint64_t)(uint32_t)h * (g.slots / wl_flow_bucket(g)) >> 32) * wl_flow_bucket(g); }
+WL_INLINE uint32_t wl_flow_home(const wl_flows *t, const unsigned part, const wl_shape g, uint64_t h) {
+    if (!g.halvings) return (uint32_t)((uint64_t)(uint32_t)h * (g.slots / wl_flow_bucket(g)) >> 32) * wl_flow_bucket(g);
+    const uint64_t place = (uint64_t)(uint32_t)h * t->buckets[part];
+    const uint32_t old = (uint32_t)(place >> 32);
+    return (old < t->split[part] ? old : (uint32_t)(place >> 31)) * wl_flow_bucket(g);
+}
 
 /* Where the copy of a key's slot would be, in front. */
 WL_INLINE uint8_t *wl_front_at(const wl_flows *t, const unsigned part, const wl_shape g, uint64_t h) { return t->front[part] + (size_t)((uint32_t)(h >> 32) & (g.front - 1)) * g.size; }
@@ -129,7 +153,7 @@ static __attribute__((noinline)) void wl_flow_free(wl_flows *t, unsigned part, c
         if (!wl_slot_stamp(s, g)) break;
         uint64_t k[64];
         wl_slot_key(s, g, k);
-        uint32_t home = wl_flow_home(g, wl_flow_hash(t, k, g.words));
+        uint32_t home = wl_flow_home(t, part, g, wl_flow_hash(t, k, g.words));
         /* It may fill the hole if its home is not between the hole (not included) and itself. */
         bool between = hole < j ? home > hole && home <= j : home > hole || home <= j;
         if (between) continue;
@@ -150,7 +174,7 @@ WL_INLINE unsigned wl_bucket_has(const uint8_t *s, const wl_shape g, const uint6
 /* The key's slot, or NULL. */
 WL_INLINE uint8_t *wl_flow_seek_in(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
     const unsigned bucket = wl_flow_bucket(g);
-    for (uint32_t i = wl_flow_home(g, h);;) {
+    for (uint32_t i = wl_flow_home(t, part, g, h);;) {
         uint8_t *s = wl_slot_at(t, part, g, i);
         const unsigned here = wl_bucket_has(s, g, k);
         if (WL_LIKELY(here)) {
@@ -164,6 +188,13 @@ WL_INLINE uint8_t *wl_flow_seek_in(wl_flows *t, const unsigned part, const wl_sh
         i += bucket;
         if (WL_UNLIKELY(i == g.slots)) i = 0;
     }
+}
+/* Begins with an empty array. */
+static inline void wl_flow_begin(wl_flows *t, const unsigned part, const wl_shape g) {
+    if (!g.slots) return;
+    t->buckets[part] = t->split[part] = g.slots / wl_flow_bucket(g) >> g.halvings;
+    t->most[part] = g.halvings ? t->buckets[part] * wl_flow_bucket(g) / 8 * 3 : UINT32_MAX;
+    t->top[part] = t->sweep[part] = 0;
 }
 /* Looks at n slots from `from` on; how many had expired. */
 static __attribute__((noinline)) uint32_t wl_flow_expire(wl_flows *t, unsigned part, const wl_shape g, uint32_t from, uint32_t n, uint32_t tick) {
@@ -206,16 +237,16 @@ WL_INLINE void wl_flow_prefetch(const wl_flows *t, const wl_shape *g, unsigned p
     if (WL_UNLIKELY(!wl_flow_any(t))) return;
     if (g[1].slots && WL_UNLIKELY(part)) {
         if (wl_front_used(t, g[1]) && wl_front_has(wl_front_at(t, 1, g[1], h), g[1], k, tick)) return;
-        wl_slot_prefetch(t, 1, g[1], wl_slot_at(t, 1, g[1], wl_flow_home(g[1], h)));
+        wl_slot_prefetch(t, 1, g[1], wl_slot_at(t, 1, g[1], wl_flow_home(t, 1, g[1], h)));
         return;
     }
-    const uint8_t *p = wl_slot_at(t, 0, g[0], wl_flow_home(g[0], h));
+    const uint8_t *p = wl_slot_at(t, 0, g[0], wl_flow_home(t, 0, g[0], h));
     /* Chosen without a branch: whether there is a copy cannot be foretold. */
     if (WL_UNLIKELY(wl_front_used(t, g[0]))) { const uint8_t *c = wl_front_at(t, 0, g[0], h); p = wl_front_has(c, g[0], k, tick) ? c : p; }
     wl_slot_prefetch(t, 0, g[0], p);
 }
 WL_INLINE bool wl_flow_has_in(const wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
-    for (uint32_t i = wl_flow_home(g, h);; i = i + 1 == g.slots ? 0 : i + 1) {
+    for (uint32_t i = wl_flow_home(t, part, g, h);; i = i + 1 == g.slots ? 0 : i + 1) {
         const uint8_t *s = wl_slot_at(t, part, g, i);
         if (!wl_slot_stamp(s, g)) return false;
         if (wl_slot_has(s, g, k)) return !wl_slot_expired(t, wl_slot_stamp(s, g), tick);
@@ -266,27 +297,70 @@ WL_INLINE bool wl_flow_read(wl_flows *t, const wl_shape *g, unsigned part, const
     if (WL_LIKELY(wl_flow_any(t))) found = g[1].slots && WL_UNLIKELY(part) ? wl_flow_read_in(t, 1, g[1], k, h, tick, to, n) : wl_flow_read_in(t, 0, g[0], k, h, tick, to, n);
     return found;
 }
+/* Looks at the next n slots of those that have ever been taken; how many had expired. */
+static __attribute__((noinline)) uint32_t wl_flow_sweep_on(wl_flows *t, unsigned part, const wl_shape g, uint32_t n, uint32_t tick) {
+    const uint32_t top = t->top[part], from = t->sweep[part] < top ? t->sweep[part] : 0;
+    if (n > top) n = top;
+    const uint32_t first = n < top - from ? n : top - from;
+    t->sweep[part] = first < n ? n - first : from + first;
+    return wl_flow_expire(t, part, g, from, first, tick) + wl_flow_expire(t, part, g, 0, n - first, tick);
+}
+/* Moves an entry to its home, and closes the gap. */
+static inline void wl_flow_move(wl_flows *t, const unsigned part, const wl_shape g, uint32_t from, uint32_t to) {
+    while (wl_slot_stamp(wl_slot_at(t, part, g, to), g)) if (++to == g.slots) to = 0;
+    memcpy(wl_slot_at(t, part, g, to), wl_slot_at(t, part, g, from), g.size);
+    if (to >= t->top[part]) t->top[part] = to + 1;
+    wl_flow_free(t, part, g, from);
+    t->used[part]++;
+    t->stats.entries++;
+}
+/* Moves the entries of the last bucket that has not been moved; those that have expired are dropped. */
+static inline void wl_flow_move_bucket(wl_flows *t, const unsigned part, const wl_shape g, uint32_t tick) {
+    const uint32_t b = --t->split[part];
+    /* They lie from their home on, up to the next empty slot. */
+    for (uint32_t i = b * wl_flow_bucket(g); i < g.slots;) {
+        const uint8_t *s = wl_slot_at(t, part, g, i);
+        const uint32_t stamp = wl_slot_stamp(s, g);
+        if (!stamp) break;
+        if (wl_slot_expired(t, stamp, tick)) { wl_flow_free(t, part, g, i); t->stats.expired++; continue; }
+        uint64_t k[64];
+        wl_slot_key(s, g, k);
+        const uint64_t h = wl_flow_hash(t, k, g.words);
+        const uint32_t home = wl_flow_home(t, part, g, h);
+        const bool moves = (uint64_t)(uint32_t)h * t->buckets[part] >> 32 == b && home > i;
+        if (moves) wl_flow_move(t, part, g, i, home); else i++;
+    }
+}
+/* The table grows by a few buckets. */
+static __attribute__((noinline)) void wl_flow_grow(wl_flows *t, const unsigned part, const wl_shape g, uint32_t tick) {
+    t->most[part] = 0;
+    for (unsigned n = 0; n < WL_MOVED && t->split[part]; n++) wl_flow_move_bucket(t, part, g, tick);
+    if (t->split[part]) return;
+    const uint32_t all = g.slots / wl_flow_bucket(g);
+    t->split[part] = t->buckets[part] *= 2;
+    t->most[part] = t->buckets[part] < all ? t->buckets[part] * wl_flow_bucket(g) / 8 * 3 : UINT32_MAX;
+}
 /* Makes room for one more entry. */
 static __attribute__((noinline, cold)) bool wl_flow_reclaim(wl_flows *t, const wl_shape *g, unsigned part, uint64_t h, uint32_t tick) {
-    uint32_t home = wl_flow_home(g[part], h);
+    uint32_t home = wl_flow_home(t, part, g[part], h);
     if (t->idle && wl_flow_expire(t, part, g[part], home, 16, tick)) return true;
     if (t->lru) {
         if (wl_flow_evict(t, part, g[part], home, 16, false, tick)) return true;
         unsigned full = t->used[1] > t->used[0];
-        return wl_flow_evict(t, full, g[full], wl_flow_home(g[full], h), 16, true, tick);
+        return wl_flow_evict(t, full, g[full], wl_flow_home(t, full, g[full], h), 16, true, tick);
     }
     /* A piece of each array: a full table of live entries stays full. */
     for (unsigned p = 0; t->idle && p < 2; p++) {
         if (!t->used[p]) continue;
-        uint32_t n = g[p].slots < 512 ? g[p].slots : 512, gone = wl_flow_expire(t, p, g[p], t->sweep[p], n, tick);
-        t->sweep[p] = (uint32_t)(((uint64_t)t->sweep[p] + n) % g[p].slots);
-        if (gone) return true;
+        if (wl_flow_sweep_on(t, p, g[p], 512, tick)) return true;
     }
     return false;
 }
 WL_INLINE void *wl_flow_add_to(wl_flows *t, const unsigned part, const wl_shape g, const uint64_t *k, uint64_t h, uint32_t tick) {
-    uint32_t i = wl_flow_home(g, h);
+    if (g.halvings && WL_UNLIKELY(t->used[part] >= t->most[part])) wl_flow_grow(t, part, g, tick);
+    uint32_t i = wl_flow_home(t, part, g, h);
     while (wl_slot_stamp(wl_slot_at(t, part, g, i), g)) if (++i == g.slots) i = 0;
+    if (i >= t->top[part]) t->top[part] = i + 1;
     uint8_t *s = wl_slot_at(t, part, g, i);
     for (unsigned w = 0; w < g.words; w++) memcpy(s + 8 * w, &k[w], 8);
     wl_slot_touch(s, g, tick);
@@ -307,7 +381,7 @@ WL_INLINE bool wl_flow_remove(wl_flows *t, const wl_shape *g, unsigned part, con
     return s != NULL;
 }
 static inline uint64_t wl_flow_len(wl_flows *t, const wl_shape *g, uint32_t tick) {
-    for (unsigned p = 0; t->idle && p < 2; p++) if (t->used[p]) wl_flow_expire(t, p, g[p], 0, g[p].slots, tick);
+    for (unsigned p = 0; t->idle && p < 2; p++) if (t->used[p]) wl_flow_expire(t, p, g[p], 0, t->top[p], tick);
     return (uint64_t)t->used[0] + t->used[1];
 }
 static inline uint64_t wl_slot_hash(const wl_flows *t, const uint8_t *s, const wl_shape g) {
@@ -324,7 +398,7 @@ static inline const uint8_t *wl_flow_next(wl_flows *t, const wl_shape *g, uint64
         if (*cursor >= all && !back) { *cursor = UINT64_MAX; break; }
         uint64_t at = *cursor - back;
         unsigned p = *part = at >= g[0].slots;
-        if (!t->used[p]) { *cursor = p ? all : g[0].slots; continue; }
+        if (!t->used[p] || at - (p ? g[0].slots : 0) >= t->top[p]) { *cursor = p ? all : g[0].slots; continue; }
         const uint8_t *s = wl_slot_at(t, p, g[p], (uint32_t)(at - (p ? g[0].slots : 0)));
         uint32_t stamp = wl_slot_stamp(s, g[p]);
         *cursor = at + 1;
@@ -359,18 +433,16 @@ static __attribute__((noinline)) void wl_flow_sweep(wl_flows *t, const wl_shape 
         if (!t->used[p] || !gone) continue;
         if (gone >> 21) {
             /* A jump: nothing is as young as that. */
-            for (uint32_t i = 0; i < g[p].slots; i++) wl_slot_touch(wl_slot_at(t, p, g[p], i), g[p], 0);
+            for (uint32_t i = 0; i < t->top[p]; i++) wl_slot_touch(wl_slot_at(t, p, g[p], i), g[p], 0);
             if (g[p].front) memset(t->front[p], 0, (size_t)g[p].front * g[p].size);
             t->stats.expired += t->used[p];
             t->stats.entries -= t->used[p];
             t->used[p] = 0;
-            continue;
+        } else {
+            const uint64_t top = t->top[p], wish = top * gone / t->idle, must = (top * gone >> 20) + 1, n = wish < 64 ? wish : 64;
+            wl_flow_sweep_on(t, p, g[p], (uint32_t)(n < must ? must : n), tick);
         }
-        uint64_t wish = g[p].slots * gone / t->idle, must = (g[p].slots * gone >> 20) + 1, n = wish < 64 ? wish : 64;
-        if (n < must) n = must;
-        if (n > g[p].slots) n = g[p].slots;
-        wl_flow_expire(t, p, g[p], t->sweep[p], (uint32_t)n, tick);
-        t->sweep[p] = (uint32_t)((t->sweep[p] + n) % g[p].slots);
+        if (!t->used[p]) wl_flow_begin(t, p, g[p]);
     }
 }
 /* To be called before a table that expires is used at a new time. */

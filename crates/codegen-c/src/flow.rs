@@ -82,7 +82,8 @@ impl<'m> Gen<'m> {
             let front = if t.cache == 0 { String::new() } else { format!(".front = {{wl_state(x)->{n}_front_0, {}}}, .copies = true, ", second("front")) };
             let seed = "wl_table_seed(core) ^ wl_random(x, UINT64_MAX)";
             text.push_str(&format!(
-                "wl_state(x)->{n} = (wl_flows){{.slot = {{wl_state(x)->{n}_slot_0, {}}}, {front}.seed = {{{seed}, {seed}}}, .capacity = {}, .idle = {}, .lru = {}}};\n",
+                "wl_state(x)->{n} = (wl_flows){{.slot = {{wl_state(x)->{n}_slot_0, {}}}, {front}.seed = {{{seed}, {seed}}}, .capacity = {}, .idle = {}, .lru = {}}};\n\
+                 wl_flow_begin(&wl_state(x)->{n}, 0, {n}_shape[0]);\nwl_flow_begin(&wl_state(x)->{n}, 1, {n}_shape[1]);\n",
                 second("slot"), t.capacity, if t.idle == 0 { 0 } else { (t.idle >> tick_shift(t)).max(1) }, t.evict_lru
             ));
         }

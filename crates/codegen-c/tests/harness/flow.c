@@ -1,5 +1,5 @@
-/* Tables of one core (support/flow.h) against a plain list: keys of 9 to 37 bytes, slots that fill a cache line in fours, in twos and alone, use, removal, expiry, eviction, walks, with and without a
- * cache in front. */
+/* Tables of one core (support/flow.h) against a plain list: keys of 9 to 37 bytes, slots that fill a cache line in fours, in twos and alone, use, removal, expiry, eviction, walks, growth, with and
+ * without a cache in front. */
 #define WL_LAYERS 1
 #define WL_SLOTS 2
 #include "wireloom.h"
@@ -20,6 +20,12 @@ static const wl_shape shape[2] = {WL_SHAPE(CAPACITY, 13, entry, 0), WL_SHAPE(CAP
 static const wl_shape plain[2] = {WL_SHAPE(CAPACITY, 16, uint32_t, 0), WL_SHAPE_NONE};
 static const wl_shape narrow[2] = {WL_SHAPE(CAPACITY, 9, uint32_t, 0), WL_SHAPE_NONE};
 static const wl_shape cached[2] = {WL_SHAPE(CAPACITY, 13, entry, FRONT), WL_SHAPE(CAPACITY, 37, entry, FRONT)};
+/* Tables that begin with a quarter of their places. */
+#define GROWN_SLOTS 96u
+#define GROWS(key, type, front) {key, ((key) + 7) / 8, WL_STAMP_AT(key), WL_VALUE_AT(key, type), WL_SLOT_SIZE(key, type), GROWN_SLOTS, front, 2}
+static const wl_shape grows[2] = {GROWS(13, entry, 0), GROWS(37, entry, 0)};
+static const wl_shape grows_cached[2] = {GROWS(13, entry, FRONT), GROWS(37, entry, FRONT)};
+static const wl_shape grows_narrow[2] = {GROWS(9, uint32_t, 0), WL_SHAPE_NONE};
 static _Alignas(64) uint8_t front[2][FRONT * WL_SLOT_SIZE(37, entry)];
 /* Reads that have been answered by the cache. */
 static uint64_t quick;
@@ -101,6 +107,7 @@ static void copies_must_pay(void) {
     uint64_t k[5], seen = 0;
     memset(memory, 0, sizeof memory);
     memset(front, 0, sizeof front);
+    for (unsigned p = 0; p < 2; p++) wl_flow_begin(t, p, cached[p]);
     for (uint32_t i = 0; i < CAPACITY; i++) { key(i, cached, k); set(wl_flow_add(t, cached, 0, k, wl_flow_hash_of(t, cached, 0, k), tick), cached, i); }
     /* The last ones are of entry 3, so that it has a copy. */
     for (uint32_t r = 1; r < trial; r++) { const uint32_t n = r + 3 < trial ? r % CAPACITY : 3; NEED(look(t, n, tick, &seen) == n && t->copies); }
@@ -117,6 +124,9 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
     wl_core core = {0};
     memset(memory, 0, sizeof memory);
     memset(front, 0, sizeof front);
+    for (unsigned p = 0; p < 2; p++) wl_flow_begin(t, p, g[p]);
+    const uint32_t begin = t->buckets[0];
+    uint32_t halfway = 0, full = 0, again = 0;
     quick = 0;
     uint64_t judged = 0;
     bool tried = false, off = false;
@@ -174,10 +184,16 @@ static void run(const wl_shape *g, uint32_t idle, bool lru, uint32_t rounds) {
             if (!any(40)) { walk(t, g, tick, true); NEED(wl_flow_len(t, g, tick) == 0); }
         }
         if (g[0].front) weigh(t, g, &judged);
+        /* Seen of growth: entries in old and new homes, all places in use, and a table that was emptied by time and begins anew. */
+        again += full && t->buckets[0] == begin;
+        halfway += t->split[0] && t->split[0] < t->buckets[0];
+        full += t->buckets[0] * wl_flow_bucket(g[0]) == g[0].slots;
+        for (uint32_t j = t->top[part]; j < g[part].slots; j++) NEED(!wl_slot_stamp(wl_slot_at(t, part, g[part], j), g[part]));
         tried |= off && t->copies;
         off |= !t->copies;
     }
     NEED(t->stats.hits && t->stats.misses && t->stats.inserts && (!idle || t->stats.expired) && (!lru || t->stats.evictions) && (lru || t->stats.rejected));
+    NEED(!g[0].halvings || (halfway && full && (!idle || again)));
     NEED(!g[0].front == !quick && !g[0].front == !tried);
 }
 
@@ -188,6 +204,13 @@ int main(void) {
     }
     copies_must_pay();
     for (unsigned i = 0; i < 4; i++) run(narrow, i & 1 ? IDLE : 0, i & 2, 60000);
+    for (unsigned i = 0; i < 4; i++) {
+        run(grows, i & 1 ? IDLE : 0, i & 2, 60000);
+        run(grows_cached, i & 1 ? IDLE : 0, i & 2, 60000);
+        run(grows_narrow, i & 1 ? IDLE : 0, i & 2, 60000);
+    }
+    const wl_shape large = WL_SHAPE(1000000, 13, entry, 0);
+    NEED(large.halvings == 9 && large.slots % (8u << 9) == 0 && (uint64_t)large.slots * large.size >> 9 <= WL_FIRST_BYTES && shape[0].halvings == 0);
     puts("good");
     return 0;
 }
