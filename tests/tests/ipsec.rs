@@ -25,7 +25,7 @@ fn scapy_understands_us_and_we_understand_scapy() {
     c.check(&["out"]);
     c.check(&["in"]);
     // Every number and vector is given once, whichever core seals; the windows are right.
-    both_ways(&c, "2", &["--cores", "0-1"]);
+    both_ways(&c, "2", &["--cores", "0-1", "--rps", "on"]);
     c.check(&["cores"]);
 }
 
@@ -38,7 +38,7 @@ fn extended_sequence_numbers_and_outer_headers_of_ipv6() {
     c.check(&["out"]);
     for (name, what, cores) in [("clear", "in", "0"), ("clear2", "cores", "0-1")] {
         let (plain, counters) = (format!("plain=pcap:@/{name}.pcap"), format!("counters=@/{name}_counts.json"));
-        let more = ["--load", "windows=@/windows.json", "--dump", &counters, "--cores", cores];
+        let more = ["--load", "windows=@/windows.json", "--dump", &counters, "--cores", cores, "--rps", "on"];
         c.run("ipsec_gateway", &[&["--bind", "wire=pcap:@/esp.pcap", "--bind", &plain], &TABLES[..], &more].concat());
         c.check(&[what]);
     }

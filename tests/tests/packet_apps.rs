@@ -12,7 +12,7 @@ fn flow_tracker() {
 #[test]
 fn flow_tracker_on_two_cores() {
     let Some(c) = Captures::make("flow_tracker", "flow_tracker_2", &[]) else { return };
-    c.run("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json", "--cores", "0-1"]);
+    c.run("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json", "--cores", "0-1", "--rps", "on"]);
     c.check(&[]);
 }
 

@@ -72,7 +72,7 @@ fn a_million_frames_keep_their_order_on_two_cores() {
     }
     std::fs::write(&input, &file).expect("the temporary folder is writable");
     let dump = format!("last={}", folder.join("last.json").display());
-    let o = copy(&format!("pcap:{}", input.display()), &format!("pcap:{}", output.display()), &["--cores", "0-1", "--dump", &dump]);
+    let o = copy(&format!("pcap:{}", input.display()), &format!("pcap:{}", output.display()), &["--cores", "0-1", "--rps", "on", "--dump", &dump]);
     assert_eq!(o.code, Some(0), "{}", o.text);
     assert!(o.text.contains("1000000 frames received, 1000000 sent, 0 without a way out, 0 faults"), "{}", o.text);
     let got = std::fs::read(&output).expect("it was written");

@@ -252,7 +252,7 @@ fn nat44_keeps_flows_in_order_on_two_cores() {
         (u64::from(i) * 1000, framed(p))
     };
     f.capture("in.pcap", ETHERNET, (0..60_000).map(frame));
-    nat44(&f, &["--cores", "0-1"]);
+    nat44(&f, &["--cores", "0-1", "--rps", "on"]);
     let all = std::fs::read(f.0.file("out.pcap")).expect("the capture was written");
     let mut last = std::collections::HashMap::new();
     for record in all[24..].chunks(16 + 44) {
@@ -269,7 +269,7 @@ fn nat44_keeps_flows_in_order_on_two_cores() {
 fn nat44_gives_each_port_once_on_two_cores() {
     let f = Files::new("nat44-once");
     f.capture("in.pcap", ETHERNET, (0..50_000u32).map(|i| (u64::from(i) * 1000, framed(udp([10, 0, (i >> 8) as u8, i as u8], 4000)))));
-    nat44(&f, &["--cores", "0-1"]);
+    nat44(&f, &["--cores", "0-1", "--rps", "on"]);
     let all = std::fs::read(f.0.file("out.pcap")).expect("the capture was written");
     let ports: std::collections::HashSet<&[u8]> = all[24..].chunks(16 + 44).map(|record| &record[16 + 34..16 + 36]).collect();
     assert_eq!((ports.len(), all.len()), (50_000, 24 + 50_000 * 60));
@@ -289,7 +289,7 @@ fn lying_lengths_split_no_flow() {
         (u64::from(i), framed(p))
     };
     f.capture("in.pcap", ETHERNET, (0..64).map(lie));
-    f.succeeds("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json", "--cores", "0-1"]);
+    f.succeeds("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--dump", "flows=@/flows.json", "--cores", "0-1", "--rps", "on"]);
     let flows: serde_json::Value = serde_json::from_str(&f.text("flows.json")).expect("it is JSON");
     assert_eq!((flows.as_array().map(Vec::len), &flows[0]["packets"], &flows[0]["sport"]), (Some(1), &64.into(), &0.into()), "{flows}");
 }

@@ -529,7 +529,7 @@ fn three_apps_share_a_capture() {
     let mut even: Frames = input.iter().filter(|(_, f)| sport(f) % 2 == 0).cloned().collect();
     inside.sort();
     even.sort();
-    for extra in [&["--cores", "0"][..], &["--cores", "0-1"], &["--cores", "0-1", "--interpret"]] {
+    for extra in [&["--cores", "0"][..], &["--cores", "0-1"], &["--cores", "0-1", "--rps", "on"], &["--cores", "0-1", "--interpret"]] {
         let args = ["--bind", "wire=pcap:@/in.pcap", "--bind", "inside=pcap:@/inside.pcap", "--bind", "even=pcap:@/even.pcap",
             "--dump", "seen=@/seen.json", "--dump", "sent=@/sent.json", "--dump", "ports.of=@/of.json"];
         let said = folder.run("three.loom", &[&args[..], extra].concat());
@@ -595,7 +595,7 @@ fn ports_bound_to_one_thing_are_one() {
     let together = explain(&["lan=nic:a", "wire=nic:a"]);
     assert!(together.contains("Clusters of port nic:a ") && together.contains("cluster 1: steered by ip4.src or ip6.src\n") && !together.contains("cluster 2"), "{together}");
     let binds = ["--bind", "lan=pcap:@/in.pcap", "--bind", "wire=pcap:@/in.pcap", "--dump", "one.seen=@/one.json", "--dump", "two.seen=@/two.json"];
-    for extra in [&["--cores", "0"][..], &["--cores", "0-1"]] {
+    for extra in [&["--cores", "0"][..], &["--cores", "0-1"], &["--cores", "0-1", "--rps", "on"]] {
         folder.run("two.loom", &[&binds[..], extra].concat());
         let rows = |name: &str| -> Vec<serde_json::Value> { serde_json::from_str(&std::fs::read_to_string(folder.file(name)).unwrap()).unwrap() };
         for name in ["one.json", "two.json"] {

@@ -231,9 +231,12 @@ pub struct Bench {
     /// The CPUs to run on, one thread each: `0`, `0-1`, `all`.
     #[arg(long, value_name = "LIST", default_value = "0")]
     pub cores: String,
-    /// With several cores: the first receives all frames and passes on those of the others' flows; without, each has a queue of its own.
+    /// With several cores: the first receives the frames of all; without, each has a queue of its own.
     #[arg(long)]
     pub one_queue: bool,
+    /// With one queue: whether the core that receives hands frames to the others; `auto`: if the handler costs enough.
+    #[arg(long, value_enum, default_value_t = crate::serve::args::Rps::Auto)]
+    pub rps: crate::serve::args::Rps,
     /// Leave out what each element costs, which takes a run of its own. Of several apps it is not told.
     #[arg(long)]
     pub no_elements: bool,

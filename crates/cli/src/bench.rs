@@ -36,6 +36,7 @@ struct Job {
     /// Frames by port.
     frames: Vec<(String, Frames)>,
     cpus: Vec<usize>,
+    rps: packet::Rps,
     /// Rounds that do not count, and those that do.
     warm: u64,
     rounds: u64,
@@ -105,6 +106,7 @@ pub fn bench(args: Bench) -> Outcome {
         every: args.every,
         frames,
         cpus,
+        rps: args.rps.policy(),
         warm,
         rounds: (args.frames / each).max(1).next_multiple_of(warm),
     };
@@ -143,6 +145,7 @@ impl Job {
                 memory: self.frames.iter().map(|(port, f)| (port.clone(), (replay(f), None))).collect(),
                 inserts: inserts.clone(),
                 alone: true,
+                rps: self.rps,
                 ..packet::Options::default()
             },
             ..ServeOptions::default()

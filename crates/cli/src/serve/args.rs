@@ -55,9 +55,30 @@ pub struct Serve {
     /// Read captures at the speed at which they were made, rather than as fast as possible.
     #[arg(long)]
     pub pace: bool,
+    /// Whether a core that receives the frames of all cores, as from a single queue, hands them over: `auto`, if the handler costs enough.
+    #[arg(long, value_enum, default_value_t = Rps::Auto)]
+    pub rps: Rps,
     /// How long a drain may take, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub drain: u64,
+}
+
+/// Receive packet steering in software.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Rps {
+    Auto,
+    On,
+    Off,
+}
+
+impl Rps {
+    pub fn policy(self) -> wireloom_runtime::packet::Rps {
+        match self {
+            Rps::Auto => wireloom_runtime::packet::Rps::Auto,
+            Rps::On => wireloom_runtime::packet::Rps::On,
+            Rps::Off => wireloom_runtime::packet::Rps::Off,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

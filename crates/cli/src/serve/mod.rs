@@ -146,6 +146,7 @@ pub fn frames(args: &Serve) -> Result<packet::Options, Failure> {
         load: files(pairs("load", "TABLE=FILE, as in rules=rules.json", &args.load)?),
         dump: files(pairs("dump", "TABLE=FILE, as in flows=flows.json", &args.dump)?),
         pace: args.pace,
+        rps: args.rps.policy(),
         ..packet::Options::default()
     })
 }

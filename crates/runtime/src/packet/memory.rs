@@ -2,7 +2,7 @@
 
 use super::pcap::Reader;
 use super::pool::{Pool, COLOURED_MAX, NONE};
-use super::port::{bytes, Batch, FramePort, Label, Sent};
+use super::port::{bytes, prefetch, Batch, FramePort, Label, Sent};
 use crate::abi::{wl_frame, WL_GONE, WL_HEADROOM, WL_TAILROOM};
 use crate::core::app::LINE;
 use std::io;
@@ -212,19 +212,6 @@ impl Memory {
     fn change(&self) -> u8 {
         if self.frames.many > 1 { (self.done % u64::from(self.frames.many.min(16))) as u8 * 16 } else { 0 }
     }
-}
-
-/// Has memory brought to the nearest cache. Replayed frames are in none.
-#[inline]
-fn prefetch(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: fetching ahead changes nothing, and may name any address.
-    unsafe {
-        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 /// The bytes of a frame; what lies a little further on is on its way while this one is copied.

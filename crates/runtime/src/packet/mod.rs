@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `plan` says which engine each port's instances are bound to and opens them; each engine is a [`FramePort`] in a file of its own
-//! (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`, `udp`); `pool` has the buffers, `core` the loop of one core, `mesh` the rings between
-//! cores, `queue` what waits inside the program, `serve` the threads, and `table` what is loaded before the first frame and written behind the last.
+//! (`pcap`, `memory`, `afpacket`, `afxdp`, `tun`, `udp`); `pool` has the buffers, `core` the loop of one core, `rps` says which core
+//! handles a frame, `mesh` has the rings between cores, `queue` what waits inside the program, `serve` the threads, and `table` what is loaded before the first frame and written behind the last.
 //!
 //! Several apps run on the same cores: `options` says what each is told, `share` opens once what several of them name, and `core::fan` shows a
 //! frame to all that read it, in clusters of one key.
@@ -30,6 +30,7 @@ mod plan;
 mod pool;
 mod port;
 mod queue;
+mod rps;
 mod serve;
 mod share;
 mod sim;
@@ -47,6 +48,7 @@ pub use memory::{Frames, Sink, Spent, Timing};
 pub use metrics::{metrics, status};
 pub use plan::{bound, check_bindings, Options};
 pub use pool::Pool;
+pub use rps::Policy as Rps;
 pub use port::{Batch, FramePort, BATCH};
 pub(crate) use serve::{prepare, Running, Service};
 pub use sim::PacketSim;

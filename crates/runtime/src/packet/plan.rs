@@ -42,6 +42,8 @@ pub struct Options {
     /// (table, file).
     pub load: Vec<(String, PathBuf)>,
     pub dump: Vec<(String, PathBuf)>,
+    /// Whether a core that receives for all hands frames to the others.
+    pub rps: super::rps::Policy,
     /// Captures are read at the speed at which they were made.
     pub pace: bool,
     /// Of apps with service ports, too, packets alone: connections are not taken.
@@ -686,13 +688,12 @@ impl Opening<'_> {
             core_of(hash.unwrap_or_else(|| flow_hash(frame)), cores)
         };
         let one_queue = frames.one_queue && port.handler.is_some();
-        self.each(p, i, port, !one_queue, |core| {
-            let own = match one_queue {
-                true if core > 0 => Frames::default(),
-                true => frames.clone(),
-                false if cores == 1 => frames.clone(),
-                false => frames.filter(|f| of(f) == core),
-            };
+        if one_queue {
+            self.alone(0, p, i, port, Box::new(Memory::new(frames, sink, 0)));
+            return Ok(());
+        }
+        self.each(p, i, port, true, |core| {
+            let own = if cores == 1 { frames.clone() } else { frames.filter(|f| of(f) == core) };
             Ok(Box::new(Memory::new(own, sink.clone(), core)))
         })
     }

@@ -103,6 +103,19 @@ pub fn bytes(f: &wl_frame) -> &[u8] {
     unsafe { std::slice::from_raw_parts(f.p, f.n as usize) }
 }
 
+/// Has memory brought to the nearest cache.
+#[inline]
+pub fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: fetching ahead changes nothing, and may name any address.
+    unsafe {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// What a frame says of its coming.
 #[derive(Clone, Copy, Debug)]
 pub struct Label {

@@ -6,6 +6,7 @@
 
 use super::core::{Fan, PacketCore, Parts};
 use super::mesh::Mesh;
+use super::rps::{self, Policy, Rps};
 use super::plan::{self, check_bindings, is_outside, AppPlan, CorePlan, Options, Plan};
 use super::pool::Pool;
 use super::options;
@@ -83,7 +84,7 @@ impl Prepared {
         let post = Post { boxes: boxes.clone(), wakers: wakers.clone() };
         let group = Arc::new(Group { engine: "frames".into(), apps: apps.clone(), stats: stats.clone(), post, log: None });
         let mut cores = Cores { group, wakers, threads: Vec::new(), stop: options.stop.clone(), started: Instant::now() };
-        for (index, core) in cores_of(&apps, &mut plan, meshes, &stats, each[0].pace).into_iter().enumerate() {
+        for (index, core) in cores_of(&apps, &mut plan, meshes, &stats, &each[0]).into_iter().enumerate() {
             let run = Run {
                 cpu: options.cpus.get(index).copied(),
                 stop: options.stop.clone(),
@@ -139,8 +140,19 @@ impl Running {
     }
 }
 
+/// The core that receives all frames of a process with one app, if there is one, and other cores.
+fn sole_receiver(plan: &Plan) -> Option<usize> {
+    let [app] = &plan.apps[..] else { return None };
+    let receives = |c: &CorePlan| c.inputs.iter().any(|i| !i.steered && !i.looped);
+    let mut receivers = app.cores.iter().enumerate().filter(|(_, c)| receives(c)).map(|(index, _)| index);
+    let only = receivers.next().filter(|_| (2..=rps::CORES_MAX).contains(&app.cores.len()))?;
+    receivers.next().is_none().then_some(only)
+}
+
 /// Each core with all apps: the first one, and the others within it.
-fn cores_of(apps: &[Arc<App>], plan: &mut Plan, meshes: Vec<Mesh>, stats: &Arc<Vec<CoreStats>>, pace: bool) -> Vec<PacketCore> {
+fn cores_of(apps: &[Arc<App>], plan: &mut Plan, meshes: Vec<Mesh>, stats: &Arc<Vec<CoreStats>>, each: &Options) -> Vec<PacketCore> {
+    let (pace, policy) = (each.pace, each.rps);
+    let receiver = sole_receiver(plan).filter(|_| policy != Policy::On);
     let timeline = plan.apps.iter().filter_map(|a| a.capture).min();
     let pools = std::mem::take(&mut plan.pools);
     let mut all = Vec::new();
@@ -153,7 +165,8 @@ fn cores_of(apps: &[Arc<App>], plan: &mut Plan, meshes: Vec<Mesh>, stats: &Arc<V
             let capture = a.capture.filter(|_| app.half == Half::Both);
             let (writes, fans, stats) = (a.writes, plan.fans.clone(), stats.clone());
             let packets = app.program.packets()?;
-            Some(PacketCore::new(Parts { app: app.clone(), number, others, fans, packets, index, pool, mesh, ends, inputs, routes, stats, capture, timeline, pace, writes }))
+            let rps = (receiver == Some(index)).then(|| Rps::new(index, stats.len(), policy));
+            Some(PacketCore::new(Parts { app: app.clone(), number, others, fans, packets, index, pool, mesh, ends, inputs, routes, stats, capture, timeline, pace, writes, rps }))
         };
         let others = (1..apps.len()).filter_map(|n| core(n, Pool::guest(&region), Mesh::guest(&shared), Vec::new())).collect();
         all.extend(core(0, pool, mesh, others));

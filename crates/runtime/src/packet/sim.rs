@@ -114,7 +114,7 @@ impl PacketSim {
             lines.push(of);
         }
         let stats = Arc::new(vec![CoreStats::for_apps(&[app.clone()])]);
-        let mut core = PacketCore::new(Parts { app, number: 0, others: Vec::new(), fans: Fans::default(), timeline: Some(begin), packets, index: 0, pool, mesh, ends, inputs, routes, stats, capture: Some(begin), pace: false, writes: false });
+        let mut core = PacketCore::new(Parts { app, number: 0, others: Vec::new(), fans: Fans::default(), timeline: Some(begin), packets, index: 0, pool, mesh, ends, inputs, routes, stats, capture: Some(begin), pace: false, writes: false, rps: None });
         core.watch();
         core.start();
         Ok(PacketSim { core, lines, now: begin, faults: Vec::new() })

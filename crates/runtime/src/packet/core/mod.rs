@@ -18,6 +18,7 @@ use super::mesh::Mesh;
 use super::offload::{Large, Undone};
 use super::plan::is_queue;
 use super::pool::{Buf, Pool};
+use super::rps::Rps;
 use super::port::{Batch, FramePort};
 use crate::abi::*;
 use crate::core::app::{App, AppCore};
@@ -37,6 +38,8 @@ const FAULTS_MAX: usize = 1024;
 /// A program that sends to itself without end goes on after other work.
 const LOOP_ROUNDS: u32 = 1000;
 const REST: Duration = Duration::from_millis(500);
+/// A core that others give frames to looks for more for so many ns before it sleeps: to wake it takes longer.
+const SPIN: u64 = 50_000;
 /// A core that others hold up looks again after this long.
 const NAP: Duration = Duration::from_micros(20);
 
@@ -121,6 +124,8 @@ pub struct Parts {
     pub pace: bool,
     /// Some port writes a capture.
     pub writes: bool,
+    /// Of the core that receives for all.
+    pub rps: Option<Rps>,
 }
 
 pub struct PacketCore {
@@ -172,6 +177,9 @@ pub struct PacketCore {
     timeline: Option<u64>,
     pace: bool,
     writes: bool,
+    rps: Option<Rps>,
+    /// When other cores last gave it frames; 0: not lately.
+    given: u64,
     began: u64,
     /// Handler, period, when it is due.
     every: Vec<(u32, u64, u64)>,
@@ -247,6 +255,8 @@ impl PacketCore {
             timeline: p.timeline,
             pace: p.pace,
             writes: p.writes,
+            rps: p.rps,
+            given: 0,
             began: now,
             every,
             due: u64::MAX,
@@ -523,6 +533,9 @@ impl PacketCore {
             self.idle += 1;
             return if self.idle % 4 != 0 { std::thread::yield_now() } else { nap(NAP) };
         }
+        if self.spins() {
+            return;
+        }
         let next = if self.timeline.is_some() { self.paced_wait() } else { REST };
         let live = self.others.iter().chain([&*self]).filter(|c| c.capture.is_none());
         let next = live.map(|c| Duration::from_nanos(c.due.saturating_sub(c.now))).fold(next, Duration::min);
@@ -543,6 +556,19 @@ impl PacketCore {
             unsafe { libc::read(self.mesh.bell(), (&mut count as *mut u64).cast(), 8) };
         }
         self.mesh.awake();
+    }
+
+    /// Waits a moment if more is likely to come soon.
+    fn spins(&mut self) -> bool {
+        if self.given == 0 {
+            return false;
+        }
+        if monotonic() - self.given >= SPIN {
+            self.given = 0;
+            return false;
+        }
+        (0..32).for_each(|_| std::hint::spin_loop());
+        true
     }
 
     fn paced_wait(&mut self) -> Duration {

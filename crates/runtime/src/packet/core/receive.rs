@@ -4,7 +4,8 @@ use super::{Input, PacketCore, APART_NS};
 use crate::abi::wl_frame;
 use crate::engine::common::monotonic;
 use crate::packet::mesh::{core_of, flow_hash, Item};
-use crate::packet::port::{bytes, Batch, Label, BATCH, LONG_BATCH};
+use crate::packet::rps::Rps;
+use crate::packet::port::{bytes, prefetch, Batch, Label, BATCH, LONG_BATCH};
 
 impl PacketCore {
     pub(super) fn receive(&mut self) -> bool {
@@ -125,7 +126,7 @@ impl PacketCore {
             self.read_clock();
         }
         let Input { end, port, instance, handler, .. } = self.inputs[i];
-        let alone = self.inputs[i].steered || self.stats.len() == 1;
+        let alone = self.keeps(i);
         let long = alone && (self.is_quiet(handler) || self.nowhere) && self.timeline.is_none() && !self.writes;
         let most = if long { LONG_BATCH } else { BATCH };
         let label = Label { port, instance, wall: self.app.wl.wall };
@@ -155,16 +156,40 @@ impl PacketCore {
 
     /// Handles what is for this core and passes on the rest.
     fn dispatch(&mut self, batch: &mut Batch, i: usize) {
-        let cores = self.stats.len();
-        if cores > 1 && !self.inputs[i].steered {
-            let port = u32::from(self.inputs[i].port);
-            self.give_away(batch, 0, |this, f| core_of(this.hash(port, bytes(f), f.wire), cores));
+        let Input { port, handler, .. } = self.inputs[i];
+        if !self.keeps(i) {
+            self.give_away(batch, 0, |this, f| this.core_of(port.into(), f));
         }
-        self.handle(batch, self.inputs[i].handler);
+        if self.rps.as_ref().is_some_and(Rps::is_judging) { self.judge(batch, handler) } else { self.handle(batch, handler) }
+    }
+
+    /// Whether all frames of an input are for this core.
+    fn keeps(&self, i: usize) -> bool {
+        self.inputs[i].steered || self.stats.len() == 1 || self.rps.as_ref().is_some_and(Rps::keeps_all)
+    }
+
+    fn core_of(&mut self, port: u32, f: &wl_frame) -> usize {
+        let hash = self.hash(port, bytes(f), f.wire);
+        match &mut self.rps {
+            Some(rps) => rps.core(hash),
+            None => core_of(hash, self.stats.len()),
+        }
+    }
+
+    /// Handles frames and looks at what that costs.
+    #[cold]
+    fn judge(&mut self, batch: &mut Batch, handler: u32) {
+        let (frames, began) = (batch.len(), monotonic());
+        self.handle(batch, handler);
+        let Some(rps) = &mut self.rps else { return };
+        if let Some(ns) = rps.took(monotonic() - began, frames) {
+            let all = if rps.keeps_all() { "handles all of them: to hand them over would take longer" } else { "hands frames to the other cores" };
+            log::info!("core {} receives for all cores, a frame takes {ns} ns: it {all} (--rps)", self.index);
+        }
     }
 
     /// Gives the frames that are for other cores to them; the others move up.
-    pub(super) fn give_away(&mut self, batch: &mut Batch, of: u32, core: impl Fn(&PacketCore, &wl_frame) -> usize) {
+    pub(super) fn give_away(&mut self, batch: &mut Batch, of: u32, core: impl Fn(&mut PacketCore, &wl_frame) -> usize) {
         batch.retain(|_, frame, buf| {
             let to = core(self, frame);
             if to != self.index && !self.mesh.give(to, Item { frame: *frame, buf: *buf, of }) {
@@ -194,6 +219,7 @@ impl PacketCore {
             let mut of = 0;
             while let Some(item) = self.mesh.next_work(from) {
                 busy = true;
+                prefetch(item.frame.p);
                 if item.of != of || !self.continues(&batch, &item.frame) {
                     self.handle_given(&mut batch, of);
                 }
@@ -205,6 +231,9 @@ impl PacketCore {
             }
             self.handle_given(&mut batch, of);
             self.batch = batch;
+        }
+        if busy {
+            self.given = monotonic();
         }
         busy
     }

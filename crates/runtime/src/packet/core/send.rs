@@ -3,7 +3,7 @@
 use super::{PacketCore, Route};
 use crate::abi::{wl_frame, wl_left, WL_F_OVERLOAD, WL_GONE};
 use crate::packet::mesh::Item;
-use crate::packet::offload::Undone;
+use crate::packet::offload::{Large, Undone};
 use crate::packet::port::{bytes, Batch, Sent, BATCH};
 
 /// What a program has done with a batch, all in all.
@@ -208,7 +208,7 @@ impl PacketCore {
             }
             // SAFETY: a frame of the batch, which belongs to this core.
             let bytes = unsafe { std::slice::from_raw_parts_mut(frame.p, frame.n as usize) };
-            if let Some(header) = undone.header(bytes).filter(|_| told) {
+            if let Some(header) = if told { undone.header(bytes) } else { None } {
                 pool.set_header(*buf, &header);
                 return true;
             }
@@ -231,9 +231,15 @@ impl PacketCore {
     /// Sends a segment as the frames that it stands for.
     fn transmit_cut(&mut self, end: usize, batch: &mut Batch, undone: Undone, frame: &wl_frame) {
         let mut pieces = std::mem::take(&mut self.pieces);
-        if !undone.cut(bytes(frame), &mut pieces) {
-            return self.count_sent(end, 1, Sent::default());
+        if undone.cut(bytes(frame), &mut pieces) {
+            self.transmit_pieces(end, batch, frame, &mut pieces);
+        } else {
+            self.count_sent(end, 1, Sent::default());
         }
+        self.pieces = pieces;
+    }
+
+    fn transmit_pieces(&mut self, end: usize, batch: &mut Batch, frame: &wl_frame, pieces: &mut Large) {
         while let Some((buf, f)) = if pieces.next() > 0 { pieces.take_frame(&mut self.pool) } else { None } {
             batch.push(buf, wl_frame { time: frame.time, out: frame.out, port: frame.port, instance: frame.instance, ..f });
             if batch.room() == 0 {
@@ -244,7 +250,6 @@ impl PacketCore {
         if pieces.next() > 0 {
             self.count_fault(WL_F_OVERLOAD, crate::stats::NO_PLACE);
         }
-        self.pieces = pieces;
     }
 
     #[inline]

@@ -112,7 +112,7 @@ fn flows_keep_their_order_on_two_cores() {
     for flags in [&["-DSTEER"][..], &[]] {
         let output = temp("order-out.pcap");
         let bind = pairs(&[("wire", format!("pcap:{input}")), ("out", format!("pcap:{output}")), ("mon", "null".into())]);
-        let s = run_on(program(flags), desc(ORDER), Options { bind, ..Options::default() }, 2).unwrap();
+        let s = run_on(program(flags), desc(ORDER), Options { bind, rps: Rps::On, ..Options::default() }, 2).unwrap();
         assert_eq!((s.frames, s.frames_sent, s.faults), (u64::from(N), u64::from(N), 0), "{flags:?}");
         let mut last = vec![0u32; FLOWS as usize];
         for (_, _, f) in frames_of(&output) {

@@ -1,0 +1,178 @@
+//! Receive packet steering in software: which core handles a frame that one core has received for all.
+//!
+//! In: the hash of a frame's flow key, and what handling a frame costs. Out: a core. To hand a frame over costs both cores tens of
+//! nanoseconds, so a cheap handler is faster on the core that receives. What it costs shows when frames come in batches; until then the
+//! receiving core handles all of them. State is kept per core by flow key, so a flow never moves: its hash bucket belongs to the core that
+//! has handled its first frame. Buckets that are met after the decision are dealt out, to the receiving core the fewest, as it also
+//! receives and hands over.
+
+/// Buckets of flows; a power of two.
+const BUCKETS: usize = 1 << 14;
+const NOBODY: u8 = u8::MAX;
+/// More cores share frames alike.
+pub const CORES_MAX: usize = NOBODY as usize;
+/// Batches of at least so many frames tell what a frame costs: smaller ones cost more for each.
+const TELLING: usize = 16;
+/// The quickest of so many such batches counts: the others met cold caches or interrupts.
+const BATCHES: u32 = 16;
+/// What a frame must cost at least to be handed over, in ns.
+const WORTH: u64 = 50;
+/// What a frame costs, in ns, beside its handler: to receive it, to find its core, to hand it over; to take it over.
+const GIVE: u64 = 35;
+const TAKE: u64 = 30;
+
+/// `--rps`: whether one core hands frames to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// If that is faster.
+    #[default]
+    Auto,
+    /// Always, to all cores alike.
+    On,
+    /// Never.
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not known yet: so many batches have told, the quickest of which took so many ns per frame.
+    Judging { batches: u32, least: u64 },
+    /// The receiving core handles all frames.
+    Kept,
+    /// The handler costs so much that the others help.
+    Shared,
+}
+
+/// The steering of the only core that receives.
+pub struct Rps {
+    me: usize,
+    state: State,
+    /// Owner of each bucket.
+    owner: Vec<u8>,
+    /// What each core is due of the next bucket, in parts of `WHOLE`; and what it has got more or less than that.
+    due: Vec<i64>,
+    balance: Vec<i64>,
+}
+
+const WHOLE: i64 = 1 << 16;
+
+impl Rps {
+    /// For core `me` of so many, from two to [`CORES_MAX`].
+    pub fn new(me: usize, cores: usize, policy: Policy) -> Rps {
+        let state = if policy == Policy::Off { State::Kept } else { State::Judging { batches: 0, least: u64::MAX } };
+        Rps { me, state, owner: vec![NOBODY; BUCKETS], due: vec![0; cores], balance: vec![0; cores] }
+    }
+
+    /// All frames stay on this core, whatever their hash.
+    #[inline]
+    pub fn keeps_all(&self) -> bool {
+        self.state == State::Kept
+    }
+
+    pub fn is_judging(&self) -> bool {
+        matches!(self.state, State::Judging { .. })
+    }
+
+    /// A batch of `frames` took so long. Answers what a frame costs, in ns, when that has been decided by this batch.
+    pub fn took(&mut self, ns: u64, frames: usize) -> Option<u64> {
+        let State::Judging { batches, least } = &mut self.state else { return None };
+        if frames < TELLING {
+            return None;
+        }
+        *batches += 1;
+        *least = (*least).min(ns / frames as u64);
+        let (batches, cost) = (*batches, *least);
+        if batches < BATCHES {
+            return None;
+        }
+        self.state = if cost < WORTH { State::Kept } else { State::Shared };
+        self.deal(cost);
+        Some(cost)
+    }
+
+    /// Shares with which all cores need the same time for a frame of all: of every frame the receiver has `GIVE`, of its own ones the
+    /// handler; of theirs the others have `TAKE` and the handler.
+    fn deal(&mut self, handler: u64) {
+        let others = self.due.len() as i64 - 1;
+        let (handler, give, take) = (handler as i64, GIVE as i64, TAKE as i64);
+        // own * handler + give = (1 - own) * (handler + take) / others
+        let own = ((handler + take - others * give) * WHOLE / (others * handler + handler + take)).clamp(0, WHOLE / (others + 1));
+        for (core, due) in self.due.iter_mut().enumerate() {
+            *due = if core == self.me { own } else { (WHOLE - own) / others };
+        }
+    }
+
+    /// The core of a flow.
+    #[inline]
+    pub fn core(&mut self, hash: u32) -> usize {
+        let bucket = (hash.wrapping_mul(0x9E37_79B1) >> 18) as usize;
+        let owner = self.owner[bucket];
+        if owner == NOBODY { self.settle(bucket) } else { usize::from(owner) }
+    }
+
+    #[cold]
+    fn settle(&mut self, bucket: usize) -> usize {
+        const { assert!(BUCKETS == 1 << (32 - 18)) };
+        let core = if self.state == State::Shared { self.next() } else { self.me };
+        self.owner[bucket] = core as u8;
+        core
+    }
+
+    /// The core that is most behind its share.
+    fn next(&mut self) -> usize {
+        for (balance, due) in self.balance.iter_mut().zip(&self.due) {
+            *balance += due;
+        }
+        let core = (0..self.balance.len()).max_by_key(|c| self.balance[*c]).unwrap_or(self.me);
+        self.balance[core] -= WHOLE;
+        core
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(cores: usize, ns: u64) -> Rps {
+        let mut rps = Rps::new(0, cores, Policy::Auto);
+        assert_eq!((0..100).find_map(|_| rps.took(ns * 64, 64)), Some(ns));
+        rps
+    }
+
+    fn shares(rps: &mut Rps, cores: usize) -> Vec<usize> {
+        let mut n = vec![0; cores];
+        (0..200_000u32).for_each(|h| n[rps.core(h)] += 1);
+        n
+    }
+
+    #[test]
+    fn a_cheap_handler_stays() {
+        let mut rps = judged(2, 14);
+        assert!(rps.keeps_all());
+        assert_eq!(shares(&mut rps, 2), [200_000, 0]);
+    }
+
+    #[test]
+    fn the_receiver_of_a_costly_handler_gets_least() {
+        for (cores, ns, least, most) in [(2, 60, 0.15, 0.40), (2, 500, 0.40, 0.50), (4, 500, 0.18, 0.25), (8, 60, 0.0, 0.02)] {
+            let own = shares(&mut judged(cores, ns), cores);
+            let part = own[0] as f64 / 200_000.0;
+            assert!(part >= least && part <= most, "{cores} cores, {ns} ns: {own:?}");
+            assert!(own[1..].iter().max().unwrap() - own[1..].iter().min().unwrap() < 20_000 / cores, "{own:?}");
+        }
+    }
+
+    /// What was handled before the decision stays, and small batches say nothing.
+    #[test]
+    fn a_flow_never_moves() {
+        let mut rps = Rps::new(0, 2, Policy::Auto);
+        (0..1000u32).for_each(|h| assert_eq!(rps.core(h.wrapping_mul(77_777)), 0));
+        (0..1000).for_each(|_| assert_eq!(rps.took(1_000_000, 4), None));
+        while rps.took(100_000, 64).is_none() {}
+        assert!(!rps.keeps_all() && !rps.is_judging());
+        (0..1000u32).for_each(|h| assert_eq!(rps.core(h.wrapping_mul(77_777)), 0));
+        let before: Vec<usize> = (0..50_000).map(|h| rps.core(h)).collect();
+        assert!(before.contains(&1));
+        assert_eq!(before, (0..50_000).map(|h| rps.core(h)).collect::<Vec<_>>());
+    }
+}
