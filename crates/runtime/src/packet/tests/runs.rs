@@ -125,16 +125,16 @@ fn flows_keep_their_order_on_two_cores() {
     }
 }
 
-#[test]
-fn memory_deals_flows_out_to_cores() {
-    let mut frames = Frames::new(3);
+/// 15,000 frames of 100 flows from memory to memory on two cores: the cores that each flow was on.
+fn cores_of_flows(one_queue: bool, rps: Rps) -> Vec<Vec<usize>> {
+    let mut frames = Frames { one_queue, ..Frames::new(3) };
     for seq in 0..50 {
         for flow in 0..100 {
             frames.push(&frame(flow, seq), 0);
         }
     }
     let sink = Arc::new(Sink { keep: true, ..Sink::default() });
-    let mut options = Options { bind: pairs(&[("wire", "memory:in".into()), ("out", "memory:out".into()), ("mon", "null".into())]), ..Options::default() };
+    let mut options = Options { bind: pairs(&[("wire", "memory:in".into()), ("out", "memory:out".into()), ("mon", "null".into())]), rps, ..Options::default() };
     options.memory.insert("in".into(), (frames, None));
     options.memory.insert("out".into(), (Frames::default(), Some(sink.clone())));
     let s = run_on(program(&["-DSTEER"]), desc(FORWARD), options, 2).unwrap();
@@ -146,9 +146,25 @@ fn memory_deals_flows_out_to_cores() {
         cores.dedup();
         cores
     };
-    let all: Vec<Vec<usize>> = (0..100).map(cores_of).collect();
+    (0..100).map(cores_of).collect()
+}
+
+#[test]
+fn memory_deals_flows_out_to_cores() {
+    let all = cores_of_flows(false, Rps::Auto);
     assert!(all.iter().all(|c| c.len() == 1), "a flow was on two cores");
     assert!(all.contains(&vec![0]) && all.contains(&vec![1]), "one core had nothing to do");
+}
+
+/// From a single queue; a frame leaves through an end of the core that has handled it.
+#[test]
+fn frames_of_a_single_queue_are_handed_over_or_kept() {
+    for rps in [Rps::On, Rps::Off, Rps::Auto] {
+        let all = cores_of_flows(true, rps);
+        assert!(all.iter().all(|c| c.len() == 1), "{rps:?}: {all:?}");
+        let (kept, shared) = (all.iter().all(|c| *c == [0]), all.contains(&vec![1]));
+        assert!(match rps { Rps::On => shared, Rps::Off => kept, Rps::Auto => kept || shared }, "{rps:?}: {all:?}");
+    }
 }
 
 #[test]
