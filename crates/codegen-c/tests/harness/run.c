@@ -73,7 +73,7 @@ static uint32_t unhex(const char *s, uint8_t *b) {
 
 int main(int argc, char **argv) {
     prog = wireloom_program();
-    static const wl_host host = {host_call, host_reply, host_send, host_grow, host_close, host_log, host_fault, NULL, NULL};
+    static const wl_host host = {.call = host_call, .reply = host_reply, .send = host_send, .grow = host_grow, .close = host_close, .log = host_log, .fault = host_fault};
     static const uint32_t load[4] = {3, 1, 2, 0};
     static const uint8_t up[4] = {1, 1, 0, 1};
     static const uint32_t ring[8] = {1000, 0, 1000000000, 1, 2000000000, 2, 4000000000u, 3};
