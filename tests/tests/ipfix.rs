@@ -36,7 +36,7 @@ fn export(name: &str, cores: &str, domains: &str) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let collector = format!("collector={}", socket.local_addr().expect("an address"));
     let messages = collect(socket, || {
-        c.run("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--set", &collector, "--set", "name=edge one", "--cores", cores]);
+        c.run("flow_tracker", &["--bind", "wire=pcap:@/in.pcap", "--set", &collector, "--set", "name=edge one", "--cores", cores, "--rps", "on"]);
     });
     let mut bytes = Vec::new();
     for m in messages {
