@@ -18,9 +18,14 @@ impl Default for Backend {
 
 impl Backend {
     pub fn new() -> Backend {
-        let mut backend = Backend { listener: None, port: free_port() };
-        backend.listen();
-        backend
+        // Somebody else may take a free port before it is listened on.
+        loop {
+            let port = free_port();
+            if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+                listener.set_nonblocking(true).expect("a socket");
+                return Backend { listener: Some(listener), port };
+            }
+        }
     }
 
     /// A port on which nobody listens.

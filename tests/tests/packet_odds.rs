@@ -21,8 +21,8 @@ fn frame(tags: &[u16], kind: u16, payload: &[u8]) -> Vec<u8> {
     f
 }
 
-/// An IPv4 header without a payload.
-const IP: [u8; 20] = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0x66, 0xd8, 10, 0, 0, 1, 10, 0, 0, 2];
+/// An IPv4 header of an experimental protocol (RFC 3692), without a payload.
+const IP: [u8; 20] = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0x65, 0xeb, 10, 0, 0, 1, 10, 0, 0, 2];
 
 #[test]
 fn what_is_not_looked_into_is_told() {

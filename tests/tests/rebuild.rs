@@ -73,7 +73,7 @@ fn memcached_command() {
 
 #[test]
 fn http_request() {
-    rebuilds_of("get", 3000, 90, 90, 10);
+    rebuilds_of("get", 6000, 90, 90, 10);
 }
 
 #[test]
