@@ -48,8 +48,8 @@ REQUEST, MEMORY, WORDS = "CPU µs/request", "RSS MiB", "CPU ms/MB"
 
 TARGETS = [
     Target("static_web", "static", 512, REQUEST, Goal(0.85, "nginx"), Goal(1.0, "floor_static")),
-    Target("http_balancer, keep-alive", "lb_ka", 512, REQUEST, Goal(0.65, "nginx_hash"), Goal(1.1, "floor_epoll")),
-    Target("http_balancer, keep-alive", "lb_ka", 512, REQUEST, Goal(0.65, "haproxy_hash"), Goal(1.1, "floor_epoll")),
+    Target("http_balancer, keep-alive", "lb_ka", 512, REQUEST, Goal(0.75, "nginx_hash"), Goal(1.1, "floor_epoll")),
+    Target("http_balancer, keep-alive", "lb_ka", 512, REQUEST, Goal(0.75, "haproxy_hash"), Goal(1.1, "floor_epoll")),
     Target("http_balancer, one request per connection", "lb_close", 64, REQUEST,
            Goal(1.0, "nginx_hash"), Goal(0.9, "nginx_hash")),
     Target("memcached ASCII", "mc_ascii", 512, REQUEST, Goal(0.80, "nutcracker"), Goal(1.05, "floor_mux")),

@@ -10,7 +10,7 @@ JOBS = {job.name: job for job in (
     Job("static_close", "static_close", [64], "wrk_close",
         ["wireloom", "nginx", "haproxy", "floor_static"]),
     Job("lb_ka", "lb", [64, 512], "wrk",
-        ["wireloom", "wireloom_apart", "wireloom_pipelined", "nginx_rr", "nginx_hash", "haproxy_rr", "haproxy_hash", "apache_rr:64",
+        ["wireloom", "wireloom_auto", "wireloom_pipelined", "nginx_rr", "nginx_hash", "haproxy_rr", "haproxy_hash", "apache_rr:64",
          "apache_rr_t640:512", "caddy_rr", "floor_epoll", "floor_uring", "direct"]),
     Job("lb_close", "lb", [64], "wrk_close",
         ["wireloom", "nginx_rr", "nginx_hash", "haproxy_rr", "haproxy_hash", "apache_rr", "caddy_rr", "floor_epoll",
@@ -34,7 +34,7 @@ JOBS = {job.name: job for job in (
 # job -> (connection counts, peers): what section 7 of the issue compares with, and the floors it aims at.
 QUICK = {
     "static": ([512], ["wireloom", "nginx", "floor_static"]),
-    "lb_ka": ([512], ["wireloom", "wireloom_apart", "wireloom_pipelined", "nginx_hash", "haproxy_hash", "floor_epoll"]),
+    "lb_ka": ([512], ["wireloom", "wireloom_auto", "wireloom_pipelined", "nginx_hash", "haproxy_hash", "floor_epoll"]),
     "lb_close": ([64], ["wireloom", "nginx_hash"]),
     "mc_ascii": ([512], ["wireloom", "nutcracker", "floor_mux"]),
     "mc_bin": ([128], ["wireloom", "haproxy_tcp", "floor_mux"]),

@@ -496,8 +496,8 @@ impl<'a> Mock<'a> {
         let ports: Vec<wl_port> = m.ports.iter().map(port).collect();
         let mut params = params.to_vec();
         params.resize(m.params.len().max(1), wl_param::default());
-        let mut state = app::words(t.state_size as usize + app::LINE);
-        let mut shared = app::words(t.shared_size as usize + app::LINE);
+        let mut state = app::placed(t.state_size as usize);
+        let mut shared = app::placed(t.shared_size as usize);
         let mut notes = Box::new(Notes { out: vec![0; 4096], ..Notes::default() });
         let out = notes.out.as_mut_ptr_range();
         let core = Box::new(wl_core {

@@ -28,7 +28,7 @@ PEERS = {
     "lb": {
         "wireloom": wireloom.balancer,
         "wireloom_pipelined": wireloom.balancer_pipelined,
-        "wireloom_apart": wireloom.balancer_apart,
+        "wireloom_auto": wireloom.balancer_auto,
         "nginx_rr": nginx.round_robin,
         "nginx_hash": nginx.hashed,
         "haproxy_rr": haproxy.round_robin,

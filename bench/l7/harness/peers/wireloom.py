@@ -45,9 +45,9 @@ def balancer_pipelined(port, backends):
     return balancer(port, backends) + ["--set", "backend.pipeline=16"]
 
 
-def balancer_apart(port, backends):
-    """Every request has a backend connection of its own, as in nginx and HAProxy."""
-    return balancer(port, backends) + ["--set", "backend.pipeline=1"]
+def balancer_auto(port, backends):
+    """Requests that arrive together share backend connections: an opt-in for trusted backends."""
+    return balancer(port, backends) + ["--set", "backend.pipeline=auto"]
 
 
 def memcached(port, backends):

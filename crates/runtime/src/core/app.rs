@@ -40,7 +40,7 @@ unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
     fn of(program: &Program, settings: &Settings) -> SharedMemory {
-        let mut shared = words(program.table().shared_size as usize + LINE);
+        let mut shared = placed(program.table().shared_size as usize);
         if let Some(init) = program.table().init_shared {
             // SAFETY: from its first line on `shared` has the size asked for.
             unsafe { init(program.table().self_, first_line(&mut shared).cast(), settings.params.as_ptr()) };
@@ -141,10 +141,21 @@ impl App {
 /// A program's memory begins at a cache line: its tables' locks have lines of their own.
 pub const LINE: usize = 64;
 
-/// The first whole line of memory that was made a line larger than asked for. (An aligned, zeroed allocation would touch every
-/// page; this one leaves untouched pages absent.)
+/// A large page.
+const HUGE: usize = 2 << 20;
+/// Memory from so many bytes on begins at a large page: what a table has first is what is used most.
+const LARGE: usize = 4 * HUGE;
+
+/// Zeroed memory with room to begin where [`first_line`] says. (An aligned, zeroed allocation would touch every page; this one
+/// leaves untouched pages absent.)
+pub fn placed(bytes: usize) -> Box<[u64]> {
+    words(bytes + if bytes >= LARGE { HUGE } else { LINE })
+}
+
+/// The first whole line, or the first large page, of memory from `placed`.
 pub fn first_line(memory: &mut [u64]) -> *mut u64 {
-    let skip = memory.as_ptr().align_offset(LINE).min(memory.len());
+    let align = if std::mem::size_of_val(memory) >= LARGE + HUGE { HUGE } else { LINE };
+    let skip = memory.as_ptr().align_offset(align).min(memory.len());
     memory[skip..].as_mut_ptr()
 }
 
@@ -174,9 +185,8 @@ fn no_memory(bytes: usize) -> ! {
 /// Asks for pages of 2 MiB: tables of flows are touched in no order, and each touch of a small page would cost a walk of the page tables.
 /// Where the kernel does not give them, nothing is lost but time.
 pub fn huge_pages<T>(memory: &[T]) {
-    const HUGE: usize = 2 << 20;
     let bytes = std::mem::size_of_val(memory);
-    if bytes >= 4 * HUGE {
+    if bytes >= LARGE {
         let skip = memory.as_ptr().cast::<u8>().align_offset(HUGE).min(bytes);
         // SAFETY: the range lies inside of the slice, and advice changes nothing of its contents.
         unsafe { libc::madvise(memory.as_ptr().cast::<u8>().add(skip).cast_mut().cast(), (bytes - skip) / HUGE * HUGE, libc::MADV_HUGEPAGE) };
@@ -345,7 +355,7 @@ impl AppCore {
         let mut ports: Vec<Port> = (0..app.desc.ports.len()).map(|i| port(&app, i)).collect();
         let wl_ports: Box<[wl_port]> = ports.iter_mut().zip(&app.tables).map(|(p, t)| shown(p, t)).collect();
         let t = *app.program.table();
-        let mut state = words(t.state_size as usize + LINE);
+        let mut state = placed(t.state_size as usize);
         if app.program.packets().is_some() {
             huge_pages(&state);
         }
