@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 from compiled_by import compiled_by  # noqa: E402
-from jobs import IN_REGIMES, JOBS, REGIMES  # noqa: E402
+from jobs import IN_REGIMES, JOBS  # noqa: E402
 
 WORK = os.environ.get("PACKET_WORK", "/tmp/wireloom-bench-packet")
 # What is measured is optimised code, from the first request on.
@@ -36,7 +36,7 @@ PROGRAMS = {**{name: (files, ["-O3"], []) for name, files in HAND_WRITTEN.items(
 
 
 def compiler():
-    """The newest clang, as the compiler of generated code is (the brief's figures were made with clang 19)."""
+    """The newest clang, as the compiler of generated code is."""
     clangs = [f"clang-{n}" for n in range(30, 13, -1)]
     return next((c for c in (*clangs, "clang", "gcc") if shutil.which(c)), "cc")
 

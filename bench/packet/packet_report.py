@@ -4,7 +4,7 @@ import json
 import os
 import statistics
 
-from jobs import IN_REGIMES, JOBS, PEERS_FROM, REGIMES
+from jobs import JOBS, PEERS_FROM, REGIMES, in_regimes
 
 HEAD = ("job", "unit", "ours", "reference", "its figure", "ours / reference", "tuned C", "ours / tuned C", "must reach", "verdict", "aim", "aim reached", "peers, quoted")
 
@@ -75,9 +75,9 @@ def markdown(head, rows):
 def regimes(all_sessions):
     """The jobs with their frames in and outside of the caches: ours / plain C; which miss their target; the sessions they are from."""
     missed, used, rows = [], [], []
-    for job in [j for j in JOBS if any(v.name.startswith(j.name + "@") for v in IN_REGIMES)]:
+    for job in [j for j in JOBS if in_regimes(j)]:
         cells = [job.label]
-        for variant in [v for v in IN_REGIMES if v.name.startswith(job.name + "@")]:
+        for variant in in_regimes(job):
             measured, session = newest(variant, all_sessions)
             if measured is None or "failed" in measured:
                 cells.append("not measured")

@@ -58,7 +58,7 @@ pub fn interpreted(module: &Arc<Module>) -> Program {
 const SEEDS: &str = "WIRELOOM_SEEDS";
 
 /// Set: the C is compiled with the sanitizers. Their runtime must be there before all else, so by hand:
-/// `LD_PRELOAD=$(clang -print-file-name=libclang_rt.asan-x86_64.so) ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
+/// `LD_PRELOAD=$(clang-19 -print-file-name=libclang_rt.asan-x86_64.so) ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
 const SANITIZE: &str = "WIRELOOM_SANITIZE";
 
 /// None without a C compiler; what the C compiler has to say is an error.

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -77,12 +76,12 @@ fn pauses(page: u16) -> u64 {
 }
 
 /// With the shortest slices nearly every look at the clock is a pause. No answer differs from the interpreter's.
-fn as_interpreted(app: &str, args: &[&str], more: &[&str], clients: usize, env: &dyn Fn(&mut Command)) {
+fn as_interpreted(app: &str, args: &[&str], more: &[&str], clients: usize) {
     let page = free_port();
     let right = right(app, more);
     let admin = format!("127.0.0.1:{page}");
     let all = [&["--cores", "0", "--set", "client.slice=1us", "--admin", &admin], args, more].concat();
-    let service = Wireloom::run_file(&program(app), &all, env);
+    let service = Wireloom::run_file(&program(app), &all, |_| {});
     crowd(service.port, &right, clients, 2);
     assert!(pauses(page) > 100, "{app}: {} pauses", pauses(page));
     eventually("nothing is left", || status(page)["memory"]["tasks"] == 0);
@@ -93,9 +92,9 @@ fn pauses_change_no_answer() {
     if plain() {
         return;
     }
-    as_interpreted("busy", &[], &[], 12, &|_| {});
-    as_interpreted("busy", &["--engine", "uring"], &[], 12, &|_| {});
-    as_interpreted("light", &[], &[], 12, &|_| {});
+    as_interpreted("busy", &[], &[], 12);
+    as_interpreted("busy", &["--engine", "uring"], &[], 12);
+    as_interpreted("light", &[], &[], 12);
 }
 
 /// Before a call and behind one; the request and the answer are needed on both sides.
@@ -107,30 +106,19 @@ fn pauses_around_a_call_change_no_answer() {
     let page = free_port();
     let busy = Wireloom::run_file(&program("busy"), &["--cores", "1", "--set", "client.slice=1us", "--admin", &format!("127.0.0.1:{page}")], |_| {});
     let servers = format!("servers=127.0.0.1:{}", busy.port);
-    as_interpreted("front", &[], &["--set", &servers], 8, &|_| {});
+    as_interpreted("front", &[], &["--set", &servers], 8);
     assert!(pauses(page) > 100);
-}
-
-/// The shared runtime of AddressSanitizer.
-fn sanitizer() -> Option<PathBuf> {
-    let out = Command::new("clang").arg(format!("-print-file-name=libclang_rt.asan-{}.so", std::env::consts::ARCH)).output().ok()?;
-    let path = PathBuf::from(String::from_utf8_lossy(&out.stdout).trim());
-    path.is_file().then_some(path)
 }
 
 /// What a paused handler points into stays in place.
 #[test]
 fn pauses_sanitized() {
-    let Some(runtime) = sanitizer() else {
-        assert!(std::env::var_os("CI").is_none(), "clang has no sanitizers");
-        return eprintln!("SKIPPED: clang has no sanitizers");
-    };
-    let env = |c: &mut Command| {
-        c.env("LD_PRELOAD", &runtime).env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=0").env("WIRELOOM_INNER", "1");
-    };
-    as_interpreted("busy", &["--sanitize"], &[], 6, &env);
+    if plain() {
+        return;
+    }
+    as_interpreted("busy", &["--sanitize"], &[], 6);
     let busy = Wireloom::run_file(&program("busy"), &["--cores", "1", "--set", "client.slice=1us"], |_| {});
-    as_interpreted("front", &["--sanitize"], &["--set", &format!("servers=127.0.0.1:{}", busy.port)], 4, &env);
+    as_interpreted("front", &["--sanitize"], &["--set", &format!("servers=127.0.0.1:{}", busy.port)], 4);
 }
 
 /// The waiting times of a light client, sorted, while another's requests take `heavy` each.

@@ -10,7 +10,7 @@
 //! thread looks at the mark some thousand times a second. The share of the looks is the share of the time.
 
 use crate::args::Bench;
-use crate::{engine, load, run, Failure, Outcome};
+use crate::{engine, load, run, sanitize, Failure, Outcome};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -71,6 +71,7 @@ impl Spread {
 }
 
 pub fn bench(args: Bench) -> Outcome {
+    sanitize::load(&args.compile)?;
     let mut modules = Vec::new();
     for file in &args.files {
         modules.extend(load::apps(file)?);

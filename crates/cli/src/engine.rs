@@ -52,8 +52,12 @@ pub fn make_in_tiers(module: &Arc<Module>, compile: &Compile) -> Result<Made, Fa
     if compile.interpret || compile.sanitize || extern_function(module).is_some() { return make_to_serve(module, compile) }
     let source = wireloom_codegen_c::emit(module, &wireloom_codegen_c::Options::default());
     let options = in_folder(module, &CompileOptions::default());
-    // Where there is no compiler, or it fails, the usual way says so.
-    let Ok(None) = wireloom_codegen_c::cached(&source, &options) else { return make_to_serve(module, compile) };
+    match wireloom_codegen_c::cached(&source, &options) {
+        Ok(Some(library)) => return Ok(Made { program: Program::load(&library.bytes)?, how: How::Compiled, later: None }),
+        Ok(None) => {}
+        // Where there is no compiler, or it fails, the usual way says so.
+        Err(_) => return make_to_serve(module, compile),
+    }
     let starting = if module.desc().has_frames() { compiling } else { compiling_to_serve };
     let quick = compiled(module, &source, &CompileOptions { opt: 0, starting: Some(starting), ..CompileOptions::default() })?;
     let tiers = Tiers::new(Program::load(&quick.bytes)?);

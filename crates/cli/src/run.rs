@@ -4,7 +4,7 @@ use crate::args::Run;
 use crate::engine::{self, How};
 use crate::serve::{self, ignore_hangup};
 pub use crate::serve::{cpus, pairs, sets};
-use crate::{load, Failure, Outcome};
+use crate::{load, sanitize, Failure, Outcome};
 use std::sync::Arc;
 use std::time::Instant;
 use wireloom_ir::desc::Desc;
@@ -13,6 +13,7 @@ use wireloom_ir::Module;
 use wireloom_runtime::packet;
 
 pub fn run(args: Run) -> Outcome {
+    sanitize::load(&args.compile)?;
     let begin = Instant::now();
     ignore_hangup();
     let mut modules = Vec::new();

@@ -1,7 +1,9 @@
 //! Runs a command once more in a process of its own: one that survives its crash, and that has the sanitizers' runtime loaded
 //! where the command is to load code compiled with them (a shared object cannot bring it along).
 
+use crate::args::Compile;
 use crate::{Failure, Outcome};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
@@ -14,22 +16,25 @@ pub fn is_inner() -> bool {
 
 /// The same command line again, with `extra` behind it.
 pub fn run_again(sanitize: bool, extra: &[String]) -> Result<ExitStatus, Failure> {
+    Ok(again(sanitize, extra)?.status()?)
+}
+
+/// Puts this process in the place of itself, with the sanitizers' runtime loaded, where `compile` asks for them.
+pub fn load(compile: &Compile) -> Outcome {
+    if !compile.sanitize || is_inner() { return Ok(()) }
+    Err(again(true, &[])?.exec().into())
+}
+
+fn again(sanitize: bool, extra: &[String]) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(std::env::args_os().skip(1)).args(extra).env(INNER, "1");
     if sanitize {
         command.env("LD_PRELOAD", runtime()?);
-        // Programs are kept to the end of the process: no leaks.
-        command.env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1").env("UBSAN_OPTIONS", "print_stacktrace=1:abort_on_error=1");
+        // Programs are kept to the end of the process: no leaks. Handlers that pause have stacks of their own.
+        command.env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=0");
+        command.env("UBSAN_OPTIONS", "print_stacktrace=1:abort_on_error=1");
     }
-    Ok(command.status()?)
-}
-
-/// For commands that only need the runtime: says how the inner process ended.
-pub fn pass_on() -> Outcome {
-    match run_again(true, &[])? {
-        s if s.success() => Ok(()),
-        _ => Err(Failure::Silent),
-    }
+    Ok(command)
 }
 
 /// The shared runtime of AddressSanitizer that goes with the compiler.

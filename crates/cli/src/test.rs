@@ -18,9 +18,7 @@ use wireloom_runtime::packet::PacketSim;
 use wireloom_runtime::{App, Program, Sim};
 
 pub fn test(args: Test) -> Outcome {
-    if args.compile.sanitize && !sanitize::is_inner() {
-        return sanitize::pass_on();
-    }
+    sanitize::load(&args.compile)?;
     let mut tally = Tally::default();
     for path in &args.files {
         let modules = load::load_tests(path)?;

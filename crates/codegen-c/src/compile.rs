@@ -140,6 +140,23 @@ fn stamp(path: &Path) -> String {
 /// Compiles a source to a shared object. The second time it costs no more than a look, if there is a folder to keep it in that is
 /// this user's alone; else all is made in one of our own, which is removed at once.
 pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
+    kept_or(source, options, |job, name| {
+        if let Some(starting) = options.starting { starting(&source.name) }
+        job.compile(name)
+    })
+}
+
+/// What [`compile`] has kept of a source; None if it would have to start the compiler.
+pub fn cached(source: &CSource, options: &CompileOptions) -> Result<Option<Compiled>, CompileError> {
+    match kept_or(source, options, |_, _| Err(None)) {
+        Ok(kept) => Ok(Some(kept)),
+        Err(None) => Ok(None),
+        Err(Some(e)) => Err(e),
+    }
+}
+
+/// What was kept of a source; else what `make` makes, which is kept.
+fn kept_or<E: From<CompileError>>(source: &CSource, options: &CompileOptions, make: impl FnOnce(&Job, &str) -> Result<Vec<u8>, E>) -> Result<Compiled, E> {
     let (cc, version) = find_compiler(options.cc.as_deref())?;
     let (folder, notice) = folder(options)?;
     let job = Job::new(&cc, source, options, &folder)?;
@@ -147,22 +164,9 @@ pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, C
     let io = |error| CompileError::Io { path: folder.path().join(&name), error };
     let path = notice.is_none().then(|| folder.path().join(&name));
     if let Some(bytes) = folder.get(&name).map_err(io)? { return Ok(Compiled { bytes, path, notice }) }
-    if let Some(starting) = options.starting { starting(&source.name) }
-    let bytes = job.compile(&name)?;
+    let bytes = make(&job, &name)?;
     folder.put(&name, &bytes).map_err(io)?;
     Ok(Compiled { bytes, path, notice })
-}
-
-/// What [`compile`] has kept of a source; None if it would have to start the compiler.
-pub fn cached(source: &CSource, options: &CompileOptions) -> Result<Option<Compiled>, CompileError> {
-    let (cc, version) = find_compiler(options.cc.as_deref())?;
-    let (folder, None) = folder(options)? else { return Ok(None) };
-    let name = format!("{}-{}.so", source.name, Job::new(&cc, source, options, &folder)?.id(&version)?);
-    let path = folder.path().join(&name);
-    match folder.get(&name) {
-        Ok(kept) => Ok(kept.map(|bytes| Compiled { bytes, path: Some(path), notice: None })),
-        Err(error) => Err(CompileError::Io { path, error }),
-    }
 }
 
 /// The folder to work in, and why it is not the one where results are kept.

@@ -310,14 +310,19 @@ impl<'m> Gen<'m> {
         self.code.push_str(&apart(&[proto], &text));
     }
 
-    /// The columns of a request's line in the access log.
-    fn note(&mut self, i: usize, p: &Protocol, body: &'m Body) {
+    /// The declarations and statements of a protocol's body whose first local is a message.
+    fn given_message(&mut self, body: &'m Body, message: &str) -> (String, String) {
         let mut b = BodyGen::new(self, Owner::Protocol { msg: 0 }, body);
         b.declare(0);
-        let request = b.name(LocalId(0));
-        line!(b, "{request} = *req;");
+        let local = b.name(LocalId(0));
+        line!(b, "{local} = {message};");
         b.block(&body.block);
-        let (decls, mut out) = (b.decls, b.out);
+        (b.decls, b.out)
+    }
+
+    /// The columns of a request's line in the access log.
+    fn note(&mut self, i: usize, p: &Protocol, body: &'m Body) {
+        let (decls, mut out) = self.given_message(body, "*req");
         for label in ["done", "fault"] {
             if out.contains(&format!("goto {label};")) { out.push_str(&format!("{label}:;\n")) }
         }
@@ -329,12 +334,7 @@ impl<'m> Gen<'m> {
 
     /// An interim answer as the client gets it; where that faults, it does not.
     fn interim(&mut self, i: usize, p: &Protocol, body: &'m Body) {
-        let mut b = BodyGen::new(self, Owner::Protocol { msg: 0 }, body);
-        b.declare(0);
-        let answer = b.name(LocalId(0));
-        line!(b, "{answer} = *rep;");
-        b.block(&body.block);
-        let (decls, out) = (b.decls, b.out);
+        let (decls, out) = self.given_message(body, "*rep");
         self.code.push_str(&format!(
             "/* protocol {}: interim answers */\nstatic uint32_t interim_{i}(wl_fx *x, const wl_msg *rep) {{\nuint32_t flags = 0;\n{decls}{out}done:;\nreturn flags;\nfault:;\nwl_begin(x);\nreturn WL_R_NOTHING;\n}}\n\n",
             names::comment(&p.name)

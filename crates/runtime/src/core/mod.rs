@@ -7,8 +7,11 @@
 //! ```
 //!
 //! `input` cuts bytes into messages in the engine's own buffer; `client` starts tasks and keeps replies in order;
-//! `task` runs handlers; `host` is what handlers call; `dispatch` and `backend` move requests and answers, `pool` says on which connections, `health` which backends are up; `tail`
-//! streams what is too long to hold; `pipeline` shares connections of exclusive protocols, `trust` says when; `apart` gives large answers of pipelined ones their own; `fault`, `time` and `flush` are what their names say. Nothing here knows sockets.
+//! `task` runs handlers; `host` is what handlers call. `dispatch` and `backend` move requests and answers; `pool`
+//! says on which connections, `health` which backends are up. `tail` streams what is too long to hold.
+//! `pipeline` shares connections of exclusive protocols; `trust` says when. `apart` gives large answers of
+//! pipelined protocols connections of their own. `fault`, `time` and `flush` are what their names say. Nothing
+//! here knows sockets.
 //!
 //! Handlers run inside `task::run` only, and the host functions they call never run a handler, parse, or close a
 //! connection: they append, link, and mark (`DIRTY`, `DOOMED`, `AGAIN`); the marks are worked off by `step`.

@@ -207,7 +207,7 @@ impl Mesh {
     }
 }
 
-/// Which of `cores` a hash belongs to.
+/// Which of `cores` a hash belongs to, or which of so many buckets.
 #[inline]
 pub fn core_of(hash: u32, cores: usize) -> usize {
     ((u64::from(hash.wrapping_mul(0x9E37_79B1)) * cores as u64) >> 32) as usize

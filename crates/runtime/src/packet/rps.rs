@@ -1,12 +1,17 @@
 //! Receive packet steering in software: which core handles a frame that one core has received for all.
 //!
-//! In: the hash of a frame's flow key, and what handling a frame costs. Out: a core. To hand a frame over costs both cores tens of
-//! nanoseconds, so a cheap handler is faster on the core that receives. What it costs shows when frames come in batches; until then the
-//! receiving core handles all of them. State is kept per core by flow key, so a flow never moves: its hash bucket belongs to the core that
-//! has handled its first frame. Buckets that are met after the decision are dealt out, to the receiving core the fewest, as it also
-//! receives and hands over.
+//! In: the hash of a frame's flow key, and the cost of handling a frame. Out: a core.
+//!
+//! To hand a frame over costs both cores tens of nanoseconds. So a cheap handler is faster on the core that
+//! receives. Its cost shows when frames come in batches; until then the receiving core handles all of them.
+//!
+//! State is kept per core by flow key, so a flow never moves. Its hash bucket belongs to the core that has
+//! handled its first frame. Buckets that are met after the decision are dealt out. The receiving core gets
+//! the fewest, as it also receives and hands over.
 
-/// Buckets of flows; a power of two.
+use super::mesh::core_of;
+
+/// Buckets of flows.
 const BUCKETS: usize = 1 << 14;
 const NOBODY: u8 = u8::MAX;
 /// More cores share frames alike.
@@ -105,14 +110,13 @@ impl Rps {
     /// The core of a flow.
     #[inline]
     pub fn core(&mut self, hash: u32) -> usize {
-        let bucket = (hash.wrapping_mul(0x9E37_79B1) >> 18) as usize;
+        let bucket = core_of(hash, BUCKETS);
         let owner = self.owner[bucket];
         if owner == NOBODY { self.settle(bucket) } else { usize::from(owner) }
     }
 
     #[cold]
     fn settle(&mut self, bucket: usize) -> usize {
-        const { assert!(BUCKETS == 1 << (32 - 18)) };
         let core = if self.state == State::Shared { self.next() } else { self.me };
         self.owner[bucket] = core as u8;
         core

@@ -31,6 +31,14 @@ fn rest(s: &mut Sim, x: &Peer, mut left: usize) {
     }
 }
 
+/// How many bytes a client takes until nothing more comes.
+fn taken(s: &mut Sim, client: &Peer) -> usize {
+    (0..100).map(|_| {
+        s.settle();
+        client.receive().len()
+    }).sum()
+}
+
 #[test]
 fn requests_go_to_another_connection_once_a_large_answer_begins() {
     let mut s = sim(false, &[]);
@@ -51,11 +59,7 @@ fn requests_go_to_another_connection_once_a_large_answer_begins() {
     assert_eq!((text(&behind), text(&y)), ("r behind\n".into(), "g later\n".into()), "though the slow one has read nothing");
     y.send(b"r later\n");
     slow.window(None);
-    let mut got = 0;
-    for _ in 0..100 {
-        s.settle();
-        got += slow.receive().len();
-    }
+    let got = taken(&mut s, &slow);
     assert_eq!((got, text(&behind)), ("D:1000000 big\n".len() + BIG, "r later\n".into()));
     assert_clean(&mut s);
 }
@@ -67,11 +71,7 @@ fn a_client_with_large_answers_asks_alone_and_stops_its_own_stream() {
     rest(&mut s, &x, BIG - 400_000);
     x.send(b"r behind\n");
     slow.window(None);
-    let mut got = 0;
-    for _ in 0..100 {
-        s.settle();
-        got += slow.receive().len();
-    }
+    let got = taken(&mut s, &slow);
     assert_eq!((got, text(&behind)), ("D:1000000 big\n".len() + BIG, "r behind\n".into()));
     // The first connection is its own now; the other client's next request goes on a shared one, and the slow one's second waits.
     slow.window(Some(100));
@@ -90,10 +90,7 @@ fn a_client_with_large_answers_asks_alone_and_stops_its_own_stream() {
     assert!(s.core.pool.queue_used() < 300_000);
     assert_eq!(text(&behind), "r other\n");
     slow.window(None);
-    for _ in 0..100 {
-        s.settle();
-        slow.receive();
-    }
+    taken(&mut s, &slow);
     assert_eq!(text(&x), "g two\n");
     x.send(b"r two\n");
     s.settle();

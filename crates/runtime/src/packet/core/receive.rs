@@ -4,8 +4,8 @@ use super::{Input, PacketCore, APART_NS};
 use crate::abi::wl_frame;
 use crate::engine::common::monotonic;
 use crate::packet::mesh::{core_of, flow_hash, Item};
-use crate::packet::rps::Rps;
 use crate::packet::port::{bytes, prefetch, Batch, Label, BATCH, LONG_BATCH};
+use crate::packet::rps::Rps;
 
 impl PacketCore {
     pub(super) fn receive(&mut self) -> bool {
