@@ -190,19 +190,20 @@ static inline void wl_clear(void *v, size_t from, size_t to) { if (to > from) me
 /* Ways out of NAME_step(). */
 #define WAIT(label, at) { v->p.pc = label; fp = at; goto more; }
 #define FAIL(kind, at) { fk = kind; fp = at; goto bad; }
-#define RETURN(r) { v->p.pos = pos; *used = pos - base; return r; }
-#define HEAD(label, facts) { v->p.head = pos; v->p.flags |= (facts) | WL_IN_TAIL; v->p.pc = label; RETURN(WL_HEAD) }
+/* `from`: what stands before it is passed on; what stands behind, up to `pos`, has been looked at and is held. */
+#define RETURN(r) { v->p.pos = pos; v->from = from; *used = from - base; return r; }
+#define HEAD(label, facts) { v->p.head = from = pos; v->p.flags |= (facts) | WL_IN_TAIL; v->p.pc = label; RETURN(WL_HEAD) }
 /* The rest of a run of bytes that needs no look is the runtime's. A streaming message does not count its position on. */
 #define RUN(label, len, at, stream) { \
     uint64_t rest_ = (len) - (end - pos); \
     v->p.pc = label; \
     *used = end - base; \
-    v->p.pos = stream ? v->p.head : pos + (uint32_t)(len); \
-    if (eof) { fk = WL_F_TRUNCATED; fp = at; pos = end; goto bad; } \
+    v->p.pos = v->from = stream ? v->p.head : pos + (uint32_t)(len); \
+    if (eof) { fk = WL_F_TRUNCATED; fp = at; pos = from = end; goto bad; } \
     v->p.left = rest_; \
     return WL_MORE; }
 /* A stream may be longer than offsets can count: start again from the head's length. */
-#define WL_REBASE { uint32_t d_ = pos - v->p.head; p += d_; pos -= d_; end -= d_; base -= d_; }
+#define WL_REBASE { uint32_t d_ = pos - v->p.head; p += d_; pos -= d_; from -= d_; end -= d_; base -= d_; }
 
 /* tail(): takes what is there of a run; answers how much. */
 static inline uint32_t wl_skip_run(wl_parser *v, uint32_t n) {

@@ -65,6 +65,9 @@ typedef struct wl_parser {
  * holds while tail() skips bytes after WL_M_IN_STEP. A tail() that answers WL_BAD with WL_M_IN_STEP in `flags` has found a
  * fault behind the head and is past the message: *used bytes more belong to it, the next message follows. At the end of the
  * connection inside a run: tail(eof = 1), which answers WL_BAD.
+ * What frames a stream is passed on when it is accepted: *used may be less than tail() has looked at. The bytes from there on are
+ * given again, in front of those that follow; fewer are not. WL_BAD: the bytes that it uses are good, those behind are not. A fault behind
+ * the head that the grammar recovers from sets WL_M_OMIT, too.
  * After WL_WHOLE, view->pos is the length of the whole message if its unit has no stream fields. */
 
 /* A message as a handler sees it. Field offsets in `view` are relative to `base`. */

@@ -106,6 +106,7 @@ impl Parser<'_, '_> {
         // Without a look at its bytes nothing can be wrong in it.
         let looks = b.class.is_some() && b.max <= grammar::tail::HELD_BYTES;
         if looks || b.trim.is_some() || self.keeps(b) { return self.whole_run(field, b, run, None) }
+        self.commit();
         line!(self, "{}", self.value_text(b, "pos", &format!("(uint32_t){run}")));
         match &b.class {
             None => self.skip_run(field, run),
@@ -114,7 +115,7 @@ impl Parser<'_, '_> {
                 let label = self.label();
                 line!(self, "{{ uint32_t n_ = end - pos < {run} ? end - pos : (uint32_t){run};");
                 line!(self, "uint32_t i = wl_scan_set(p, pos, pos + n_, &{set});\nif (i != pos + n_) {}", self.bad_at(field, b, "i"));
-                line!(self, "pos += n_;\n{run} -= n_;\nif ({run}) {} }}", self.wait(label, field));
+                line!(self, "pos += n_;\nfrom = pos;\n{run} -= n_;\nif ({run}) {} }}", self.wait(label, field));
             }
         }
     }
@@ -122,7 +123,7 @@ impl Parser<'_, '_> {
     fn skip_run(&mut self, field: &Field, run: &str) {
         let label = self.reserve();
         let passed = if self.counts { format!("v->passed += pos + {run} - v->p.head; ") } else { String::new() };
-        line!(self, "if (end - pos < {run}) {{ {passed}RUN({label}, {run}, {}, {}) }} else pos += (uint32_t){run};\nL{label}:;", field.place.0, self.streams as u8);
+        line!(self, "if (end - pos < {run}) {{ {passed}RUN({label}, {run}, {}, {}) }} else pos += (uint32_t){run};\nL{label}:;\nfrom = pos;", field.place.0, self.streams as u8);
         self.ensured = 0;
     }
 
@@ -177,6 +178,7 @@ impl Parser<'_, '_> {
     /// Declares where the field began: `pos`, or what was given away before counts too.
     fn begin_long(&mut self, b: &Bytes) -> Option<String> {
         if self.phase != Phase::Tail || !self.flows(b) { return None }
+        self.commit();
         let run = self.slot("uint32_t");
         line!(self, "{run} = 0;\n{}", self.value_text(b, "pos", "0"));
         Some(run)
@@ -231,7 +233,7 @@ impl Parser<'_, '_> {
         }
         line!(self, "}}\nv->p.scan = 0;");
         self.end_long(field, b, run.as_deref(), "(i - pos)");
-        line!(self, "pos = i{};\n(void)dl; }}", if u.peek { "" } else { " + dl" });
+        line!(self, "pos = i{};\n{}(void)dl; }}", if u.peek { "" } else { " + dl" }, gone_on(run.as_deref()));
     }
 
     /// Text that finds the next stop byte from `i` below `lim_`.
@@ -248,7 +250,7 @@ impl Parser<'_, '_> {
     /// Suspends in a long field, with bytes up to `i` checked.
     fn suspend_long(&mut self, field: &Field, run: Option<&str>, label: u32) {
         match run {
-            Some(run) => line!(self, "{run} += i - pos;\npos = i;\nv->p.scan = 0;"),
+            Some(run) => line!(self, "{run} += i - pos;\npos = from = i;\nv->p.scan = 0;"),
             None => line!(self, "v->p.scan = i - pos;"),
         }
         line!(self, "{}", self.wait(label, field));
@@ -265,7 +267,7 @@ impl Parser<'_, '_> {
         self.suspend_long(field, run.as_deref(), label);
         line!(self, "}}\nv->p.scan = 0;");
         self.end_long(field, b, run.as_deref(), "(i - pos)");
-        line!(self, "pos = i; }}");
+        line!(self, "pos = i;\n{}}}", gone_on(run.as_deref()));
     }
 
     fn bytes_to_end(&mut self, field: &Field, b: &Bytes) {
@@ -283,7 +285,7 @@ impl Parser<'_, '_> {
         self.suspend_long(field, run.as_deref(), label);
         line!(self, "}}\nv->p.scan = 0;");
         self.end_long(field, b, run.as_deref(), "(i - pos)");
-        line!(self, "pos = i; }}");
+        line!(self, "pos = i;\n{}}}", gone_on(run.as_deref()));
     }
 
     pub fn number(&mut self, field: &Field, shape: (u8, u8, bool), until: Option<&Until>, store: Option<&str>, extent: Option<&str>) {
@@ -392,7 +394,9 @@ impl Parser<'_, '_> {
             line!(self, "{acc} = {next};");
             self.check(step);
         }
-        line!(self, "{member}.n++;\n}}");
+        line!(self, "{member}.n++;");
+        if !grammar::passed_at_once(self.g.m, inst.unit, f) { self.commit() }
+        line!(self, "}}");
         if let Some(x) = extent {
             let dl = if matches!(kind, ListExtent::Until(u) if !u.peek) { " - v->p.scan" } else { "" };
             line!(self, "{x}.n = pos{dl} - {x}.o;");
@@ -461,6 +465,7 @@ impl Parser<'_, '_> {
                 line!(self, "{run} = {text};");
                 self.check(len);
                 if let Some(x) = extent { line!(self, "{x} = (wl_ext){{pos, (uint32_t){run}}};") }
+                self.commit();
                 if self.phase == Phase::Tail { return self.skip_run(field, &run) }
                 line!(self, "if ({run}) {{");
                 self.end_head(false);
@@ -476,8 +481,9 @@ impl Parser<'_, '_> {
             }
             Extent::Run | Extent::ToEnd | Extent::Close => {
                 self.end_head(matches!(e, Extent::Close | Extent::ToEnd));
+                self.commit();
                 let label = self.label();
-                line!(self, "pos = end;\nif (!eof) {{ {} {} }}", self.rebase(), self.wait(label, field));
+                line!(self, "pos = from = end;\nif (!eof) {{ {} {} }}", self.rebase(), self.wait(label, field));
             }
         }
         self.ensured = 0;
@@ -487,13 +493,14 @@ impl Parser<'_, '_> {
         let mut stop = ByteSet::EMPTY;
         for d in &u.delimiters { if let Some(&c) = d.first() { stop.add(c) } }
         let scan = self.scan_text(&stop);
+        self.commit();
         let label = self.label();
-        line!(self, "{{ uint32_t i = pos, lim_ = end, dl = 0;\nfor (;; i++) {{\ni = {scan};\nif (i == lim_) {{ pos = i; {} {} }}\nint m_;", self.rebase(), self.wait(label, field));
+        line!(self, "{{ uint32_t i = pos, lim_ = end, dl = 0;\nfor (;; i++) {{\ni = {scan};\nif (i == lim_) {{ pos = from = i; {} {} }}\nint m_;", self.rebase(), self.wait(label, field));
         for d in &u.delimiters {
             line!(self, "m_ = wl_match(p + i, end - i, {}, {});\nif (m_ > 0) {{ dl = {}; break; }}", names::literal(d), d.len(), d.len());
-            line!(self, "if (m_ < 0) {{ pos = i; {} {} }}", self.rebase(), self.wait(label, field));
+            line!(self, "if (m_ < 0) {{ pos = from = i; {} {} }}", self.rebase(), self.wait(label, field));
         }
-        line!(self, "}}\npos = i{};\n(void)dl; }}", if u.peek { "" } else { " + dl" });
+        line!(self, "}}\npos = from = i{};\n(void)dl; }}", if u.peek { "" } else { " + dl" });
     }
 
     /// Offsets count from the head's end again, so that they stay small however long a stream is.
@@ -502,6 +509,7 @@ impl Parser<'_, '_> {
     pub fn stream_unit(&mut self, inst: &Inst, field: &Field, unit: UnitId, args: &[Expr], until: Option<&Expr>, member: &str) {
         self.end_head(false);
         let _ = field;
+        self.commit();
         line!(self, "for (;;) {{\n{}", self.rebase());
         self.nested(inst, unit, args, member);
         match until {
@@ -512,12 +520,18 @@ impl Parser<'_, '_> {
                 let text = self.expr(&s, e);
                 line!(self, "{{ bool c_ = {text};");
                 self.check(e);
-                line!(self, "if (c_) break; }}\n}}");
+                line!(self, "if (c_) break; }}");
+                self.commit();
+                line!(self, "}}");
             }
         }
+        self.commit();
         self.ensured = 0;
     }
 }
+
+/// Behind a long field its bytes, which were passed on as they came, are not held. `run`: as of `begin_long`.
+fn gone_on(run: Option<&str>) -> &'static str { if run.is_some() { "from = pos;\n" } else { "" } }
 
 /// A bytes field's bounds and where its value and extent go.
 struct Bytes<'a> {

@@ -35,6 +35,10 @@ pub(crate) struct Parser<'g, 'm> {
     /// Whether the view counts the bytes by which offsets were set back (`v->passed`): of a message with streams, where something in it
     /// depends on how far it is.
     pub counts: bool,
+    /// Whether something in it says what of the tail is passed on.
+    passes: bool,
+    /// How many such fields there are.
+    cuts: u32,
     recovers: Vec<Until>,
     pub has_recover: bool,
     pub uses_fx: bool,
@@ -49,8 +53,10 @@ impl<'g, 'm> Parser<'g, 'm> {
     fn new(g: &'g mut Gen<'m>, message: UnitId) -> Self {
         let streams = g.m.unit(message).streams;
         let phase = Phase::Head;
+        let depends = |kind: &FieldKind| matches!(kind, FieldKind::Align { .. } | FieldKind::Recover { .. });
+        let passes = |kind: &FieldKind| matches!(kind, FieldKind::Pass { how: Pass::When(_) });
         Parser {
-            counts: streams && depends_on_distance(g.m, message), g, message, out: String::new(), labels: 0, phase, ensured: 0, slots: Vec::new(), streams,
+            counts: streams && grammar::tail::has(g.m, message, &depends), passes: grammar::tail::has(g.m, message, &passes), cuts: 0, g, message, out: String::new(), labels: 0, phase, ensured: 0, slots: Vec::new(), streams,
             recovers: Vec::new(), has_recover: false, uses_fx: false,
         }
     }
@@ -112,6 +118,17 @@ impl<'g, 'm> Parser<'g, 'm> {
         if self.phase == Phase::Either && until_eof { line!(self, "v->p.flags |= WL_M_UNTIL_EOF;") }
         self.phase = Phase::Tail;
         self.ensured = 0;
+    }
+
+    /// What stands before this point is accepted: it is passed on. Where only a part of it is, piece by piece.
+    pub fn commit(&mut self) {
+        if self.phase == Phase::Head { return }
+        if self.passes {
+            let label = self.reserve();
+            line!(self, "if (v->cut_n) {{ v->resume = {label}; goto release; }}\nL{label}:;");
+            self.ensured = 0;
+        }
+        line!(self, "from = pos;");
     }
 
     pub fn fields(&mut self, inst: &Inst, list: &[FieldId]) {
@@ -358,7 +375,8 @@ impl<'g, 'm> Parser<'g, 'm> {
         }
     }
 
-    /// From here on bytes of the tail are passed on or not. Where that changes the runtime is told, between two bytes.
+    /// From here on bytes of the tail are passed on or not. Where that changes the runtime is told, between two bytes, when those before are
+    /// accepted.
     fn pass(&mut self, inst: &Inst, how: &Pass) {
         match how {
             Pass::As { endless, .. } => if *endless { line!(self, "v->p.flags |= WL_M_ENDS;") },
@@ -369,8 +387,11 @@ impl<'g, 'm> Parser<'g, 'm> {
                 let label = self.reserve();
                 line!(self, "{{ bool c_ = {text};");
                 self.check(e);
-                line!(self, "if (v->p.flags & WL_IN_TAIL && c_ == ((v->p.flags & WL_M_OMIT) != 0)) {{ v->p.flags ^= WL_M_OMIT; v->p.pc = {label}; RETURN(WL_MORE) }}\n}}\nL{label}:;");
+                line!(self, "if (v->p.flags & WL_IN_TAIL && c_ == (((v->p.flags & WL_M_OMIT) != 0) != (v->cut_n & 1))) {{");
+                line!(self, "if (pos == from) {{ v->p.flags ^= WL_M_OMIT; v->p.pc = {label}; RETURN(WL_MORE) }}");
+                line!(self, "if (v->cut_n && v->cuts[v->cut_n - 1] == pos) v->cut_n--; else v->cuts[v->cut_n++] = pos;\n}}\n}}\nL{label}:;");
                 self.ensured = 0;
+                self.cuts += 1;
             }
         }
     }
@@ -380,18 +401,21 @@ impl<'g, 'm> Parser<'g, 'm> {
         let label = self.reserve();
         let recovers = std::mem::take(&mut self.recovers);
         line!(self, "bad:;\nv->p.fault = fk;\nv->p.place = fp;");
+        if self.passes { line!(self, "v->cut_n = 0;") }
         line!(self, "if (v->recover == 0 || fk == WL_F_TRUNCATED) RETURN(WL_BAD)");
         let here = self.distance();
         line!(self, "if (v->recover == 1 && v->recover_at < {here}) RETURN(WL_BAD)");
         // In the head, the search for a delimiter starts where `recover` stands; in the tail that place may be gone.
         line!(self, "if (v->recover > 1 && !(v->p.flags & WL_IN_TAIL)) pos = (uint32_t)v->recover_at;");
         line!(self, "v->p.pc = {label};\nv->p.scan = 0;\nif (!(v->p.flags & WL_IN_TAIL)) {{");
-        line!(self, "v->p.head = pos;\nv->p.flags |= WL_IN_TAIL | WL_M_IN_STEP;\nRETURN(WL_HEAD)\n}}\nv->p.flags |= WL_M_IN_STEP;");
+        line!(self, "v->p.head = from = pos;\nv->p.flags |= WL_IN_TAIL | WL_M_IN_STEP;\nRETURN(WL_HEAD)\n}}\nv->p.flags |= WL_M_IN_STEP;");
+        // The rest of the message is dropped, from what was held on.
+        line!(self, "if (!(v->p.flags & WL_M_OMIT)) {{ v->p.flags |= WL_M_OMIT; RETURN(WL_MORE) }}");
         line!(self, "L{label}:;");
         line!(self, "if (v->recover == 1) {{");
         line!(self, "uint64_t left = v->recover_at - {here};\nv->recover_at = {here};");
-        line!(self, "if (end - pos < left) {{ v->p.left = left - (end - pos); pos = end; v->recover_at = {here}; if (!eof) RETURN(WL_MORE) v->p.left = 0; v->p.flags &= ~(uint32_t)WL_M_IN_STEP; RETURN(WL_BAD) }}");
-        line!(self, "pos += (uint32_t)left;\nRETURN(WL_BAD)\n}}");
+        line!(self, "if (end - pos < left) {{ v->p.left = left - (end - pos); pos = from = end; v->recover_at = {here}; if (!eof) RETURN(WL_MORE) v->p.left = 0; v->p.flags &= ~(uint32_t)WL_M_IN_STEP; RETURN(WL_BAD) }}");
+        line!(self, "pos += (uint32_t)left;\nfrom = pos;\nRETURN(WL_BAD)\n}}");
         for (i, u) in recovers.iter().enumerate() {
             line!(self, "if (v->recover == {}) for (; pos < end; pos++) {{", i + 2);
             let firsts: Vec<u8> = u.delimiters.iter().filter_map(|d| d.first().copied()).collect();
@@ -400,12 +424,12 @@ impl<'g, 'm> Parser<'g, 'm> {
             }
             line!(self, "int m_;");
             for d in &u.delimiters {
-                line!(self, "if ((m_ = wl_match(p + pos, end - pos, {}, {})) > 0) {{ pos += {}; RETURN(WL_BAD) }}", names::literal(d), d.len(), d.len());
-                line!(self, "if (m_ < 0 && !eof) RETURN(WL_MORE)");
+                line!(self, "if ((m_ = wl_match(p + pos, end - pos, {}, {})) > 0) {{ pos += {}; from = pos; RETURN(WL_BAD) }}", names::literal(d), d.len(), d.len());
+                line!(self, "if (m_ < 0 && !eof) {{ from = pos; RETURN(WL_MORE) }}");
             }
             line!(self, "}}");
         }
-        line!(self, "if (!eof) RETURN(WL_MORE)\nv->p.flags &= ~(uint32_t)WL_M_IN_STEP;\nRETURN(WL_BAD)");
+        line!(self, "from = pos;\nif (!eof) RETURN(WL_MORE)\nv->p.flags &= ~(uint32_t)WL_M_IN_STEP;\nRETURN(WL_BAD)");
         self.recovers = recovers;
     }
 
@@ -415,23 +439,21 @@ impl<'g, 'm> Parser<'g, 'm> {
             let u = names::unit(self.g.m, self.message);
             line!(self, "if (!(v->p.flags & WL_IN_TAIL)) {{ v->p.flags |= {u}_flags(v, p) | WL_IN_TAIL; v->p.head = pos; }}");
         }
+        self.commit();
         line!(self, "RETURN(WL_WHOLE)");
     }
 
-    pub fn next_labels(&self) -> u32 { self.labels }
-}
-
-/// Whether a unit or one nested in it has padding or a length to recover by.
-fn depends_on_distance(m: &Module, unit: UnitId) -> bool {
-    fn seek(m: &Module, unit: UnitId, seen: &mut [bool]) -> bool {
-        if std::mem::replace(&mut seen[unit.index()], true) { return false }
-        m.unit(unit).fields.iter().any(|f| match &f.kind {
-            FieldKind::Align { .. } | FieldKind::Recover { .. } => true,
-            FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => seek(m, *unit, seen),
-            _ => false,
-        })
+    /// What was held is accepted, but not all of it is passed on: the runtime is given it piece by piece.
+    fn release_code(&mut self) {
+        self.passes &= self.phase != Phase::Head;
+        if !self.passes { return }
+        let label = self.reserve();
+        line!(self, "release:;\nv->p.pc = {label};\nL{label}:;");
+        line!(self, "if (v->cut < v->cut_n) {{ from = v->cuts[v->cut++]; v->p.flags ^= WL_M_OMIT; RETURN(WL_MORE) }}");
+        line!(self, "v->cut = v->cut_n = 0;\nv->p.pc = v->resume;\ngoto next;");
     }
-    seek(m, unit, &mut vec![false; m.units.len()])
+
+    pub fn next_labels(&self) -> u32 { self.labels }
 }
 
 /// C text that reads an integer at `pos`.
@@ -471,9 +493,12 @@ impl Gen<'_> {
         }
         if unit.body.iter().any(|_| true) { p.unit_body(&inst) }
         p.finish();
+        p.release_code();
         if p.has_recover { p.skip_code() } else { line!(p, "bad:;\nv->p.fault = fk;\nv->p.place = fp;\nRETURN(WL_BAD)") }
         let (body, labels, slots, fx, recover, counts) = (p.out.clone(), p.next_labels(), p.slots.clone(), p.uses_fx, p.has_recover, p.counts);
-        let mut view = format!("/* What the parser of {} keeps. */\ntypedef struct {name}_view {{\nwl_parser p;\n", names::comment(&unit.name));
+        let (passes, cuts) = (p.passes, p.cuts.max(1));
+        let mut view = format!("/* What the parser of {} keeps. */\ntypedef struct {name}_view {{\nwl_parser p;\nuint32_t from;\n", names::comment(&unit.name));
+        if passes { view.push_str(&format!("uint32_t cuts[{cuts}], cut, cut_n;\nuint16_t resume;\n")) }
         if counts { view.push_str("uint64_t passed;\n") }
         if recover { view.push_str("uint32_t recover;\nuint64_t recover_at;\n") }
         for (ty, n) in &slots { view.push_str(&format!("{ty} {n};\n")) }
@@ -482,19 +507,20 @@ impl Gen<'_> {
         self.flags_function(u);
         let dispatch: String = (1..=labels).map(|i| format!("case {i}: goto L{i};\n")).collect();
         let reset = self.clear_view(u);
+        let next = if passes { "next:;\n" } else { "" };
         let scratch = if fx { "uint8_t tmp[WL_GRAMMAR_TMP];\nwl_fx fx = {.tmp = tmp, .tmp_max = sizeof tmp}, *x = &fx;\n" } else { "" };
         let parse = format!("int {name}_parse(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof)");
         let tail = format!("int {name}_tail(void *self, uint32_t unit, wl_parser *v, const uint8_t *buf, uint32_t n, int eof, uint32_t *used)");
         let text = format!(
             "/* unit {} */\nstatic int {name}_step({name}_view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {{\n\
-             uint32_t fp = 0;\nuint16_t fk = 0;\n{scratch}switch (v->p.pc) {{\ncase 0: break;\n{dispatch}default: fk = WL_F_MALFORMED; goto bad;\n}}\n{reset}{body}\
+             uint32_t fp = 0, from = base;\nuint16_t fk = 0;\n{scratch}{next}switch (v->p.pc) {{\ncase 0: break;\n{dispatch}default: fk = WL_F_MALFORMED; goto bad;\n}}\n{reset}{body}\
              more:;\nif (eof) {{ fk = WL_F_TRUNCATED; goto bad; }}\nRETURN(WL_MORE)\n}}\n\
              static {parse} {{\n\
              uint32_t used;\n(void)self; (void)unit;\nreturn {name}_step(({name}_view *)(void *)v, buf, 0, v->pos, n, eof, &used);\n}}\n\
              static {tail} {{\n\
              (void)self; (void)unit;\nuint32_t skip = wl_skip_run(v, n);\n\
-             if (v->left) {{ *used = n; return eof ? wl_cut(v) : WL_MORE; }}\nuint32_t base = v->pos;\n\
-             int r = {name}_step(({name}_view *)(void *)v, (const uint8_t *)((uintptr_t)(buf + skip) - base), base, base, base + n - skip, eof, used);\n\
+             if (v->left) {{ *used = n; return eof ? wl_cut(v) : WL_MORE; }}\nuint32_t base = (({name}_view *)(void *)v)->from, pos = v->pos;\n\
+             int r = {name}_step(({name}_view *)(void *)v, (const uint8_t *)((uintptr_t)(buf + skip) - base), base, pos, base + n - skip, eof, used);\n\
              *used += skip;\nreturn r;\n}}\n\n",
             names::comment(&unit.name)
         );

@@ -75,9 +75,7 @@ unsafe fn feed(t: &wl_program, unit: u32, v: &mut [u64], bytes: &[u8], eof: bool
 /// `table` and all it names are valid.
 pub unsafe fn trace_stream(table: *const wl_program, unit: u32, input: &[u8], ctx: u64, cuts: &[usize], eof: bool) -> Vec<Event> {
     // SAFETY: by contract.
-    let t = unsafe { &*table };
-    let mut s = Stream { t, unit, input, cuts, next_cut: 0, have: 0, start: 0, eof };
-    s.more();
+    let mut s = unsafe { Stream::new(table, unit, input, cuts, eof) };
     let mut events = Vec::new();
     while s.start < input.len() && events.len() < MOST_EVENTS {
         let event = s.message(ctx);
@@ -96,6 +94,17 @@ pub unsafe fn trace_stream(table: *const wl_program, unit: u32, input: &[u8], ct
     events
 }
 
+/// What of the tail of the message at the front of `input` is passed on, however it ends; `cuts` and `eof` as of [`trace_stream`].
+///
+/// # Safety
+/// `table` and all it names are valid.
+pub unsafe fn passed_on(table: *const wl_program, unit: u32, input: &[u8], ctx: u64, cuts: &[usize], eof: bool) -> (Event, Vec<u8>) {
+    // SAFETY: by contract.
+    let mut s = unsafe { Stream::new(table, unit, input, cuts, eof) };
+    let event = s.message(ctx);
+    (event, s.passed)
+}
+
 struct Stream<'a> {
     t: &'a wl_program,
     unit: u32,
@@ -107,9 +116,21 @@ struct Stream<'a> {
     /// Start of the message at hand.
     start: usize,
     eof: bool,
+    /// What is passed on of tails.
+    passed: Vec<u8>,
 }
 
-impl Stream<'_> {
+impl<'a> Stream<'a> {
+    /// # Safety
+    /// `table` and all it names are valid.
+    unsafe fn new(table: *const wl_program, unit: u32, input: &'a [u8], cuts: &'a [usize], eof: bool) -> Stream<'a> {
+        // SAFETY: by contract.
+        let t = unsafe { &*table };
+        let mut s = Stream { t, unit, input, cuts, next_cut: 0, have: 0, start: 0, eof, passed: Vec::new() };
+        s.more();
+        s
+    }
+
     fn more(&mut self) -> bool {
         let before = self.have;
         let n = self.cuts.get(self.next_cut).copied().unwrap_or(usize::MAX);
@@ -166,7 +187,9 @@ impl Stream<'_> {
             }
             at += used as usize;
             let (p, total) = (parser(&v), (at - self.start) as u64);
-            if omit != 0 {
+            if omit == 0 {
+                self.passed.extend_from_slice(&self.input[from..at]);
+            } else {
                 omitted += (from..at).map(|n| n as u64).sum::<u64>();
             }
             match code {

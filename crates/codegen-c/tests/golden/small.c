@@ -22,6 +22,7 @@ typedef struct echo__Line_ {
 /* What the parser of echo.Line keeps. */
 typedef struct echo__Line__view {
     wl_parser p;
+    uint32_t from;
     echo__Line_ f;
 } echo__Line__view;
 
@@ -41,7 +42,7 @@ static uint32_t echo__Line__flags(const echo__Line__view *v, const uint8_t *p) {
 }
 /* unit echo.Line */
 static int echo__Line__step(echo__Line__view *v, const uint8_t *p, uint32_t base, uint32_t pos, uint32_t end, int eof, uint32_t *used) {
-    uint32_t fp = 0;
+    uint32_t fp = 0, from = base;
     uint16_t fk = 0;
     switch (v->p.pc) {
     case 0: break;
@@ -114,8 +115,8 @@ static int echo__Line__tail(void *self, uint32_t unit, wl_parser *v, const uint8
     (void)self; (void)unit;
     uint32_t skip = wl_skip_run(v, n);
     if (v->left) { *used = n; return eof ? wl_cut(v) : WL_MORE; }
-    uint32_t base = v->pos;
-    int r = echo__Line__step((echo__Line__view *)(void *)v, (const uint8_t *)((uintptr_t)(buf + skip) - base), base, base, base + n - skip, eof, used);
+    uint32_t base = ((echo__Line__view *)(void *)v)->from, pos = v->pos;
+    int r = echo__Line__step((echo__Line__view *)(void *)v, (const uint8_t *)((uintptr_t)(buf + skip) - base), base, pos, base + n - skip, eof, used);
     *used += skip;
     return r;
 }

@@ -46,7 +46,7 @@ static result feed(uint32_t unit, const uint8_t *b, uint32_t n, int eof, uint32_
     } else {
         at = v->head;
     }
-    x.r = r; x.head = v->head; x.used = at; x.flags = v->flags & 0x7fffffff;
+    x.r = r; x.head = v->head; x.used = at; x.flags = v->flags & 0x7fffffff & ~(uint32_t)WL_M_OMIT;
     if (r == WL_BAD) { x.fault = v->fault; x.place = v->place; if (!(v->flags & WL_M_IN_STEP)) { x.used = 0; } }
     x.view = (uint8_t *)v;
     return x;

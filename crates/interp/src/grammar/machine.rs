@@ -72,7 +72,7 @@ pub fn capture(module: &Module, captures: &Captures, node: &Node, buf: &[u8], sl
 }
 
 impl Machine<'_> {
-    /// Goes on until bytes are missing or the message ends. `pos`: the next byte of `buf`; what lies before it is used.
+    /// Goes on until bytes are missing or the message ends. `pos`: the next byte of `buf`.
     pub fn run(&self, s: &mut State, pos: &mut usize) -> Step {
         loop {
             let Some(op) = self.program.ops.get(s.pc) else { return Step::Internal("tail program out of bounds".into()) };
@@ -88,6 +88,10 @@ impl Machine<'_> {
             let before = *pos;
             let done = self.step(op, s, pos);
             s.extra.total += (*pos - before) as u64;
+            // Bytes of a run are passed on as they come.
+            if matches!((op, &done), (Op::Run(_), Ok(()) | Err(Step::More))) {
+                s.extra.from = s.extra.total;
+            }
             if let Err(step) = done {
                 return match (step, self.eof, op) {
                     (Step::More, true, op) => Step::Fault { kind: FaultKind::TRUNCATED, place: place_of(op, self.program) },
@@ -142,16 +146,47 @@ impl Machine<'_> {
             }
             Op::Pass(e) => {
                 let omit = !matches!(self.eval(s, e)?, Value::Bool(true));
-                if !self.in_head && omit != s.omit {
-                    s.omit = omit;
-                    s.pc = next;
+                if !self.in_head && omit != (s.omit != (s.extra.cuts % 2 == 1)) {
+                    if s.extra.total == s.extra.from {
+                        s.omit = omit;
+                        s.pc = next;
+                        return Err(Step::Cut);
+                    }
+                    self.note_cut(s)?;
+                }
+            }
+            Op::Commit => {
+                if s.extra.cut < s.extra.cuts {
+                    s.extra.from = self.cut(s, s.extra.cut)?;
+                    s.extra.cut += 1;
+                    s.omit = !s.omit;
                     return Err(Step::Cut);
                 }
+                (s.extra.cut, s.extra.cuts, s.extra.from) = (0, 0, s.extra.total);
             }
             Op::Fault { kind, place } => return Err(Step::Fault { kind: *kind, place: *place }),
             Op::Begin { .. } | Op::End => {}
         }
         s.pc = next;
+        Ok(())
+    }
+
+    /// The place of a cut among held bytes.
+    fn cut(&self, s: &State, n: u32) -> Result<u64, Step> {
+        let slot = self.program.cuts.get(n as usize).and_then(|x| s.slots[*x].as_int());
+        slot.map(|at| at as u64).ok_or_else(|| Step::Internal("a cut that was not noted".into()))
+    }
+
+    /// Bytes that are passed on and others meet here, if those before are accepted. Two cuts in one place are none.
+    fn note_cut(&self, s: &mut State) -> Run1 {
+        let at = s.extra.total;
+        if s.extra.cuts > 0 && self.cut(s, s.extra.cuts - 1)? == at {
+            s.extra.cuts -= 1;
+            return Ok(());
+        }
+        let slot = self.program.cuts.get(s.extra.cuts as usize).ok_or_else(|| Step::Internal("more cuts than places for them".into()))?;
+        s.slots[*slot] = Value::Int(at as u128);
+        s.extra.cuts += 1;
         Ok(())
     }
 
@@ -220,8 +255,6 @@ impl Machine<'_> {
             }
             // Bytes that need no look may be passed on by the runtime itself: it sees `left`.
             (s.left, s.extra.run) = if r.class.is_none() { (n as u64, 0) } else { (0, n as u64) };
-        } else {
-            s.extra.total += s.extra.left.saturating_sub(s.left);
         }
         let rest = self.rest(*pos);
         let todo = s.left + s.extra.run;

@@ -187,6 +187,7 @@ impl Grammar {
         s.extra.total = pos as u64;
         let m = self.machine(program, buf, false, &node.args, true);
         let step = m.run(&mut s, &mut pos);
+        s.extra.from = s.extra.total;
         if !matches!(step, Step::Begin) || pos != head {
             return self.internal(v, &format!("{}: the tail program lost the head: {step:?}", def.name));
         }
@@ -251,9 +252,12 @@ impl Grammar {
 
     fn skip_until(&self, v: &mut View, buf: &[u8], eof: bool) -> (Answer, usize) {
         let Some(u) = (v.extra.recover as usize).checked_sub(2).and_then(|i| self.recovers.get(i)) else { return self.lost_step(v, 0) };
-        match scan::delimiter(buf, &u.delimiters, usize::MAX, None) {
-            scan::Found::At(n, delimiter) => (Answer::Bad, n + delimiter),
-            scan::Found::More(n) if !eof => (Answer::More, n),
+        // Bytes in front of the field at fault, which were held.
+        let held = v.parser.left.min(buf.len() as u64) as usize;
+        v.parser.left -= held as u64;
+        match scan::delimiter(&buf[held..], &u.delimiters, usize::MAX, None) {
+            scan::Found::At(n, delimiter) => (Answer::Bad, held + n + delimiter),
+            scan::Found::More(n) if !eof => (Answer::More, held + n),
             _ => self.lost_step(v, buf.len()),
         }
     }
@@ -271,9 +275,19 @@ impl Grammar {
         let slots = std::mem::take(&mut v.slots);
         let mut s = State { pc: v.extra.pc as usize, left: v.parser.left, extra: v.extra, slots, until_eof: false, ends: false, omit: v.parser.flags & WL_M_OMIT != 0 };
         let m = self.machine(program, buf, eof, &args, false);
-        let mut pos = 0;
+        // What the runtime has passed on of a run by itself.
+        let alone = s.extra.left.saturating_sub(s.left);
+        s.extra.left = s.left;
+        s.extra.total += alone;
+        s.extra.from += alone;
+        let first = s.extra.from;
+        let mut pos = (s.extra.total - first) as usize;
+        if pos > buf.len() {
+            return (self.internal(v, "held bytes were not given again"), 0);
+        }
         let step = m.run(&mut s, &mut pos);
         let pos = pos.min(buf.len());
+        let used = ((s.extra.from - first) as usize).min(buf.len());
         if matches!(step, Step::End) {
             s.extra.after = Ahead::of(&buf[pos..], eof);
         }
@@ -283,16 +297,22 @@ impl Grammar {
         match step {
             Step::End => {
                 v.parser.pc = PC_DONE;
-                (Answer::Whole, pos)
+                (Answer::Whole, used)
             }
-            Step::More | Step::Begin | Step::Cut => (Answer::More, pos),
+            Step::More | Step::Begin | Step::Cut => (Answer::More, used),
             Step::Fault { kind, place } if self.can_recover(v, kind, v.extra.total) => {
                 self.begin_recovery(v, kind, place, v.extra.total);
-                let (answer, more) = self.tail(unit, v, &buf[pos..], eof);
-                (answer, pos + more)
+                // What was held is dropped with the rest.
+                v.parser.left += v.extra.total - v.extra.from;
+                if v.parser.flags & WL_M_OMIT == 0 {
+                    v.parser.flags |= WL_M_OMIT;
+                    return (Answer::More, used);
+                }
+                let (answer, more) = self.tail(unit, v, &buf[used..], eof);
+                (answer, used + more)
             }
-            Step::Fault { kind, place } => (self.bad(v, kind, place), pos),
-            Step::Internal(why) => (self.internal(v, &why), pos),
+            Step::Fault { kind, place } => (self.bad(v, kind, place), used),
+            Step::Internal(why) => (self.internal(v, &why), used),
         }
     }
 

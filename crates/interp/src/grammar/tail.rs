@@ -32,8 +32,10 @@ pub enum Op {
     AtEnd { place: PlaceId, other: usize },
     Run(Run),
     Align { to: u32, start: Option<Slot>, place: PlaceId },
-    /// From here on bytes are passed on if this holds.
+    /// From here on bytes are passed on if this holds. What was held since then is known by the slots of the program's `cuts`.
     Pass(Expr),
+    /// What stands before this point is accepted.
+    Commit,
     /// Notes the position.
     Mark(Slot),
     Fault { kind: FaultKind, place: PlaceId },
@@ -85,6 +87,8 @@ pub struct Program {
     pub insts: Vec<Inst>,
     /// By segment; 0 is the head before the program begins.
     pub captures: Vec<Captures>,
+    /// Where among held bytes those that are passed on and others meet (u64, from the message's first byte).
+    pub cuts: Vec<Slot>,
     pub slots: Vec<TyId>,
 }
 
@@ -136,6 +140,7 @@ pub fn compile(m: &Module, message: UnitId) -> Result<Program, String> {
         c.out.insts[root].at.insert(f, Loc::Segment(HEAD));
     }
     c.fields(root, &unit.body[unit.tail as usize..])?;
+    c.emit(Op::Commit);
     c.out.ops.push(Op::End);
     Ok(c.out)
 }
@@ -228,6 +233,8 @@ impl Compiler<'_> {
             let mut e = e.clone();
             self.rewrite(&mut e, Scope::of(inst))?;
             self.emit(Op::Pass(e));
+            let cut = self.slot(self.u64);
+            self.out.cuts.push(cut);
             return Ok(());
         }
         if !self.flows(id, f, 0) || is_trimmed(&field) {
@@ -311,6 +318,7 @@ impl Compiler<'_> {
         if let Some(slot) = length {
             self.out.insts[inst].at.insert(f, Loc::Length(slot));
         }
+        self.emit(Op::Commit);
         self.emit(Op::Run(Run { extent, min, max, class, place: field.place, too_long: field.too_long, bad: field.bad, length }));
         Ok(())
     }
@@ -333,13 +341,14 @@ impl Compiler<'_> {
     }
 
     fn stream_unit(&mut self, inst: usize, id: UnitId, args: &[Expr], until: Option<&Expr>) -> Result<(), String> {
-        let top = self.here();
+        let top = self.emit(Op::Commit);
         let item = self.nested(inst, id, args)?;
         if let Some(until) = until {
             let mut done = until.clone();
             self.rewrite(&mut done, Scope { item: Some(item), ..Scope::of(inst) })?;
             self.emit(Op::Unless(done, top));
         }
+        self.emit(Op::Commit);
         Ok(())
     }
 
@@ -398,6 +407,9 @@ impl Compiler<'_> {
             };
             self.rewrite(&mut step, Scope { item, acc, ..Scope::of(inst) })?;
             self.emit(Op::Set(slot, step));
+        }
+        if !grammar::passed_at_once(self.m, self.out.insts[inst].id, f) {
+            self.emit(Op::Commit);
         }
         self.emit(Op::Jump(top));
         self.land(full);

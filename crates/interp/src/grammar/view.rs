@@ -12,6 +12,11 @@ use wireloom_runtime::abi::wl_parser;
 pub struct Extra {
     /// Bytes of the message seen so far (at its end: its length).
     pub total: u64,
+    /// Bytes of the message that are passed on; what lies between them and `total` is held.
+    pub from: u64,
+    /// Places among held bytes where those that are passed on and others meet, and how many of these are behind.
+    pub cuts: u32,
+    pub cut: u32,
     /// In a run: bytes gone by (searched runs) or still to come (checked runs).
     pub run: u64,
     /// `wl_parser::left` when we last looked: the runtime may have passed bytes on by itself.

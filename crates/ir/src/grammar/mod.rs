@@ -168,6 +168,9 @@ pub fn fixed_offset(m: &Module, unit: UnitId, field: FieldId) -> Option<(u32, u8
     fixed_offset_by(m, &facts, unit, field)
 }
 
+/// Whether a list in a tail is passed on at once, with what frames it (else item by item, as they are accepted).
+pub fn passed_at_once(m: &Module, unit: UnitId, list: FieldId) -> bool { tail::at_once(m, &measured(m), unit, list) }
+
 fn measured(m: &Module) -> Facts {
     let mut facts = Facts::new(m);
     if let Ok(order) = nesting_order(m) { for u in order { facts.add(m, u) } }

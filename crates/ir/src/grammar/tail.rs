@@ -68,6 +68,32 @@ fn reaches(m: &Module, rule: Rule, unit: UnitId, field: FieldId, seen: &mut [boo
     }
 }
 
+/// Whether a field of a unit, or of one nested in it, is of a kind.
+pub fn has(m: &Module, unit: UnitId, kind: &dyn Fn(&FieldKind) -> bool) -> bool {
+    fn seek(m: &Module, unit: UnitId, kind: &dyn Fn(&FieldKind) -> bool, seen: &mut [bool]) -> bool {
+        if std::mem::replace(&mut seen[unit.index()], true) { return false }
+        m.unit(unit).fields.iter().any(|f| kind(&f.kind) || match &f.kind {
+            FieldKind::Unit { unit, .. } | FieldKind::StreamUnit { unit, .. } => seek(m, *unit, kind, seen),
+            _ => false,
+        })
+    }
+    seek(m, unit, kind, &mut vec![false; m.units.len()])
+}
+
+/// Whether a list in a tail is passed on at once, with what frames it: it is short, and nothing of it flows. Items of others are passed on
+/// one by one, as they are accepted.
+pub(super) fn at_once(m: &Module, facts: &super::measure::Facts, unit: UnitId, list: FieldId) -> bool {
+    let flows = |kind: &FieldKind| matches!(kind, FieldKind::Pass { .. } | FieldKind::StreamBytes { .. } | FieldKind::StreamUnit { .. });
+    let inside = match &m.unit(unit).fields[list.index()].kind {
+        FieldKind::List { element, .. } => match &m.unit(unit).fields[element.index()].kind {
+            FieldKind::Unit { unit, .. } => has(m, *unit, &flows),
+            _ => has(m, unit, &flows),
+        },
+        _ => true,
+    };
+    !inside && facts.field(m, unit, list).max <= KEPT_BYTES
+}
+
 /// Whether what is at a path of the message may lie in its tail. Paths that use more than the beginning of their last
 /// field (its bytes, its end) are `whole`.
 pub fn path_in_tail_by(m: &Module, rule: Rule, message: UnitId, path: &Path, whole: bool) -> bool {

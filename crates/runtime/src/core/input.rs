@@ -359,7 +359,7 @@ pub(super) struct Ran {
 }
 
 /// Runs the tail parser over `rest`, skipping runs that need no parsing. Stops where bytes that are passed on and others meet;
-/// with `passed` in front of the first that are not.
+/// with `passed` in front of the first that are not, but for those that are dropped to get back in step.
 pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, passed: bool) -> Ran {
     let (mut off, mut omit) = (0, omits(view));
     let mut omitted = omit;
@@ -383,7 +383,9 @@ pub(super) fn run_tail(unit: Unit, view: *mut wl_parser, rest: Raw, eof: bool, p
             Verdict::Whole | Verdict::Bad => return Ran { verdict, used: off, omitted },
             _ if omits(view) != omit => {
                 omit = !omit;
-                if off < rest.n && (off > 0 || passed) {
+                // SAFETY: as above.
+                let in_step = unsafe { (*view).flags } & WL_M_IN_STEP != 0;
+                if off < rest.n && (off > 0 || passed) && !(passed && in_step) {
                     return Ran { verdict: Verdict::More, used: off, omitted };
                 }
                 // Behind the last byte the message may end without another.
