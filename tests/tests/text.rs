@@ -1,0 +1,83 @@
+//! How the tree reads: comments and pages have at most 100 columns, and nothing speaks of what lies
+//! outside of the tree.
+
+use std::path::{Path, PathBuf};
+use wireloom_tests::root;
+
+const WIDTH: usize = 100;
+
+/// Sources and pages, without what programs have written and what is compared byte by byte.
+fn files() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of the tree").flatten() {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if path.is_dir() {
+                if !["target", ".git", "results", "cases", "programs"].contains(&name.as_str()) {
+                    folders.push(path);
+                }
+            } else if marks(&path).is_some() || name.ends_with(".md") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// How lines that are comments begin, in files that have some.
+fn marks(path: &Path) -> Option<&'static [&'static str]> {
+    match path.extension()?.to_str()? {
+        "rs" | "loom" => Some(&["//"]),
+        "c" | "h" => Some(&["//", "/*", "*"]),
+        "py" | "sh" | "toml" => Some(&["#"]),
+        _ => None,
+    }
+}
+
+/// Lines of prose, with their numbers: comments of a source; of a page all but code, tables and what a bench has written.
+fn prose<'t>(path: &Path, text: &'t str) -> Vec<(usize, &'t str)> {
+    let lines = text.lines().enumerate().map(|(i, l)| (i + 1, l));
+    if let Some(marks) = marks(path) {
+        return lines.filter(|(_, l)| marks.iter().any(|m| l.trim_start().starts_with(m))).collect();
+    }
+    let (mut code, mut written) = (false, false);
+    lines
+        .filter(|(_, l)| {
+            let fence = l.trim_start().starts_with("```");
+            code ^= fence;
+            written = (written || l.contains(":begin -->")) && !l.contains(":end -->");
+            !(fence || code || written || l.starts_with('|') || l.starts_with("    "))
+        })
+        .collect()
+}
+
+#[test]
+fn lines_of_prose_have_at_most_100_columns() {
+    let mut long = Vec::new();
+    for path in files() {
+        let text = std::fs::read_to_string(&path).expect("a text");
+        for (number, line) in prose(&path, &text) {
+            // A single word, as a link, cannot be broken.
+            if line.chars().count() > WIDTH && line.split_whitespace().count() > 2 {
+                long.push(format!("{}:{number}: {} columns", path.display(), line.chars().count()));
+            }
+        }
+    }
+    assert!(long.is_empty(), "{} lines of comments or pages are too long\n{}", long.len(), long.join("\n"));
+}
+
+#[test]
+fn nothing_speaks_of_what_is_not_there() {
+    let forbidden = ["the brief", "this session", "../shared", "shared/bench", "shared/design"];
+    let mut found = Vec::new();
+    for path in files().iter().filter(|p| !p.ends_with("tests/tests/text.rs")) {
+        let text = std::fs::read_to_string(path).expect("a text");
+        for (i, line) in text.lines().enumerate() {
+            let lower = line.to_lowercase();
+            found.extend(forbidden.iter().filter(|w| lower.contains(*w)).map(|w| format!("{}:{}: {w}", path.display(), i + 1)));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
