@@ -93,7 +93,7 @@ impl Line {
     }
 
     /// The next answer; None: the connection has ended.
-    pub fn next(&mut self) -> Option<Value> {
+    pub fn answer(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.0.read_line(&mut line) {
             Ok(0) | Err(_) => None,
@@ -103,6 +103,6 @@ impl Line {
 
     pub fn ask(&mut self, request: &str) -> Value {
         self.send(format!("{request}\n").as_bytes()).expect("sent");
-        self.next().unwrap_or_else(|| panic!("no answer to {request}"))
+        self.answer().unwrap_or_else(|| panic!("no answer to {request}"))
     }
 }

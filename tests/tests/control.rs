@@ -423,7 +423,7 @@ fn hostile_peers_get_errors() {
             continue;
         }
         line.send(&bytes).expect("still open");
-        assert!(line.next().is_some(), "{:?}", String::from_utf8_lossy(&bytes));
+        assert!(line.answer().is_some(), "{:?}", String::from_utf8_lossy(&bytes));
     }
     // A line without an end is cut off.
     let mut endless = app.connect();
@@ -432,13 +432,13 @@ fn hostile_peers_get_errors() {
     assert!(app.connect().ask("{\"do\":\"hello\"}")["ok"] == true);
     // More connections than are served; those that go make room.
     let mut many: Vec<_> = (0..40).map(|_| app.connect()).collect();
-    let served = many.iter_mut().map(|c| c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.next().is_some_and(|a| a["ok"] == true)).filter(|ok| *ok).count();
+    let served = many.iter_mut().map(|c| c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.answer().is_some_and(|a| a["ok"] == true)).filter(|ok| *ok).count();
     assert!((1..=16).contains(&served), "{served}");
     drop(many);
     let again = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
         let mut c = app.connect();
-        c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.next().is_some_and(|a| a["ok"] == true)
+        c.send(b"{\"do\":\"hello\"}\n").is_ok() && c.answer().is_some_and(|a| a["ok"] == true)
     });
     assert!(again, "no connection is served any more");
     let grown = app.app.rss_kib().saturating_sub(before);

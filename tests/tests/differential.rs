@@ -93,12 +93,11 @@ fn play(module: &Module, program: &Program, script: &Script, cut: Option<usize>)
                     }
                 }
             }
-            for b in 0..backends.len() {
-                let asked = backends[b].2.receive();
-                backends[b].3.extend_from_slice(&asked);
+            for (_, _, peer, heard) in &mut backends {
+                let asked = peer.receive();
+                heard.extend_from_slice(&asked);
                 if let (false, Some(answer)) = (asked.is_empty(), answers.next()) {
-                    let peer = backends[b].2.clone();
-                    send(&mut sim, &peer, answer, cut);
+                    send(&mut sim, peer, answer, cut);
                 }
             }
         }

@@ -71,7 +71,7 @@ fn optimised_code_takes_over_while_requests_flow() {
     let mut after = 0;
     while after < 100 {
         let (key, value) = (n % 50, n % 10);
-        early.send(&format!("set k{key} 0 0 1\r\n{value}\r\nget k{key}\r\n")).expect(&format!("STORED\r\nVALUE k{key} 0 1\r\n{value}\r\nEND\r\n"));
+        early.send(format!("set k{key} 0 0 1\r\n{value}\r\nget k{key}\r\n")).expect(format!("STORED\r\nVALUE k{key} 0 1\r\n{value}\r\nEND\r\n"));
         n += 1;
         if store.output().contains("kv_server runs optimised code from now on") { after += 1 }
         assert!(Instant::now() < until, "{}", store.output());

@@ -308,7 +308,7 @@ fn resp3() {
 fn transactions() {
     let service = Service::proxy(2, &[]);
     let (mut c, t) = (Client::connect(service.port), tag());
-    let far = (0..).map(|i| format!("{{{i}}}{t}")).find(|k| modulo_owner(k[1..k.find('}').unwrap_or(1)].as_bytes(), 2) != modulo_owner(t.as_bytes(), 2)).expect("another server's key");
+    let far = (0..).map(|i| format!("{{{i}}}{t}")).find(|k| modulo_owner(&k.as_bytes()[1..k.find('}').unwrap_or(1)], 2) != modulo_owner(t.as_bytes(), 2)).expect("another server's key");
     let steps = [
         ("MULTI", "+OK"), ("SET {@}a 1", "+QUEUED"), ("INCR {@}a", "+QUEUED"), ("MSET {@}b x {@}c y", "+QUEUED"), ("GET {@}none", "+QUEUED"), ("EXEC", "[ +OK :2 +OK nil ]"),
         ("GET {@}b", "$x"), ("MULTI", "+OK"), ("DEL {@}b", "+QUEUED"), ("DISCARD", "+OK"), ("GET {@}b", "$x"), ("EXEC", "-ERR"), ("DISCARD", "-ERR"),

@@ -334,7 +334,7 @@ impl<'m> Gen<'m> {
 
     /// What stands before everything else in a file with frames.
     pub fn frame_head(&self) -> String {
-        let keyed = self.m.tables.iter().any(|t| crate::keyed::is_keyed(t));
+        let keyed = self.m.tables.iter().any(crate::keyed::is_keyed);
         if !self.has_frames() && !keyed { return String::new() }
         let layers: Vec<String> = self.frames.slot_layers.iter().map(u32::to_string).collect();
         format!(

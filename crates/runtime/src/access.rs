@@ -220,6 +220,8 @@ pub struct Lines {
     core: usize,
     lines: Vec<u8>,
     /// Not in use.
+    // A note is large: boxes change hands instead.
+    #[allow(clippy::vec_box)]
     notes: Vec<Box<Note>>,
     second: u64,
     date: String,

@@ -387,6 +387,6 @@ impl Signals {
             _ => {}
         }
         let now = Instant::now();
-        !self.last.replace(Some(now)).is_some_and(|last| now - last < SAME_SIGNAL)
+        self.last.replace(Some(now)).is_none_or(|last| now - last >= SAME_SIGNAL)
     }
 }

@@ -248,7 +248,7 @@ impl Mutator {
     }
 
     /// A whole line of some program, at the end of a line.
-    fn line(&mut self, program: usize, pieces: &mut Vec<(String, String)>, from: usize) {
+    fn line(&mut self, program: usize, pieces: &mut [(String, String)], from: usize) {
         let at = (from..pieces.len()).find(|i| pieces[*i].0.contains('\n')).unwrap_or(pieces.len() - 1);
         let source = if self.rng.chance(60) { program } else { self.cut() };
         let n = self.cuts[source].lines.len();

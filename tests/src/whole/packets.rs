@@ -108,7 +108,7 @@ impl Make {
     }
 
     pub(super) fn packet_statement(&mut self, depth: u32, out: &mut String) {
-        let has = |m: &Make, h: &str| m.headers.iter().any(|x| *x == h);
+        let has = |m: &Make, h: &str| m.headers.contains(&h);
         match self.below(13) {
             10 => self.built(out),
             11 => { let _ = writeln!(out, "if {} {{ {} }}", self.truth(1), self.pick(&["drop p return", "fault mine", "return"])); }

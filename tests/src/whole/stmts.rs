@@ -21,7 +21,7 @@ impl Make {
             5 | 6 => self.table_statement(depth, out),
             7 => self.log(out),
             8 if !self.counters.is_empty() => { let c = self.counters[0].clone(); let _ = writeln!(out, "{c} += {}", self.expr(Ty::U8, 1)); }
-            8 | 9 | 10 if self.packet => self.packet_statement(depth, out),
+            8..=10 if self.packet => self.packet_statement(depth, out),
             8..=10 => self.assign(out),
             11 | 12 => self.branch(depth, out),
             13 => self.for_range(depth, out),

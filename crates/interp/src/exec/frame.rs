@@ -368,10 +368,10 @@ impl Frame {
             }
         }
         if own.addresses.is_some_and(|(a, b)| a == f || b == f) {
-            for n in 0..all.len() {
-                let Some(c) = m.unit(all[n].unit).header.checksum.filter(|c| matches!(c.over, Over::Transport { .. })) else { continue };
+            for (n, other) in all.iter().enumerate() {
+                let Some(c) = m.unit(other.unit).header.checksum.filter(|c| matches!(c.over, Over::Transport { .. })) else { continue };
                 let Some(p) = self.layers[n].as_ref().filter(|p| p.net == Some(layer)) else { continue };
-                let Some(r) = range(m, all[n].unit, c.field) else { continue };
+                let Some(r) = range(m, other.unit, c.field) else { continue };
                 let place = p.at;
                 fix(&mut self.bytes[place + r.start..place + r.end], was, now, is_optional(&c));
                 self.reread(m, n, c.field);

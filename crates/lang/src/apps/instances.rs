@@ -307,7 +307,7 @@ fn expr(e: &Expr, found: &mut Vec<String>) {
 
 fn targets(to: &Expr, found: &mut Vec<String>) {
     match &*to.kind {
-        ExprKind::Name(n) => if !found.contains(&n.name) { found.push(n.name.clone()) },
+        ExprKind::Name(n) if !found.contains(&n.name) => found.push(n.name.clone()),
         ExprKind::Index(base, _) => targets(base, found),
         ExprKind::Call(_, args) => if let Some(a) = args.first() { targets(&a.value, found) },
         ExprKind::List(all) => all.iter().for_each(|e| targets(e, found)),

@@ -396,7 +396,7 @@ pub fn only_requires(block: &ir::Block) -> Option<Vec<(X, FaultKind, ir::PlaceId
 fn largest(m: &ir::Module, e: &X) -> u128 {
     let of_type = match m.ty(e.ty) { ir::Ty::UInt(b) if *b < 128 => (1u128 << b) - 1, ir::Ty::Bool => 1, _ => u128::MAX };
     let form = match &*e.kind {
-        ExprKind::Int(n) => *n as u128,
+        ExprKind::Int(n) => *n,
         ExprKind::Cast(inner) if matches!(m.ty(inner.ty), ir::Ty::UInt(_) | ir::Ty::Bool) => largest(m, inner),
         ExprKind::Binary(B::Add, a, b) => largest(m, a).saturating_add(largest(m, b)),
         ExprKind::Binary(B::Mul, a, b) => largest(m, a).saturating_mul(largest(m, b)),

@@ -527,11 +527,11 @@ impl Lower<'_, '_> {
     /// `p -> broadcast ports`: to every instance of a port, or to all of a list.
     pub fn broadcast(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
         if let ExprKind::List(targets) = &*to.kind {
-            return self.to_all(value, targets, span);
+            return self.send_to_all(value, targets, span);
         }
         if let Some(n) = self.outlet_count(to) {
             let targets: Vec<Expr> = (0..n).map(|i| item(to, i)).collect();
-            return self.to_all(value, &targets, span);
+            return self.send_to_all(value, &targets, span);
         }
         let port = self.port_arg(to)?;
         let var = self.new_local("", &U32);
@@ -544,7 +544,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn to_all(&mut self, value: &Expr, targets: &[Expr], span: Span) -> R<()> {
+    fn send_to_all(&mut self, value: &Expr, targets: &[Expr], span: Span) -> R<()> {
         let Some((last, before)) = targets.split_last() else { return Ok(()) };
         for t in before { self.copy_to(value, t, span)?; }
         self.send(value, last, span)

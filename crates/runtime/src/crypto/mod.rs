@@ -142,7 +142,7 @@ impl Keys {
 ///
 /// # Safety
 /// As for [`wl_bytes::as_slice`].
-unsafe fn arg<'a>(args: &'a [wl_bytes], i: usize) -> Option<&'a [u8]> {
+unsafe fn arg(args: &[wl_bytes], i: usize) -> Option<&[u8]> {
     // SAFETY: by contract.
     args.get(i).map(|b| unsafe { b.as_slice() })
 }

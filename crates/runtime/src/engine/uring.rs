@@ -189,7 +189,7 @@ impl Uring {
 
     fn accept(&mut self, listener: Token) {
         let Some(s) = self.sockets.get_mut(listener) else { return };
-        if s.has(CLOSED | ACCEPTING) || self.rooms.iter().any(|r| *r == (listener, 0)) {
+        if s.has(CLOSED | ACCEPTING) || self.rooms.contains(&(listener, 0)) {
             return;
         }
         s.flags = s.flags & !RESTING | ACCEPTING;

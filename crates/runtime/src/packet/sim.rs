@@ -113,7 +113,7 @@ impl PacketSim {
             routes.push(here);
             lines.push(of);
         }
-        let stats = Arc::new(vec![CoreStats::for_apps(&[app.clone()])]);
+        let stats = Arc::new(vec![CoreStats::for_apps(std::slice::from_ref(&app))]);
         let mut core = PacketCore::new(Parts { app, number: 0, others: Vec::new(), fans: Fans::default(), timeline: Some(begin), packets, index: 0, pool, mesh, ends, inputs, routes, stats, capture: Some(begin), pace: false, writes: false, rps: None });
         core.watch();
         core.start();

@@ -107,12 +107,12 @@ fn dropped(parsed: &Parsed, around: &[Option<usize>], i: usize) -> bool {
 fn around(parsed: &Parsed, partner: &[usize]) -> Vec<Option<usize>> {
     let mut open = Vec::new();
     let mut around = Vec::with_capacity(parsed.tokens.len());
-    for i in 0..parsed.tokens.len() {
-        if is_close(parsed, i) && partner[i] < i {
+    for (i, &other) in partner.iter().enumerate() {
+        if is_close(parsed, i) && other < i {
             open.pop();
         }
         around.push(open.last().copied());
-        if is_open(parsed, i) && partner[i] > i {
+        if is_open(parsed, i) && other > i {
             open.push(i);
         }
     }

@@ -293,7 +293,7 @@ fn what_has_no_way_out_is_counted() {
 #[test]
 fn filtered_frames_are_counted() {
     for (ways, flags) in [(1u32, &[][..]), (3, &[]), (1, &["-DTELLS=1"]), (3, &["-DTELLS=1"])] {
-        let list: Vec<Vec<u8>> = (0..1000u32).map(|i| { let last = i * i / 7 % 4 & ways; [frame(i % 50, i), vec![0; i as usize % 40], vec![last as u8]].concat() }).collect();
+        let list: Vec<Vec<u8>> = (0..1000u32).map(|i| { let last = (i * i / 7 % 4) & ways; [frame(i % 50, i), vec![0; i as usize % 40], vec![last as u8]].concat() }).collect();
         let run = |keep: bool, writes: bool| {
             let sink = Arc::new(Sink { keep, ..Sink::default() });
             let mon = if writes { format!("pcap:{}", temp("filtered.pcap")) } else { "null".into() };
