@@ -1,5 +1,5 @@
 # The two commands: `make demo` and `make test`. Both install what is missing first.
-.PHONY: demo test test-long build bench fuzz clean
+.PHONY: demo test check test-long build bench clean
 
 demo:
 	@scripts/setup.sh demo
@@ -11,6 +11,14 @@ test:
 	@scripts/setup.sh test
 	cargo build --profile checks --workspace --bins
 	cargo test --profile checks --workspace --lib --bins --tests --no-fail-fast
+
+# Form: rustfmt, clippy, the formatter of Wireloom. The width of prose and the links of pages are tests.
+check:
+	@scripts/setup.sh demo
+	cargo fmt --all --check
+	cargo clippy --profile checks --workspace --all-targets -- -D warnings
+	cargo build --profile checks --workspace --bins
+	target/checks/wireloom fmt --check $(wildcard apps/*.loom examples/*.loom std/*.loom std/elements/*/*.loom bench/*/*.loom bench/*/apps/*.loom)
 
 # What takes too long for every change: random runs, and ten thousand generated programs by the interpreter and compiled (an hour or more; in
 # parts, since what was loaded is never unloaded). Some of the programs optimised as for users.
