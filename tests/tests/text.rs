@@ -30,7 +30,7 @@ fn files() -> Vec<PathBuf> {
 fn marks(path: &Path) -> Option<&'static [&'static str]> {
     match path.extension()?.to_str()? {
         "rs" | "loom" => Some(&["//"]),
-        "c" | "h" => Some(&["//", "/*", "*"]),
+        "c" | "h" => Some(&["//", "/*", "* "]),
         "py" | "sh" | "toml" => Some(&["#"]),
         _ => None,
     }
@@ -40,7 +40,9 @@ fn marks(path: &Path) -> Option<&'static [&'static str]> {
 fn prose<'t>(path: &Path, text: &'t str) -> Vec<(usize, &'t str)> {
     let lines = text.lines().enumerate().map(|(i, l)| (i + 1, l));
     if let Some(marks) = marks(path) {
-        return lines.filter(|(_, l)| marks.iter().any(|m| l.trim_start().starts_with(m))).collect();
+        let comments = lines.filter(|(_, l)| marks.iter().any(|m| l.trim_start().starts_with(m)));
+        // Commands and code in a comment are indented.
+        return comments.filter(|(_, l)| !l.trim_start_matches(['/', '!', '#', '*', ' ']).is_empty() && !is_indented(l)).collect();
     }
     let (mut code, mut written) = (false, false);
     lines
@@ -51,6 +53,11 @@ fn prose<'t>(path: &Path, text: &'t str) -> Vec<(usize, &'t str)> {
             !(fence || code || written || l.starts_with('|') || l.starts_with("    "))
         })
         .collect()
+}
+
+/// Whether a comment holds code: four blanks and more behind its mark.
+fn is_indented(line: &str) -> bool {
+    line.trim_start().trim_start_matches(['/', '!', '#', '*']).starts_with("    ")
 }
 
 #[test]

@@ -1,8 +1,8 @@
-/* xsk forward IN OUT: the plainest AF_XDP forwarder: what comes in on one interface goes out through the other, untouched. One queue,
- *                     copy mode, batches of 64, sleeps in poll() when there is nothing.
- * xsk drop IF:        an XDP program that drops all (the far end, which must not cost the forwarder's core anything).
- * xsk send IF PCAP RATE SECONDS BURST: the frames of a capture, in bursts, RATE a second on average.
- * Each prints "ok" when it is set up and runs until it is killed (send: until its time is over). System calls only, no library. */
+/* xsk forward IN OUT: the plainest AF_XDP forwarder. It sends the frames of one interface out through
+ *     the other, untouched: one queue, copy mode, batches of 64; it sleeps in poll() when idle.
+ * xsk drop IF: an XDP program that drops all (the far end, which must not load the forwarder's core).
+ * xsk send IF PCAP RATE SECONDS BURST: sends the frames of a capture, in bursts, RATE a second.
+ * Each prints "ok" when it is ready and runs until it is killed. System calls only, no library. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/bpf.h>

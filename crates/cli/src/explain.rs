@@ -16,7 +16,7 @@ pub fn explain(args: Explain) -> Outcome {
         return Ok(());
     }
     if let Some(code) = codes::find(&code_of(first)) {
-        println!("{}: {}\n\n{}", code.code, code.title, code.explanation);
+        println!("{}: {}\n\n{}", code.code, code.title, filled(code.explanation));
         if !code.example.is_empty() {
             println!("\nFor example:\n");
             code.example.lines().for_each(|l| println!("    {l}"));
@@ -41,6 +41,23 @@ pub fn explain(args: Explain) -> Outcome {
     let reports: Vec<String> = apps.iter().map(wireloom_ir::explain::report).collect();
     print!("{}{}", reports.join("\n"), wireloom_ir::explain::clusters(&apps, &bound));
     Ok(())
+}
+
+/// Paragraphs in lines of at most 100 columns.
+fn filled(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let mut column = 0;
+        for word in line.split(' ') {
+            let width = word.chars().count();
+            let apart = if column == 0 { "" } else if column + 1 + width > 100 { "\n" } else { " " };
+            column = if apart == " " { column + 1 + width } else { width };
+            out.push_str(apart);
+            out.push_str(word);
+        }
+        out.push('\n');
+    }
+    out.trim_end().to_string()
 }
 
 fn looks_like_code(text: &str) -> bool {

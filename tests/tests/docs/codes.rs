@@ -62,9 +62,9 @@ fn page(folder: &Path, code: &str) -> (String, String) {
 
 fn index(codes: &[(String, String)]) -> String {
     let mut out = format!(
-        "{MADE}\n# Diagnostics\n\nEvery diagnostic has a code that never changes its meaning. `wireloom explain CODE` prints the same as these pages; \
-         `wireloom explain codes`\nlists all codes. Codes with E are errors: nothing runs. Codes with W are warnings. `wireloom check --json` gives \
-         diagnostics as JSON, one per line.\n"
+        "{MADE}\n# Diagnostics\n\nEvery diagnostic has a code that never changes its meaning. `wireloom explain CODE` prints the\nsame as \
+         these pages; `wireloom explain codes` lists all codes. Codes with E are errors: nothing\nruns. Codes with W are \
+         warnings. `wireloom check --json` gives diagnostics as JSON, one per line.\n"
     );
     for (prefix, title) in GROUPS {
         let _ = write!(out, "\n## {title}\n\n| code | meaning |\n|---|---|\n");

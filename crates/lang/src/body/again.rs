@@ -134,10 +134,10 @@ impl Lower<'_, '_> {
         let mut visit = |s: &ir::Stmt| {
             c.locals.extend(ir::walk::defined(&s.kind).into_iter().flatten());
             match &s.kind {
-                StmtKind::SetField(l, ..) | StmtKind::Push(l, _) | StmtKind::TableNext { cursor: l, .. } => drop(c.locals.insert(*l)),
-                StmtKind::SetState(id, _) => drop(c.states.insert(*id)),
-                StmtKind::SetSession(id, _) => drop(c.sessions.insert(*id)),
-                StmtKind::Count(id, _) => drop(c.counters.insert(*id)),
+                StmtKind::SetField(l, ..) | StmtKind::Push(l, _) | StmtKind::TableNext { cursor: l, .. } => { c.locals.insert(*l); }
+                StmtKind::SetState(id, _) => { c.states.insert(*id); }
+                StmtKind::SetSession(id, _) => { c.sessions.insert(*id); }
+                StmtKind::Count(id, _) => { c.counters.insert(*id); }
                 StmtKind::Frame { frame, act } => self.edited(*frame, act, &mut c),
                 _ => {}
             }
