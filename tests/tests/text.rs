@@ -36,22 +36,21 @@ fn marks(path: &Path) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Lines of prose, with their numbers: comments of a source; of a page all but code, tables and what a bench has written.
+/// Lines of prose, with their numbers: comments of a source, or a page, without code, tables and what a bench has written.
 fn prose<'t>(path: &Path, text: &'t str) -> Vec<(usize, &'t str)> {
-    let lines = text.lines().enumerate().map(|(i, l)| (i + 1, l));
-    if let Some(marks) = marks(path) {
-        let comments = lines.filter(|(_, l)| marks.iter().any(|m| l.trim_start().starts_with(m)));
-        // Commands and code in a comment are indented.
-        return comments.filter(|(_, l)| !l.trim_start_matches(['/', '!', '#', '*', ' ']).is_empty() && !is_indented(l)).collect();
-    }
+    let marks = marks(path);
     let (mut code, mut written) = (false, false);
+    let lines = text.lines().enumerate().filter(|(_, l)| marks.is_none_or(|all| all.iter().any(|m| l.trim_start().starts_with(m))));
     lines
         .filter(|(_, l)| {
-            let fence = l.trim_start().starts_with("```");
+            let said = l.trim_start().trim_start_matches(['/', '!']);
+            let fence = said.trim_start().starts_with("```");
             code ^= fence;
             written = (written || l.contains(":begin -->")) && !l.contains(":end -->");
-            !(fence || code || written || l.starts_with('|') || l.starts_with("    "))
+            let indented = if marks.is_some() { is_indented(l) } else { l.starts_with("    ") };
+            !(fence || code || written || indented || l.starts_with('|'))
         })
+        .map(|(i, l)| (i + 1, l))
         .collect()
 }
 

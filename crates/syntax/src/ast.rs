@@ -291,7 +291,8 @@ pub enum CaseBody {
 
 // ---- packets ----
 
-/// `packet Name { eth: Ethernet  ip4: Ipv4 after eth where .type == 0x800  let flow = … }`: what a frame may hold.
+/// What a frame may hold:
+/// `packet Name { eth: Ethernet, ip4: Ipv4 after eth where .type == 0x800, let flow = … }`.
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub name: Ident,
