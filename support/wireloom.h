@@ -154,8 +154,9 @@ enum { WL_T_DONE = 0, WL_T_SUSPEND = 1, WL_T_FAULT = 2 };
 enum { WL_C_HOLD = 1,           /* store the whole reply (head and tail, contiguous): it must outlive this
                                    resumption, is one of many, or fields of its tail are read */
        WL_C_HOLD_REQ = 2,       /* task->req is read after this suspension: keep its head (and view)         */
-       WL_C_PIPELINE = 4 };     /* by its protocol (`pipeline when`) the request may be sent while answers to others are still due
-                                 * on the connection, and sent again if that connection is lost                */
+       WL_C_PIPELINE = 4 };     /* by its protocol (`pipeline when`) the request may be sent
+                                 * while answers to others are still due on the connection, and
+                                 * sent again if that connection is lost */
 /* What crypto() computes. AES keys have 16 or 32 bytes; blocks, vectors and tags 16; nonces 12. */
 enum { WL_X_AES_CTR = 0,          /* key, counter block, data                                                        */
        WL_X_AES_CBC_ENCRYPT = 1,  /* key, vector, whole blocks                                                       */

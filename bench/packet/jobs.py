@@ -1,7 +1,7 @@
 """What is measured: each job's way of being run, its target, and what others need for the same work.
 
 `must` and `aim` are factors over the reference of the same run; with `less` false a larger figure is better. For frames in memory there are two
-programs in C: that of the brief, whose figures its targets name (`plain`, src/plain.c; not every job has it), and the one that is tuned further
+programs in C: the plain one, by which targets are judged (`plain`, src/plain.c; not every job has it), and the one that is tuned further
 (src/hw_*.c). Targets are judged by the former where there is one, and the latter is shown beside it. Figures of peers are quoted from measurements on another machine; see PEERS_FROM.
 """
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ class Job:
     args: list = field(default_factory=list)
     unit: str = "ns/frame"
     reference: str = "tuned C"
-    plain: bool = False           # the C of the brief has the job
+    plain: bool = False           # the plain C has the job
     must: Optional[float] = 1.3
     aim: Optional[float] = 1.05
     absolute: bool = False        # must and aim are figures, not factors

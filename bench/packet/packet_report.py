@@ -41,7 +41,7 @@ def ratios(ours, theirs):
 
 
 def row(job, measured):
-    """A job's row. Targets are judged by the plain C of the brief, where it has the job and was measured; the tuned C stands beside it."""
+    """A job's row. Targets are judged by the plain C, where it has the job and was measured; the tuned C stands beside it."""
     plain = (measured or {}).get("extra", {}).get("plain") if "failed" not in (measured or {}) else None
     name = "plain C" if plain else job.reference
     goal = lambda g: "–" if g is None else f"{g:g} {job.unit.split(',')[0]}" if job.absolute else f"{g:g} × {name}"  # noqa: E731

@@ -75,7 +75,7 @@ fn lines_of_prose_have_at_most_100_columns() {
 }
 
 #[test]
-fn nothing_speaks_of_what_is_not_there() {
+fn nothing_names_what_lies_outside() {
     let forbidden = ["the brief", "this session", "../shared", "shared/bench", "shared/design"];
     let mut found = Vec::new();
     for path in files().iter().filter(|p| !p.ends_with("tests/tests/text.rs")) {

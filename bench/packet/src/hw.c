@@ -1,6 +1,6 @@
 /* hw JOB FRAMES [TRACE]: the hand-written limit. One core, the trace in memory (of so many frames), batches of 64; prints CPU ns per frame as JSON.
  * hw pcap FILE: counts the flows of a capture that is read from a file. hw list: the jobs. Needs AVX-512. Two programs are made of it:
- * with hw_*.c the C that is tuned to this machine (clang -O3 -march=native), with plain.c that of the brief (clang-19 -O3 -march=native). */
+ * with hw_*.c the C that is tuned to this machine (clang -O3 -march=native), with plain.c the plain one (clang-19 -O3 -march=native). */
 #include "hw.h"
 #include <sys/resource.h>
 
