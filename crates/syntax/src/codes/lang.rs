@@ -1,5 +1,6 @@
-//! The checker's codes (crate `lang`): E02xx to E07xx and W09xx. E0401 to E0416 are found by the grammar analysis of crate `ir`.
-//! Every example has its error; `crates/lang/tests/codes.rs` compiles them all. An empty example: only whole programs have it.
+//! The checker's codes (crate `lang`): E02xx to E07xx and W09xx. The grammar analysis of crate `ir`
+//! reports E0401 to E0416. `crates/lang/tests/codes.rs` compiles every example and expects its error.
+//! An example is empty if no short program can have the error.
 
 use super::Code;
 
@@ -9,336 +10,472 @@ const fn code(code: &'static str, title: &'static str, explanation: &'static str
 
 pub static CODES: &[Code] = &[
     code("E0201", "unknown name",
-        "The name is not defined here, not brought in by `use`, and not built in. Names of another module are written `module.name`.",
+        "The name is not defined here. It is not imported by `use`, and it is not built in. \
+         Names of another module are written `module.name`.",
         "const size: u32 = limti\nconst limit: u32 = 5\n"),
     code("E0202", "unknown module",
-        "`use a.b` reads the file `a/b.loom` beside the file that says so; `use std.x` reads the standard library.",
+        "`use a.b` reads the file `a/b.loom`, relative to the folder of the importing file. `use \
+         std.x` reads the standard library.",
         "use std.htpp\n"),
     code("E0203", "a name defined twice",
-        "Every name has one meaning in its module, app, unit or enum. The fields of a unit's switch cases are fields of the unit.",
+        "Every name has one meaning in its module, app, unit or enum. The fields of a unit's \
+         switch cases count as fields of the unit.",
         "const a: u8 = 1\nconst a: u8 = 2\n"),
     code("E0204", "no such app",
-        "The app named on the command line is not in the file.",
+        "The file has no app of the name that the command line gives.",
         ""),
     code("E0301", "wrong type",
-        "A value of another type is expected here. Integers widen by themselves; everything else is converted by name: `u8(x)`, `text(x)`.",
+        "A value of another type is expected here. Integers widen by themselves. Other \
+         conversions are written by name: `u8(x)`, `text(x)`.",
         "const a: u32 = \"text\"\n"),
     code("E0302", "bytes that may be too long",
-        "A bytes value whose maximum is larger than its place's. Where a program runs this is a guarded fault `too_long`; in constants and clauses it is refused.",
+        "The largest size of the bytes value exceeds the largest size of its destination. Code \
+         that runs checks the length and raises the fault `too_long`. In constants and clauses \
+         this is an error.",
         "const a: bytes<2> = \"abc\"\n"),
     code("E0303", "no such field, item or length",
-        "The value has no parts of this kind.",
+        "The value has no field, item or length of this kind.",
         "fn f(x: u32) -> u64 = len(x)\n"),
     code("E0304", "a number out of range",
-        "The constant does not fit its type or its place.",
+        "The constant does not fit its type or its destination.",
         "const a: u8 = 300\n"),
-    code("E0305", "an option that may be absent",
-        "A value that is not always there is used as if it were. Ask first: `if x { … }`, `if let y = x { … }`, `match`, or give an alternative with `else`.",
+    code("E0305", "an optional value without a check",
+        "The value may be absent. The program must check this before it uses the value:\n\n\
+         - `if x { … }`\n\
+         - `if let y = x { … }`\n\
+         - `match`\n\
+         - an alternative with `else`",
         "unit U {\n    kind: u8\n    body: switch { when kind == 1 => size: u16, else => nothing }\n    let double = size + size\n}\n"),
     code("E0306", "not a constant",
-        "Sizes, defaults and constants are known at compile time: literals, other constants, arithmetic on them.",
+        "Sizes, defaults and constants are known at compile time. They consist of literals, \
+         other constants and arithmetic on them.",
         "fn f(n: u32) -> u32 = n\nconst a: u32 = f(1)\n"),
     code("E0307", "a match that misses values",
-        "Every value must be taken by an arm.",
+        "The arms of a `match` must cover every value.",
         "enum E: u8 { a, b }\nfn f(e: E) -> u8 = match e { a => 1 }\n"),
     code("E0308", "wrong number of arguments",
-        "A function, conversion, unit or response takes exactly its parameters.",
+        "The number of arguments differs from the number of parameters. The call names a \
+         function, a conversion, a unit or a response.",
         "fn f(x: u32) -> u32 = x\nfn g() -> u32 = f(1, 2)\n"),
     code("E0309", "not plain data",
-        "Messages, lists of a message and ports are no values that can be stored, compared or chosen. Read their fields, or pass them on.",
+        "Messages, lists of a message and ports cannot be stored, compared or chosen. Read their \
+         fields, or pass them on.",
         "unit M { n: u8 }\nfn f(m: M, o: M) -> bool = m == o\n"),
     code("E0311", "a pattern that does not fit",
-        "The pattern has another form than the value, or a `let` has a pattern that may not match.",
+        "One of these holds:\n\n\
+         - The pattern has another form than the value.\n\
+         - The pattern of a `let` may fail to match.",
         "fn f(x: u32) -> u32 { let (a, b) = x\n a }\n"),
-    code("E0312", "break outside of a loop",
-        "`break` and `continue` belong to the loop around them.",
+    code("E0312", "`break` outside of a loop",
+        "`break` and `continue` stand inside of a loop.",
         "fn f() -> u32 { break }\n"),
     code("E0313", "cannot be assigned to",
-        "Only `var`, state, sessions and entries of tables change; what `let` binds does not.",
+        "Only `var`, state, sessions and entries of tables can be assigned to. A `let` is \
+         constant.",
         "fn f() -> u32 { let x = u32(1)\n x = 2\n x }\n"),
-    code("E0314", "a key or vector of a wrong size",
-        "Keys of AES have 16 or 32 bytes, counter blocks and vectors 16, nonces of GCM 12, data of CBC a multiple of 16. A size that is not known before the program runs is guarded (fault `constraint`).",
+    code("E0314", "a key or vector of wrong size",
+        "AES needs these sizes:\n\n\
+         - key: 16 or 32 bytes\n\
+         - counter block and initialisation vector: 16 bytes\n\
+         - GCM nonce: 12 bytes\n\
+         - CBC data: a multiple of 16 bytes\n\n\
+         A size that is unknown at compile time is checked when the program runs (fault \
+         `constraint`).",
         "fn f(nonce: bytes<12>, data: bytes<64>) -> bytes<64> = aes_ctr(\"sixteen byte key\", nonce, data)\n"),
     code("E0401", "a list's end that looks like an item",
-        "When an item may begin with the bytes that end the list, a parser cannot tell them apart.",
+        "An item may begin with the bytes that end the list. A parser cannot tell them apart.",
         "unit I { b: bytes<4> until \",\" }\nunit U { items: list<I, 4> until \"x\" }\n"),
     code("E0402", "a case that is never taken",
-        "The cases before it take everything it could.",
+        "The cases before this one accept every value of it.",
         "unit U { s: switch { else => nothing  \"a\" => nothing } }\n"),
     code("E0403", "an item that may be empty",
-        "An item that consumes nothing would repeat for ever: every repeated item takes at least a byte.",
+        "An empty item would repeat for ever. Every repeated item has at least one byte.",
         "charset x = \"x\"\nunit I { b: bytes<4> of x }\nunit U { items: list<I, 4> to end }\n"),
     code("E0404", "no largest size",
         "Every field has a maximum, so that memory is bounded.",
         "unit U { items: list<u8, 4GiB> to end }\n"),
     code("E0405", "a head that is too long",
-        "The head of a message, all before its stream fields or its first large field, is at most 1MiB.",
+        "The head of a message ends at its first stream field or first large field. A head has \
+         at most 1 MiB.",
         "unit I { b: bytes<4KiB> until \"\\n\" }\nunit M { items: list<I, 1000> until \"\\n\"  data: stream bytes until close }\nprotocol p { request M }\n"),
     code("E0406", "a unit that contains itself",
-        "Units nest to a fixed depth. In source text this is a circle of definitions (E0501).",
+        "Units nest to a fixed depth. In source text this error is E0501.",
         ""),
-    code("E0407", "a field that has flowed by",
-        "Fields that are, or follow, a `stream` field are not kept and cannot be read.",
+    code("E0407", "a field that is not held",
+        "A `stream` field and the fields behind it are not held. A program cannot read them.",
         "unit M { n: u8  data: stream bytes [n]  m: u8 }\nprotocol p { request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r) { log r.m\n reply r }\n}\n"),
     code("E0408", "too many parameters of a unit",
-        "The parameters of a unit are at most 64 bits together. In source text this is E0424.",
+        "The parameters of a unit have at most 64 bits together. In source text this error is \
+         E0424.",
         ""),
-    code("E0409", "an order without a fixed place",
-        "Answers are matched by a field at a fixed offset in both messages.",
+    code("E0409", "`order by` a field without a fixed offset",
+        "`order by` pairs requests and answers by a field. The field has a fixed offset in both \
+         messages.",
         "unit M { a: bytes<9> until \" \"  id: u32 }\nprotocol p { request M  response M  order by id }\napp x { port c = listen tcp(80) as p\n    on c(r) { reply nothing } }\n"),
-    code("E0410", "protocols that begin alike",
-        "On a port of several protocols the first byte of a connection tells which one it is.",
+    code("E0410", "protocols that begin with the same byte",
+        "On a port of several protocols, the first byte of a connection selects the protocol.",
         "unit M { n: u8  m: u8 }\nprotocol p { request M  response M }\nprotocol q { request M  response M }\napp a {\n    port c = listen tcp(80) as p or q\n    on c(r: p) { reply nothing }\n    on c(r: q) { reply nothing }\n}\n"),
-    code("E0411", "a run that takes what must follow",
-        "The longest run of bytes in a set never leaves a byte of the set for what follows it, and what reads to the end leaves nothing.",
+    code("E0411", "bytes that leave nothing for the next field",
+        "One of these holds:\n\n\
+         - A run of bytes in a set takes every byte of the set. The next field needs a byte of \
+         this set.\n\
+         - A field reads to the end. The next field gets no bytes.",
         "charset d = '0'..='9'\nunit U { n: token<9> of d  \"0\" }\n"),
-    code("E0412", "a message too large to be held",
-        "The program reads fields behind the head, so the whole message must be kept, and that is limited to 16MiB.",
+    code("E0412", "a message that is too large to be held",
+        "The program reads fields behind the head, so the whole message is held. A held message \
+         has at most 16 MiB.",
         "unit M { n: u32  b: bytes<32MiB> [n] }\nprotocol p { request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r) { log len(r.b)\n reply r }\n}\n"),
-    code("E0413", "a literal without bytes",
-        "It would match anywhere. In source text this is E0427.",
+    code("E0413", "an empty literal",
+        "An empty literal would match anywhere. In source text this error is E0427.",
         ""),
-    code("E0414", "bytes that have flowed by",
-        "Behind the beginning of a `stream` field, what was read is passed on whenever the parser waits for more. Numbers, flags and `let`s of them are kept; bytes can be asked for directly behind their field only, and up to 64KiB.",
+    code("E0414", "bytes that are not held any more",
+        "Behind the beginning of a `stream` field, parsed bytes are passed on whenever the \
+         parser waits for more. Numbers, flags and each `let` of them are kept. Bytes can be \
+         tested directly behind their field only, and up to 64 KiB.",
         "unit M { n: u8  data: stream bytes [n]  name: text<9> until \":\"  value: text<9> until \"\\n\"  require name != \"x\" }\nprotocol p { request M  response M }\n"),
-    code("E0421", "no form on the wire, or no end",
-        "Every field says how it lies in the bytes and where it ends: a fixed width, `[length]`, `until`, `of set`.",
+    code("E0421", "a field without a wire format or an end",
+        "Every field has a wire format and an end: a fixed width, `[length]`, `until` or `of \
+         set`.",
         "unit U { a: bool }\n"),
     code("E0422", "bit fields that do not fill bytes",
-        "A group of bit fields ends on a whole byte, after at most 64 bits.",
+        "A group of bit fields ends on a whole byte. It has at most 64 bits.",
         "unit U { a: u3  b: u8 }\n"),
     code("E0423", "a case out of place",
-        "Cases by value belong to `switch e`, and `else` is the last case.",
+        "Cases by value belong to `switch e`. `else` is the last case.",
         "unit U { s: switch { else => nothing  \"a\" => nothing } }\n"),
-    code("E0424", "a unit's parameters",
-        "Parameters of units are integers, enums and bools, at most 64 bits together; only units take arguments.",
+    code("E0424", "a wrong parameter of a unit",
+        "The parameters of a unit are integers, enums and bools. They have at most 64 bits \
+         together. Only units take arguments.",
         "unit U(b: bytes<4>) { n: u8 }\n"),
-    code("E0425", "not computable when building",
-        "A field `= …` is a sum of `len(field)` and constants: what the builder can fill in.",
+    code("E0425", "a field that cannot be computed when a message is built",
+        "A field `= …` is a sum of `len(field)` and constants. The builder can compute nothing \
+         else.",
         "unit U { a: u8 = len(b) * 2  b: bytes<9> [a] }\n"),
     code("E0427", "an empty set, range or literal",
-        "Nothing would match it.",
+        "Nothing would match an empty set, range or literal.",
         "unit U { a: u8 in 5..5 }\n"),
-    code("E0428", "a field that must, or must not, be given",
-        "A message is built from its fields: computed ones are left out, one case of each switch is chosen, and values that cannot be zero or empty are given.",
+    code("E0428", "a missing field, or one field too many",
+        "A message is built from its fields:\n\n\
+         - Computed fields are left out.\n\
+         - One case of each switch is chosen.\n\
+         - Fields that cannot be zero or empty are given.",
         "unit M { n: u8  m: u8 }\nunit N { s: switch { \"a\" => x: M, \"b\" => y: M } }\nprotocol p { stateless  request M  response N }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply N { } }\n}\n"),
-    code("E0429", "cannot be built or replaced",
-        "Streams of units, aligned messages and fields inside of groups of bits are passed on, not made.",
+    code("E0429", "a part that cannot be built or replaced",
+        "Some parts of a message can only be passed on:\n\n\
+         - streams of units\n\
+         - aligned messages\n\
+         - fields inside of groups of bits",
         "unit M { n: u4  k: u4  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply call s(r with { n: 1 }) }\n}\n"),
-    code("E0430", "too involved here",
-        "In units and clauses only expressions can stand; what needs statements goes into a function.",
+    code("E0430", "a statement in a unit or clause",
+        "Units and clauses hold only expressions. Move statements into a function.",
         "table t: u8 -> u8 { capacity 8 }\nunit U { a: u8  require t[a] is some(_) }\n"),
     code("E0431", "an end that does not fit",
-        "Only units, and enums of text, are given an end. A unit whose last field reads `to end` can lie in a length if what stands before that field has a known one.",
+        "One of these holds:\n\n\
+         - Another type than a unit or an enum of text has an end.\n\
+         - A unit in a length reads its last field `to end`. The fields before have no known \
+         length.",
         "unit I { text: bytes<4> until \",\"  rest: bytes<9> to end }\nunit U { n: u8  i: I [n] }\n"),
     code("E0432", "a built message cannot be read",
-        "Lists and nested units of a message under construction have no value yet.",
+        "Lists and nested units of a message that is being built have no value yet.",
         "unit I { n: u8 }\nunit M { n: u8  items: list<I, 4> [n] }\nprotocol p { request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r) { let m = M { items: [I { n: 1 }] }\n log len(m.items)\n reply m }\n}\n"),
     code("E0433", "a value that is not valid in its field",
-        "The receiver would refuse the message. The bytes given for a field are outside of its set or range, or hold its delimiter. Or they begin like another case, a flag, or more of the field before. Or a list has another number of items than its count or its unit says.",
+        "The receiver would refuse the message. One of these holds:\n\n\
+         - The bytes are outside of the field's set or range.\n\
+         - The bytes hold the field's delimiter.\n\
+         - The bytes begin like another case.\n\
+         - The bytes begin like a flag.\n\
+         - The bytes begin like a continuation of the field before.\n\
+         - A list has another number of items than its count or its unit says.",
         "unit M { n: u8 in {1, 2}  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply M { n: 7 } }\n}\n"),
     code("E0434", "a message that breaks a rule of its unit",
-        "The receiver would refuse the message. A `require` of its unit does not hold, or its fields belong to another case than the receiver would take. The message was built, or changed by `with`, `append`, `remove` or `forward`.",
+        "The receiver would refuse the message. One of these holds:\n\n\
+         - A `require` of the message's unit fails.\n\
+         - The fields belong to another case than the receiver would select.\n\n\
+         The program built the message, or changed it by `with`, `append`, `remove` or \
+         `forward`.",
         "unit Row { n: u8  m: u8  require n > m }\ntest \"rows\" { expect bytes_of(Row { n: 1, m: 2 }) == \"\" }\n"),
-    code("E0501", "a circle of definitions",
-        "Functions do not call themselves, and constants, types and units are not defined by themselves: every program ends.",
+    code("E0501", "a cyclic definition",
+        "A function does not call itself. A constant, type or unit is not defined by itself. So \
+         every program ends.",
         "fn f(x: u32) -> u32 = f(x)\n"),
     code("E0502", "division by zero",
-        "The divisor is, or in a clause may be, zero.",
+        "The divisor is zero. In a clause, the divisor may be zero.",
         "fn f(x: u32) -> u32 = x / 0\n"),
     code("E0503", "a size that is missing or out of bounds",
-        "Everything has a largest size, between 1 and 4GiB.",
+        "Every size has a bound between 1 and 4 GiB.",
         "fn f(x: bytes) -> u8 = 1\n"),
     code("E0504", "nested too deeply",
         "Split the expression with `let` or functions.",
         ""),
     code("E0505", "a loop without a bound",
-        "The compiler must know the most rounds of every loop.",
+        "The compiler must know the largest number of iterations of every loop.",
         "fn f(n: u64) -> u64 { var x = u64(0)\n for i in 0..n { x += 1 }\n x }\n"),
-    code("E0506", "an element in too many places",
-        "An element is put in the place of each send to it, with all that is wired behind it. Where elements send at several places each, that doubles at every step. Send once, at the end of the handler, or let a `queue` stand between.",
+    code("E0506", "an element that is inlined too often",
+        "An element is inlined at each send to it, together with all elements behind it. If each \
+         element of a chain sends at two places, the number of copies doubles with each element. \
+         Send once, at the end of the handler, or put a `queue` between the elements.",
         ""),
     code("E0507", "a `match` with too many arms",
-        "A `match` has at most 256 arms. Join arms by `|`, or move the rest to a function.",
+        "A `match` has at most 256 arms. Join arms by `|`, or move some of them to a function.",
         ""),
     code("E0508", "a wiring that is too long",
-        "A wiring has at most 256 nodes. Put a part of it into an element.",
+        "A wiring has at most 256 nodes. Move a part of it into an element.",
         ""),
     code("E0509", "too many elements",
-        "A program has at most 4096 elements, each counted as often as it is put in place. Elements that hold several of one kind, which hold several in turn, double at every step.",
+        "A program has at most 4096 elements. Each instance of an element counts. If elements \
+         hold several elements each, the number multiplies at every level.",
         ""),
-    code("E0510", "too many ways out for frames that are built",
-        "Frames that an element builds are handled like frames that arrive, for each way out that takes them. A program has at most 4096 such ways.",
+    code("E0510", "too many outputs for frames that are built",
+        "Frames that an element builds are handled like frames that arrive, for each output that \
+         takes them. A program has at most 4096 such outputs.",
         ""),
     code("E0511", "lists that are too large",
-        "A list has room for the most items that it may have, on the stack of the core's thread. All lists of a handler or function may take 1 MiB.",
+        "A list reserves room for its largest number of items, on the stack of the core's \
+         thread. All lists of a handler or function have at most 1 MiB together.",
         "fn f(n: u64) -> u32 {\n    let all = [i for i in 0..min(n, 200000)]\n    len(all)\n}\n"),
     code("E0601", "a request without an answer",
-        "Every way through a handler answers the request once, or says `reply nothing`.",
+        "Every path through a handler answers the request once, or says `reply nothing`.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { if r.n == 1 { reply nothing } }\n}\n"),
     code("E0602", "a second answer",
-        "A request is answered once.",
+        "A request has one answer.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply nothing\n        reply nothing }\n}\n"),
     code("E0603", "not at this port, or not here",
-        "`reply` and the connection belong to handlers of listening ports; calls and messages go to instances of connecting ports.",
+        "`reply` and the connection belong to handlers of listening ports. Calls and messages go \
+         to instances of connecting ports.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    every 1s { reply nothing }\n    on c(r) { reply nothing }\n}\n"),
     code("E0604", "a protocol without answers",
-        "One-way protocols carry messages that nobody answers.",
+        "The messages of a one-way protocol have no answers.",
         "unit M { n: u8 }\nprotocol p { request M }\napp a {\n    port c = listen tcp(80) as p\n    on c(r) { reply nothing }\n}\n"),
-    code("E0605", "an answer that is gone",
+    code("E0605", "an answer that is no longer held",
         "The answer of a call can be read until the next call.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        let x = call s(r)\n        let y = call s(r)\n        if x.n == y.n { reply y } else { reply nothing }\n    }\n}\n"),
-    code("E0606", "too much to carry over a call",
-        "A suspended handler keeps at most 4KiB of each slice of bytes.",
+    code("E0606", "too many bytes kept over a call",
+        "A suspended handler keeps at most 4 KiB of each slice of bytes.",
         "unit M { n: u8  b: bytes<64KiB> [n] }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        let b = lower(r.b)\n        let x = call s(r)\n        if b == \"a\" { reply x } else { reply nothing }\n    }\n}\n"),
     code("E0607", "an edit out of place",
-        "Messages are edited on their way: in `forward` blocks, by `with`, or by `remove` and `append` just before they are sent.",
+        "A message can be edited at three places:\n\n\
+         - in a `forward` block\n\
+         - by `with`\n\
+         - by `remove` and `append`, just before it is sent",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply nothing }\n}\nunit L { n: u8 }\nfn g(x: u32) -> u32 { remove x where true\n x }\n"),
-    code("E0608", "not a message of this channel",
-        "Only what the channel's unit has parsed or built goes into it, so that it is always valid.",
+    code("E0608", "a message of another unit",
+        "A port takes only messages that its unit has parsed or built. So each message that is \
+         sent is valid.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) { reply \"hello\" }\n}\n"),
     code("E0609", "not compiled yet",
-        "The construct is part of the language, but this version does not compile it.",
+        "The language has this construct. This version does not compile it.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    c -> tee -> s\n}\n"),
-    code("E0610", "an alternative without an answer",
-        "What follows `else` behind a call must leave, or give a message where the call is replied at once.",
+    code("E0610", "an `else` without an answer",
+        "The `else` behind a call leaves the handler, or gives a message. It may give a message \
+         if the result of the call is replied at once.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    on c(r) {\n        let x = call s(r) else { 5 }\n        reply x\n    }\n}\n"),
-    code("E0611", "a handler missing or in doubt",
-        "Every protocol of a listening port has one handler.",
+    code("E0611", "a missing handler, or several",
+        "Every protocol of a listening port has exactly one handler.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    every 1s { }\n}\n"),
     code("E0612", "a protocol that is not complete",
-        "A protocol names its request and at most one response, both units, and clauses that fit them.",
+        "A protocol names its request and at most one response. Both are units. The clauses of \
+         the protocol must fit them.",
         "unit M { n: u8 }\nprotocol p { response M }\n"),
     code("E0613", "an app with `in` or `out`",
-        "An app's ports are bound to the world; `in` and `out` belong to elements.",
+        "The ports of an app are bound to the world. `in` and `out` belong to elements.",
         "app a { in x: u8 }\n"),
     code("E0614", "unknown option",
         "The port or table has no such option.",
         "table t: u8 -> u8 { capacty 5 }\n"),
-    code("E0615", "a parameter or address of no use",
-        "Parameters are what a command line can give, and ports are bound to endpoints.",
+    code("E0615", "a parameter or address of the wrong kind",
+        "A parameter has a type that a command line can give. A port is bound to endpoints.",
         "app a { param x: (u8, u8) }\n"),
     code("E0616", "a port of another kind",
-        "This version has `listen tcp(…)` and `connect tcp(…)`.",
+        "These ports exist:\n\n\
+         - `listen tcp(…)` and `connect tcp(…)`\n\
+         - frame ports: `nic`, `pcap`, `tun`, `tap`, `memory` and `udp`\n\n\
+         A frame port has at least one device. All its devices are of one kind.",
         "unit M { n: u8  m: u8 }\nprotocol p { request M  response M }\napp a { port x = listen udp(53) as p }\n"),
     code("E0617", "a signal that cannot answer",
-        "A signal runs at once, without calls, and answers integers, bools, bytes, addresses, or options, tuples and records of them, at most 64KiB.",
+        "A signal runs at once and makes no calls. Its answer has at most 64 KiB and one of \
+         these types:\n\n\
+         - an integer or bool\n\
+         - bytes\n\
+         - an address\n\
+         - an option, tuple or record of them",
         "app a { signal f() -> list<u8, 4> { [1, 2] } }\n"),
     code("E0618", "a merge that does not fit",
-        "A merge combines streams of one unit by a key field: the number of streams stands behind the port, and the combination says what the other fields are.",
+        "A merge combines streams of one unit by a key field. The number of streams stands \
+         behind the port. The combination computes the other fields.",
         "unit M { k: u8  n: u8 }\nprotocol p { stateless  request M }\napp a {\n    port i = listen tcp(80) as p\n    port o = connect tcp(127.0.0.1:81) as p\n    i -> merge by .k with |a, b| M { k: a.k, n: a.n + b.n } -> o\n}\n"),
     code("E0619", "a test step out of place",
-        "A test `of` an app or an element sends and sees what its ports carry, bytes or packets; other tests are code.",
+        "A test `of` an app or an element sends to ports and sees their output: bytes or \
+         packets. Other tests are code.",
         "test \"t\" { client <- \"x\" }\n"),
-    code("E0620", "a packet type that does not work",
-        "A packet type is a list of headers, each of a unit without parameters, and of members computed from them.",
+    code("E0620", "an invalid packet type",
+        "A packet type is a list of headers and of members computed from them. The unit of a \
+         header has no parameters.",
         "packet P { }\n"),
-    code("E0621", "a unit that is no header",
-        "A header's fields have a fixed width, or are bytes whose length fields before them give: no text, lists, streams, delimiters or switches. It has at most one checksum (a u16) and one length of its own.",
+    code("E0621", "a unit that cannot be a header",
+        "A field of a header has a fixed width, or it is bytes whose length an earlier field \
+         gives. A header has no text, lists, streams, delimiters or switches. A header has at \
+         most one checksum (a u16) and one length of its own.",
         "unit H { name: bytes<8> until \" \" }\npacket P { h: H }\n"),
-    code("E0415", "a `let` of too much",
-        "A `let` with bytes, or of a packet's header, is not kept: it is computed again wherever it is read, with all those that it reads. With them it has at most 4096 operators.",
+    code("E0415", "a `let` with too many operators",
+        "A `let` with bytes, or of a packet's header, is not stored. Every read computes it \
+         again. Each `let` that it reads is computed again, too. Together they have at most 4096 \
+         operators.",
         "unit U {\n    a: text<10> until \"\\n\"\n    n: u8\n    let b = if n > 1 { slice(a, 0, 4) } else { a }\n    let c = if n > 2 { slice(b, 0, 4) } else { b }\n    let d = if n > 3 { slice(c, 0, 4) } else { c }\n    let e = if n > 4 { slice(d, 0, 4) } else { d }\n    let f = if n > 5 { slice(e, 0, 4) } else { e }\n    let g = if n > 6 { slice(f, 0, 4) } else { f }\n    let h = if n > 7 { slice(g, 0, 4) } else { g }\n    let i = if n > 8 { slice(h, 0, 4) } else { h }\n    let j = if n > 9 { slice(i, 0, 4) } else { i }\n    let k = if n > 10 { slice(j, 0, 4) } else { j }\n    let l = if n > 11 { slice(k, 0, 4) } else { k }\n    let m = if n > 12 { slice(l, 0, 4) } else { l }\n}\n"),
-    code("E0416", "a unit of too many fields",
-        "A unit has at most 4096 fields, those of the units nested in it counted each time. A list counts once.",
+    code("E0416", "a unit with too many fields",
+        "A unit has at most 4096 fields. The fields of a nested unit count at each use. A list \
+         counts once.",
         "unit A { p: u8  q: u8  r: u8  s: u8 }\nunit B { p: A  q: A  r: A  s: A }\nunit C { p: B  q: B  r: B  s: B }\nunit D { p: C  q: C  r: C  s: C }\nunit E { p: D  q: D  r: D  s: D }\nunit F { p: E  q: E  r: E  s: E }\n"),
-    code("E0417", "nothing flows here",
-        "`pass when` says what of a stream is passed on. It stands behind the beginning of a `stream` field, or in the unit of one: what stands before is a message's head, which `forward` edits.",
+    code("E0417", "`pass when` outside of a stream",
+        "`pass when` selects the parts of a stream that are passed on. It has two places:\n\n\
+         - behind the beginning of a `stream` field\n\
+         - in the unit of a `stream` field\n\n\
+         Fields before a stream are the message's head. `forward` edits the head.",
         "unit M { n: u8  pass when n > 1  data: stream bytes [n] }\nprotocol p { request M  response M }\n"),
-    code("E0622", "an edit of a packet that does not work",
-        "Fields of a fixed size are set in place; headers are put in with `insert` and taken out with `remove`; checksums are those of headers that have one.",
+    code("E0622", "an invalid edit of a packet",
+        "A packet can be edited in these ways:\n\n\
+         - An assignment sets a field of fixed size in place.\n\
+         - `insert` adds a header.\n\
+         - `remove` takes a header out.\n\
+         - `update_checksum` takes a header that has a checksum.",
         "unit H { n: u8 }\npacket P { h: H }\napp a {\n    port w = memory(\"w\") as P\n    on w(p) where p.h { update_checksum(p.h) }\n}\n"),
-    code("E0623", "no packet for a port of packets",
-        "What goes to a frame port is the packet at hand, or one built of headers and bytes: `[Ethernet { … }, Ipv4 { … }, bytes] -> port`.",
+    code("E0623", "a value that is no packet, sent to a frame port",
+        "A frame port takes the packet at hand, or a packet that is built of headers and bytes: \
+         `[Ethernet { … }, Ipv4 { … }, bytes] -> port`.",
         "app a {\n    port w = memory(\"w\")\n    on w(p) { p.len -> w }\n}\n"),
-    code("E0624", "packets and connections that share what each core has for itself",
-        "An app may have frame ports and service ports. Packets and connections are handled by cores of their own, which share tables; states, rings and copies of rules belong to one core each.",
+    code("E0624", "packets and connections that share state of one core",
+        "An app may have frame ports and service ports. Packets and connections have cores of \
+         their own. These cores share tables. States, rings and copies of rules belong to one \
+         core each.",
         "unit M { n: u8  m: u8 }\nprotocol p { request M  response M }\napp a {\n    port w = memory(\"w\")\n    port c = listen tcp(80) as p\n    state last: u32\n    on w(x) { last = x.len }\n    on c(r) {\n        if last > 5 { last = 0 }\n        reply nothing\n    }\n}\n"),
     code("E0625", "shared connections of a protocol that may have a session",
-        "`sharing` sends requests of all clients over the same connections. A server that remembers something of a connection would answer one client with the login, transaction or database of another. The clause `stateless` says that every request means the same on every connection.",
+        "`sharing` sends requests of all clients over the same connections. A server may keep a \
+         login, a transaction or a database for a connection. Then one client would get answers \
+         that belong to another client. The clause `stateless` states that every request means \
+         the same on every connection.",
         "unit M { n: u8 }\nprotocol p { request M  response M  sharing pipelined }\n"),
     code("E0626", "a connect port of a protocol that may have a session",
-        "The connections of a connect port are shared between clients. A server that remembers something of a connection would answer one client with the login, transaction or database of another. The protocol says `stateless` where every request means the same on every connection; others cannot be connected to yet.",
+        "Clients share the connections of a connect port. A server may keep a login, a \
+         transaction or a database for a connection. Then one client would get answers that \
+         belong to another client. The clause `stateless` states that every request means the \
+         same on every connection. A connect port of another protocol is not supported yet.",
         "unit M { n: u8 }\nprotocol p { request M  response M }\napp a { port s = connect tcp(127.0.0.1:81) as p }\n"),
-    code("E0627", "a function in C whose name C does not take",
-        "A function of an `extern` file has its name in C, where words and macros are no names of functions.",
+    code("E0627", "a function name that C does not accept",
+        "A function of an `extern` file has the same name in C. Keywords and macros of C cannot \
+         be names of functions.",
         "extern fn int(x: u32) -> u32 from \"x.c\"\n"),
-    code("E0628", "a message being built that changes, waits or answers",
-        "A list of a message is gone through once to count it and once to write it. So what its expressions call may not change a table, call a backend or answer. Do it before the message, and keep the result in a `let`.",
+    code("E0628", "a side effect in a message that is being built",
+        "The program evaluates a list of a message twice: once to count it, once to write it. So \
+         its expressions may not change a table, call a backend or answer. Do this before the \
+         message, and keep the result in a `let`.",
         "unit Row { n: u8  list: list<Item, 9> [n] }\nunit Item { x: u8 }\nprotocol rows { stateless  request Row  response Row }\napp a {\n    port c = listen tcp(81) as rows\n    table t: u8 -> u8 { capacity 10 }\n    fn f(k: u8) -> u8 {\n        t[k] += 1\n        k\n    }\n    on c(req) { reply Row { list: [Item { x: f(i.x) } for i in req.list] } }\n}\n"),
-    code("E0629", "a way in or out that is not named",
-        "An element with several ways in or out is wired by their names, an array of ways by its indices: `e.y -> …`, `e.y[0] -> …`. One without a way out is the end of a wiring.",
+    code("E0629", "an input or output that is not named",
+        "The inputs and outputs of an element are wired by name if it has several: `e.y -> …`. \
+         An array of outputs is wired by index: `e.y[0] -> …`. An element without outputs ends a \
+         wiring.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Fork {\n    in  x: packet\n    out y: packet\n    out z: packet\n    on x(p) { if p.len > 9 { p -> y } else { p -> z } }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    fork = Fork()\n    i -> fork -> o\n}\n"),
-    code("E0630", "a wiring that leads nowhere",
-        "What an element sends must be taken: by a port, another element, or `drop`.",
+    code("E0630", "an output that is not wired",
+        "Every output of an element leads to a port, to another element, or to `drop`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Round {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    quiet = Round()\n    i -> quiet\n}\n"),
     code("E0631", "a node behind the end of a wiring",
-        "Behind a port, a way out of the element, `broadcast`, `steer` and `else` nothing follows.",
+        "No node may follow these:\n\n\
+         - a port\n\
+         - an output of the element\n\
+         - `broadcast`\n\
+         - `steer`\n\
+         - `else`",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    i -> broadcast [o] -> o\n}\n"),
-    code("E0632", "no element",
-        "Only elements are given a name in an app: `name = Element(…)`.",
+    code("E0632", "a name for something that is no element",
+        "In an app, `name = …` names only elements: `name = Element(…)`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    e = P()\n    i -> e -> o\n}\n"),
-    code("E0633", "a wiring from something that is no port",
-        "A wiring begins at a port, by its name, or at a way out of an element. Where several lead to one, each has a wiring of its own.",
+    code("E0633", "a wiring that begins at neither port nor output",
+        "A wiring begins at a port, by its name, or at an output of an element. If several ports \
+         lead to one node, each port has a wiring of its own.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Round {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    e = Round()\n    [i, o] -> e -> o\n}\n"),
     code("E0634", "a node of another form",
-        "`broadcast [a, b]`, `steer [a, b] by .pair`, `tee(a) -> b`, `any(.udp, .tcp) -> a` and `not(.udp) -> a` are the forms of these nodes.",
+        "These nodes have fixed forms:\n\n\
+         - `broadcast [a, b]`\n\
+         - `steer [a, b] by .pair`\n\
+         - `tee(a) -> b`\n\
+         - `any(.udp, .tcp) -> a`\n\
+         - `not(.udp) -> a`",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    i -> steer [o]\n}\n"),
-    code("E0635", "a wiring that goes round",
-        "Messages would go round for ever. Packets that come again go through a `queue` and a timer.",
+    code("E0635", "a cyclic wiring",
+        "Messages would circulate for ever. Send packets back through a `queue` and a timer.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Round {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    once = Round()\n    again = Round()\n    i -> once\n    once -> again\n    again -> once\n}\n"),
     code("E0636", "an element without a name",
-        "An element has state, so each one has a name of its own: `count = Count()` as a line of the app, and `count` in wirings.",
+        "An element has state, so each instance has a name. Add the line `count = Count()` to \
+         the app. Then use `count` in wirings.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Round {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    i -> Round() -> o\n}\n"),
-    code("E0637", "an element in several wirings that sends by itself",
-        "What it sends from a timer or at the start belongs to none of the wirings that it stands in. Wire what follows it apart: `a -> e`, `b -> e`, `e -> …`.",
+    code("E0637", "an element of several wirings that sends from a timer or at start",
+        "Messages that an element sends from a timer or at the start belong to no single wiring. \
+         Wire the next node separately: `a -> e`, `b -> e`, `e -> …`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Tick {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n    every 1s { [H { src: 1.1.1.1 }] -> y }\n}\napp a {\n    port i = memory(\"i\") as P, j = memory(\"j\") as P, o = memory(\"o\") as P, q = memory(\"q\") as P\n    tick = Tick()\n    i -> tick -> o\n    j -> tick -> q\n}\n"),
     code("E0701", "an entry used wrongly",
-        "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] { … }`. A field of an entry is changed in `update` only.",
+        "`remove` and `update` take an entry of a table: `remove table[key]`, `update table[key] \
+         { … }`. Only `update` changes a field of an entry.",
         "fn f(x: u32) { remove x }\n"),
     code("E0702", "no client connection",
-        "`session` lives with a client's connection: it exists in the handlers of its messages only.",
+        "A `session` belongs to a client connection. It exists only in the handlers of this \
+         connection's messages.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    session x: u32\n    every 1s { x = 1 }\n    on c(r) { reply nothing }\n}\n"),
     code("E0703", "a key that is too long",
-        "Keys are at most 64KiB.",
+        "A key has at most 64 KiB.",
         "table t: bytes<1MiB> -> u8 { capacity 5 }\n"),
     code("E0704", "a table without capacity",
-        "A table's memory is reserved at start: it has a capacity.",
+        "The memory of a table is reserved at start. So every table has a capacity.",
         "table t: u8 -> u8 { idle 5s }\n"),
-    code("E0705", "a key or value that does not fit the kind of table",
-        "A wildcard table's key is made of unsigned integers and addresses, an lpm table's is an address, an array's an unsigned integer; a Bloom filter has no value, a count-min sketch counts in u64.",
+    code("E0705", "a key or value that does not fit its kind of table",
+        "Each kind of table has its own keys and values:\n\n\
+         - The key of a wildcard table consists of unsigned integers and addresses.\n\
+         - The key of an lpm table is an address.\n\
+         - The key of an array is an unsigned integer.\n\
+         - A Bloom filter has no value.\n\
+         - A count-min sketch counts in u64.",
         "table t: lpm u32 -> u8 { capacity 5 }\n"),
     code("E0706", "a table larger than any memory",
-        "A table's memory is reserved at the start: room for its capacity of the longest keys and values. Of these it may hold 1 TiB.",
+        "The memory of a table is reserved at start: its capacity times the longest key and \
+         value. A table has at most 1 TiB.",
         "table t: u32 -> bytes<1MiB> { capacity 4G }\n"),
     code("E0707", "no table",
         "`remove` and `update` take an entry of a table.",
         "fn f(x: u32) { remove x[1] }\n"),
-    code("E0708", "a counter that is set",
-        "A counter only counts up, by `name += n`, so that the counts of all cores can be added. A `state` can be set.",
+    code("E0708", "an assignment to a counter",
+        "A counter only grows, by `name += n`. So the counts of all cores can be added. Use a \
+         `state` for a value that can be set.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    counter n\n    on wire(_p) { n = 1 }\n}\n"),
-    code("E0709", "not with this kind of table",
-        "Each kind of table has its own ways to be changed: entries with masks and prefixes by `insert` and `delete`, rings by `push` and `pop`, sketches by what they count.",
+    code("E0709", "an operation that this kind of table does not have",
+        "Each kind of table has its own operations:\n\n\
+         - `insert` and `delete` change entries with masks and prefixes.\n\
+         - `push` and `pop` change rings.\n\
+         - A sketch changes only by counting.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    table ring: ring u32 { capacity 4 }\n    on wire(_p) { remove ring[0] }\n}\n"),
-    code("E0710", "not while an entry is held",
-        "The body of `update` may run under the entry's lock: in it nothing uses tables, calls, answers, returns or leaves a loop. Do it before the `update` or behind it.",
+    code("E0710", "a statement that an `update` does not allow",
+        "The body of `update` may run under the entry's lock. So the body has none of these:\n\n\
+         - a use of a table\n\
+         - a call\n\
+         - an answer\n\
+         - a `return`\n\
+         - an exit from a loop\n\n\
+         Do this before the `update` or behind it.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    table t: ip4 -> u64 { capacity 4 }\n    on wire(p) where p.h { update t[p.h.src] { t[1.1.1.1] = 2 } }\n}\n"),
-    code("E0711", "a key too many or too few",
-        "A limiter or meter with a key is used by `name[key].take(…)`, one without a key by `name.take(…)`.",
+    code("E0711", "a missing key, or one key too many",
+        "A limiter or meter with a key is used by `name[key].take(…)`. Without a key, use \
+         `name.take(…)`.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port wire = memory(\"w\") as P\n    limiter k: ip4 { rate 1, burst 1, capacity 4 }\n    on wire(p) { if k.take(1) { drop p } }\n}\n"),
-    code("W0901", "a decision over a call",
-        "State was read before a call and decides something after it. Others may have changed it meanwhile.",
+    code("W0901", "a decision by a value from before a call",
+        "The program reads state before a call, and the value decides something after the call. \
+         Another handler may have changed the state meanwhile.",
         "unit M { n: u8  m: u8 }\nprotocol p { stateless  request M  response M }\napp a {\n    port c = listen tcp(80) as p\n    port s = connect tcp(127.0.0.1:81) as p\n    state x: u32\n    on c(r) {\n        let y = x\n        let z = call s(r)\n        if y == 1 { reply z } else { reply nothing }\n    }\n}\n"),
     code("W0902", "a name that is not used",
-        "Remove it, or begin it with `_`.",
+        "Remove the name, or begin it with `_`.",
         "fn f() -> u32 { let x = u32(5)\n 1 }\n"),
     code("W0903", "a module that is not used",
         "Remove the `use`.",
         "use std.kv\n"),
     code("W0904", "never reached",
-        "What stands before it always leaves.",
+        "The statement before this one always leaves.",
         "fn f() -> u32 { return 1\n let x = u32(2)\n 2 }\n"),
-    code("W0905", "a value computed in vain",
-        "A statement gives a value that nobody takes.",
+    code("W0905", "a value that is not used",
+        "The value of a statement is not used.",
         "fn f(x: u32) -> u32 { x + 1\n 2 }\n"),
 ];

@@ -1,21 +1,22 @@
-//! Every diagnostic code of the compiler: `wireloom explain-code` and the docs' pages are made from this table.
+//! Every diagnostic code of the compiler. `wireloom explain CODE` prints an entry of this table.
+//! The pages in docs/errors are generated from it.
 //!
-//! Ranges: E00xx lexical and files, E01xx syntax, E02xx names, E03xx types, E04xx units and grammar, E05xx bounds and
-//! termination, E06xx protocols, handlers and ports, E07xx state and tables, W09xx warnings. A code is never used
-//! again for something else.
+//! Ranges: E00xx lexical and files, E01xx syntax, E02xx names, E03xx types, E04xx units and
+//! grammar, E05xx bounds and termination, E06xx protocols, handlers and ports, E07xx state and
+//! tables, W09xx warnings. A code never changes its meaning.
 
 pub mod lang;
 pub mod syntax;
 
-/// What a code means.
+/// A code with its texts.
 #[derive(Clone, Copy, Debug)]
 pub struct Code {
     pub code: &'static str,
     /// One line.
     pub title: &'static str,
-    /// Why it is refused and what to do.
+    /// Causes and remedy. A newline ends a paragraph or a list item.
     pub explanation: &'static str,
-    /// A short program that has the error.
+    /// A short program with this error. Empty if no short program can have it.
     pub example: &'static str,
 }
 
