@@ -27,12 +27,12 @@ element Step {
     out y: packet
     out z: packet
     out tap: packet
-    table seen: u32 -> u32 { capacity 2K }
+    table seen: u32 -> record { n: u64 } { capacity 2K }
     counter passed
     on x(p) where p.eth {
         passed += 1
         p.mark += n
-        update seen[p.len] { . += p.mark }
+        update seen[p.len] { .n += u64(p.mark) }
         if p.len % 5 == 0 { p -> tap }
         if p.eth.dst == 02:00:00:00:00:07 { return }
         p.eth.src = 02:00:00:00:00:07

@@ -12,7 +12,7 @@ use crate::elements::{changes_frame, INPUT_LOCALS};
 use crate::*;
 
 /// Statements that are put into more than one sender.
-const BUDGET: usize = 128;
+const BUDGET: usize = 64;
 /// Blocks in one another; C compilers, too, have a limit.
 const DEPTH: usize = 48;
 

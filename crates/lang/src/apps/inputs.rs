@@ -209,8 +209,8 @@ impl Lower<'_, '_> {
             }
             _ => {}
         }
-        let spans: Vec<Span> = nodes.iter().map(|n| n.span).collect();
-        let (key, name, element) = (format!("{} {spans:?}", self.cx.element), from.out.clone(), self.cx.element);
+        // Nodes that the compiler makes for tests have one place.
+        let (key, name, element) = (format!("{} {nodes:?}", self.cx.element), from.out.clone(), self.cx.element);
         self.output_to_input(from, (key, name, element), Does::Nodes(nodes.to_vec()), (frame, unit), span)
     }
 
