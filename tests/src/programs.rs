@@ -6,7 +6,8 @@ use wireloom_ir::Module;
 use wireloom_runtime::Program;
 use wireloom_syntax::source::OsWorld;
 
-/// A module, its meaning, and (where there is a C compiler) its compiled twin.
+/// A module, its meaning, and (where there is a C compiler) its compiled twin. The interpreter runs the graph of elements as it was lowered, compiled
+/// code has them in their senders.
 pub struct Twins {
     pub module: Arc<Module>,
     pub interpreted: Program,
@@ -24,14 +25,19 @@ pub fn module_of(path: impl AsRef<Path>, app: Option<&str>) -> Module {
 }
 
 /// The same, or what the checker has against it.
-pub fn checked(path: &Path, app: Option<&str>) -> Result<Module, String> {
+pub fn checked(path: &Path, app: Option<&str>) -> Result<Module, String> { lowered(path, app, wireloom_ir::passes::run_all) }
+
+/// The same with its graph of elements as it was lowered.
+pub fn checked_graph(path: &Path, app: Option<&str>) -> Result<Module, String> { lowered(path, app, wireloom_ir::passes::run_on_graph) }
+
+fn lowered(path: &Path, app: Option<&str>, passes: fn(&mut Module)) -> Result<Module, String> {
     let root = crate::root();
     let path = root.join(path);
     let checked = wireloom_lang::compile(&OsWorld::new(root.join("std")), &path, app);
     let errors: Vec<String> = checked.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.render(&checked.map, false)).collect();
     if !errors.is_empty() { return Err(errors.concat()) }
     let mut module = checked.module.expect("a module without errors");
-    wireloom_ir::passes::run_all(&mut module);
+    passes(&mut module);
     let wrong = wireloom_ir::verify::verify(&module);
     assert!(wrong.is_empty(), "{}: {}", path.display(), wrong[0]);
     Ok(module)
@@ -42,8 +48,9 @@ pub fn twins(path: impl AsRef<Path>) -> Twins {
 }
 
 pub fn twins_of(path: impl AsRef<Path>, app: Option<&str>) -> Twins {
+    let graph = checked_graph(path.as_ref(), app).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.as_ref().display()));
     let module = Arc::new(module_of(path, app));
-    let interpreted = interpreted(&module);
+    let interpreted = interpreted(&Arc::new(graph));
     let compiled = compiled(&module).unwrap_or_else(|e| panic!("{e}"));
     Twins { module, interpreted, compiled }
 }

@@ -1,7 +1,7 @@
 //! Whole programs at random (`wireloom_tests::whole`): what the interpreter does with frames and requests, compiled code does, too. Many programs
 //! make one app, so that the C compiler runs a few times only. `make test-long` has ten thousand of them compared.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use wireloom_interp::differential::{Answer, Mock};
@@ -9,7 +9,7 @@ use wireloom_interp::frames::{hex, samples, Mutator, Pair};
 use wireloom_interp::generate::Rng;
 use wireloom_ir::{Module, On};
 use wireloom_runtime::abi::{WL_F_LOST, WL_F_TIMEOUT};
-use wireloom_tests::programs::{checked, compiled, interpreted, no_internal_errors, seeds};
+use wireloom_tests::programs::{checked, checked_graph, compiled, interpreted, no_internal_errors, seeds};
 use wireloom_tests::whole::{app, program, Kind, Parts, FEATURES};
 use wireloom_tests::Wireloom;
 
@@ -44,9 +44,11 @@ fn accepted(kind: Kind, seed: u64, path: &PathBuf) -> (Vec<Parts>, usize) {
     (all, refused)
 }
 
-fn packets(m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> {
+/// The interpreter runs the graph of elements as it was lowered.
+fn packets(m: &Arc<Module>, path: &Path, seed: u64, programs: usize) -> Result<u64, String> {
     let Some(other) = compiled(m)? else { return Ok(0) };
-    let mut pair = Pair::new(m, interpreted(m), other, &[])?;
+    let graph = Arc::new(checked_graph(path, None)?);
+    let mut pair = Pair::new(m, interpreted(&graph), other, &[])?;
     let mut maker = Mutator::new(seed, samples(&[]), vec![], pair.inputs());
     for i in 0..EACH * programs {
         let f = maker.random();
@@ -80,8 +82,8 @@ fn services(m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> 
     Ok(done)
 }
 
-fn compare(kind: Kind, m: &Arc<Module>, seed: u64, programs: usize) -> Result<u64, String> {
-    match kind { Kind::Packets => packets(m, seed, programs), Kind::Service => services(m, seed, programs) }
+fn compare(kind: Kind, m: &Arc<Module>, path: &Path, seed: u64, programs: usize) -> Result<u64, String> {
+    match kind { Kind::Packets => packets(m, path, seed, programs), Kind::Service => services(m, seed, programs) }
 }
 
 /// Which program of an app it is that differs.
@@ -90,7 +92,7 @@ fn alone(kind: Kind, programs: &[Parts], seed: u64) -> String {
     for (n, one) in programs.iter().enumerate() {
         let path = file(kind, seed * 1000 + 500 + n as u64);
         let Ok(m) = module(kind, std::slice::from_ref(one), &path) else { continue };
-        match compare(kind, &m, seed, 4) {
+        match compare(kind, &m, &path, seed, 4) {
             Err(e) => said += &format!("\n  alone, {}: {e}", path.display()),
             Ok(_) => drop(std::fs::remove_file(path)),
         }
@@ -116,7 +118,7 @@ fn run(kind: Kind, apps: u64) {
         let (programs, no) = accepted(kind, seed, &path);
         count(&programs, &mut features);
         let made = module(kind, &programs, &path).map_err(|e| format!("together they are refused: {e}"));
-        match made.and_then(|m| compare(kind, &m, seed, programs.len())) {
+        match made.and_then(|m| compare(kind, &m, &path, seed, programs.len())) {
             Ok(n) => {
                 done += n;
                 if std::env::var_os("WIRELOOM_REFUSED").is_none() { std::fs::remove_file(&path).ok(); }

@@ -146,6 +146,7 @@ impl<'m> Gen<'m> {
                     way.known.entry(*l).and_modify(|v| *v = None).or_insert(value);
                 }
                 StmtKind::Frame { act, .. } => way.changed |= !matches!(act, FrameAct::Send { .. }),
+                StmtKind::Output { .. } => way.changed = true,
                 StmtKind::TableGet { table, key, .. } | StmtKind::TablePut { table, key, .. } | StmtKind::TableUpdate { table, key, .. } | StmtKind::TableRemove { table, key, .. } => {
                     let dst = match &s.kind { StmtKind::TableGet { dst, .. } => Some(*dst), _ => None };
                     let kind = way.missed.is_none() && is_flow(self.m, &self.m.tables[table.index()]) || dst.is_some() && self.is_masked(*table);
@@ -180,7 +181,7 @@ impl<'m> Gen<'m> {
                     way.add(cond);
                 }
                 StmtKind::Switch { .. } | StmtKind::For { .. } | StmtKind::Loop { .. } => {
-                    each(s, &mut |s| way.changed |= matches!(&s.kind, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. })));
+                    each(s, &mut |s| way.changed |= changes(&s.kind));
                     each(s, &mut |s| way.exact &= !jumps(s));
                     forget(s, way);
                 }
@@ -203,8 +204,7 @@ impl<'m> Gen<'m> {
         let mut look = |e: &Expr| self.reads(e, *unit, sites, &mut places, &mut all);
         let mut changes = false;
         walk::stmts(&body.block, &mut |s| {
-            changes |= matches!(&s.kind, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. }));
-            changes |= matches!(&s.kind, StmtKind::SendFrame { .. } | StmtKind::Parse { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. });
+            changes |= self::changes(&s.kind) || matches!(&s.kind, StmtKind::SendFrame { .. } | StmtKind::Parse { .. } | StmtKind::Render { .. } | StmtKind::Reread { .. });
             if !sets(s, unused) { walk::stmt_exprs(&s.kind, &mut look) }
         });
         if all || changes { Keeps::Nothing } else { Keeps::Places(places) }
@@ -697,6 +697,11 @@ fn leaves(block: &Block) -> Leaves {
 }
 
 fn jumps(s: &Stmt) -> bool { matches!(s.kind, StmtKind::Return(_) | StmtKind::Fault { .. } | StmtKind::Break | StmtKind::Continue) }
+
+/// Whether a statement may change the frame, or have another function do so.
+fn changes(s: &StmtKind) -> bool {
+    matches!(s, StmtKind::Output { .. }) || matches!(s, StmtKind::Frame { act, .. } if !matches!(act, FrameAct::Send { .. }))
+}
 
 /// A statement and all inside it.
 fn each(s: &Stmt, f: &mut dyn FnMut(&Stmt)) {

@@ -152,7 +152,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         let m = self.g.m;
         let name = match (table, s.span.element.checked_sub(1).and_then(|n| m.elements.get(n as usize))) {
             (Some(t), _) => format!("table {}", m.tables[t.index()].name),
-            (None, Some(element)) => format!("element {element}"),
+            (None, Some(element)) => format!("element {}", element.name),
             (None, None) => self.title.clone(),
         };
         if name == self.marked { return }
@@ -173,6 +173,7 @@ impl<'g, 'm> BodyGen<'g, 'm> {
         self.origin(s);
         match &s.kind {
             StmtKind::Frame { frame, act } => self.frame_act(*frame, act),
+            StmtKind::Output { wire, frame, mark, .. } => self.output(*wire, *frame, mark),
             StmtKind::SendFrame { port, index, parts, .. } => self.send_frame(*port, index, parts),
             StmtKind::Set(l, _) if self.is_unused(*l) => {}
             StmtKind::Set(l, e) if matches!(&*e.kind, ExprKind::Local(from) if from == l) => {}

@@ -181,6 +181,13 @@ impl<'m> BodyGen<'_, 'm> {
         }
     }
 
+    /// Joins to an element that is compiled once: its faults are ours.
+    pub fn output(&mut self, wire: WireId, frame: LocalId, mark: &Expr) {
+        let Some(to) = self.g.m.input_of(wire) else { return };
+        let (name, v, text, leave) = (names::input(self.g.m, to), self.name(frame), self.expr(mark), self.leave_fault());
+        line!(self, "if (WL_UNLIKELY({name}(x, {v}, {text}) != WL_T_DONE)) {{ {leave} }}");
+    }
+
     pub fn queue(&mut self, port: PortId, index: &Expr, act: QueueAct, dst: LocalId) {
         let (text, dst) = (self.expr(index), self.name(dst));
         line!(self, "{{ uint32_t i_ = (uint32_t)({text});");

@@ -34,6 +34,9 @@ pub fn local(l: &Local, i: usize) -> String {
     if OWN.iter().any(|o| name.starts_with(o)) { format!("v__{name}_{i}") } else { format!("{name}_{i}") }
 }
 
+/// The function of an input that is joined to.
+pub fn input(m: &Module, i: InputId) -> String { format!("in_{}_{}", i.0, ident(&m.inputs[i.index()].name)) }
+
 /// The struct of a unit's fields; `_view` is appended for a message's view.
 pub fn unit(m: &Module, u: UnitId) -> String {
     let name = nth(m.units.iter().map(|u| &u.name), u.index());

@@ -20,6 +20,7 @@ impl<'m> Gen<'m> {
         self.functions();
         let m = self.m;
         let mut frames = Vec::new();
+        for id in m.inputs_in_order().into_iter().rev() { self.input(id) }
         for (i, h) in m.handlers.iter().enumerate() { frames.push(self.handler(i, h)) }
         for (i, p) in m.protocols.iter().enumerate() {
             if let Some(body) = &p.on_log { self.note(i, p, body) }
@@ -68,7 +69,13 @@ impl<'m> Gen<'m> {
             }
         }
         let bodies = m.handlers.iter().map(|h| &h.body).chain(m.protocols.iter().flat_map(|p| [&p.on_log, &p.on_fault, &p.on_interim]).flatten());
-        bodies.map(|b| self.block_scratch(&b.block, &of_func)).max().unwrap_or(0).clamp(256, self.scratch_max())
+        // Of inputs that are joined to, each at most once for each output that leads there.
+        let mut of_input = vec![0u64; m.inputs.len()];
+        let joined = |block: &Block, of_input: &[u64]| m.outputs(block).into_iter().fold(self.block_scratch(block, &of_func), |n, i| n.saturating_add(of_input[i.index()]));
+        for id in m.inputs_in_order().into_iter().rev() {
+            if let Some(b) = m.input_body(id) { of_input[id.index()] = joined(&b.block, &of_input) }
+        }
+        bodies.map(|b| joined(&b.block, &of_input)).max().unwrap_or(0).clamp(256, self.scratch_max())
     }
 
     fn scratch_max(&self) -> u64 {
@@ -253,6 +260,25 @@ impl<'m> Gen<'m> {
         );
         self.code.push_str(&apart(&[proto], &text));
         frame_ty
+    }
+
+    /// An input that is joined to: it works on its sender's view.
+    fn input(&mut self, id: InputId) {
+        let input = &self.m.inputs[id.index()];
+        let Some(body) = &input.body else { return };
+        self.frame_unit(input.unit);
+        let mut b = BodyGen::new(self, Owner::Frame, body);
+        b.title = input.name.clone();
+        b.declare(elements::INPUT_LOCALS);
+        b.block(&body.block);
+        let (frame, mark) = (b.name(LocalId(0)), b.name(LocalId(1)));
+        let (decls, out, views) = (b.decls, b.out, b.views);
+        let locals: String = views.iter().map(|(l, u)| format!("static _Thread_local {}_view view_{};\n", names::unit(self.m, *u), names::local(&body.locals[l.index()], l.index()))).collect();
+        let fault = if out.contains("goto fault;") { "fault:;\nreturn WL_T_FAULT;\n" } else { "" };
+        let proto = format!("int {}(wl_fx *x, wl_view *{frame}, uint32_t {mark})", names::input(self.m, id));
+        let of = input.element.map_or(String::new(), |e| format!("element {}: ", names::comment(&self.m.elements[e.index()].name)));
+        let text = format!("/* {of}{} */\nstatic {proto} {{\n(void)x;\n(void){frame};\n(void){mark};\n{locals}{decls}{out}return WL_T_DONE;\n{fault}}}\n\n", names::comment(&input.name));
+        self.code.push_str(&apart(&[proto], &text));
     }
 
     /// A handler of frames: no task, no suspension.

@@ -88,6 +88,9 @@ pub enum StmtKind {
 
     /// A new frame, its parts one behind the other, leaves through an instance of a frame port.
     SendFrame { port: PortId, index: Expr, parts: Vec<Part>, place: PlaceId },
+    /// Gives the frame to what its wire leads to, which has it for itself, and goes on when that has ended; a fault there is one here.
+    /// `mark` (u32) goes with it. `last`: the frame is not used again (set by the `last` pass).
+    Output { wire: WireId, frame: LocalId, mark: Expr, last: bool },
     /// Frames (a message local whose unit has [`Unit::frame`]). Layers are indices into `Frame::layers`; the header is known to be there.
     Frame { frame: LocalId, act: FrameAct },
     /// Walks a table's entries, in no order, a step at a time: `cursor` (u64, 0 at first) moves on, over some thousand empty places at

@@ -572,7 +572,7 @@ fn is_sent_to(m: &crate::Module, n: usize) -> bool {
     use crate::{FrameAct, StmtKind};
     let mut sent = false;
     m.bodies(&mut |b| crate::walk::stmts(&b.block, &mut |s| if let StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } | StmtKind::SendFrame { port, .. } | StmtKind::Send { port, .. } = &s.kind { sent |= port.index() == n }));
-    sent
+    sent || m.wires.iter().any(|w| matches!(w.to, crate::Target::Port { port, .. } if port.index() == n))
 }
 
 fn protocol_desc(m: &crate::Module, p: &crate::Protocol) -> ProtocolDesc {
@@ -608,8 +608,9 @@ fn table_info(m: &crate::Module, n: usize, half: Half) -> TableInfo {
     use crate::StmtKind::{TableInsert, TablePush, TablePut, TableUpdate};
     // Copies are alike on all cores, whoever writes them.
     let (t, mut written) = (&m.tables[n], false);
-    for h in m.handlers.iter().filter(|h| !matches!(h.on, crate::On::Signal(_) | crate::On::Test(_))) {
-        crate::walk::stmts(&h.body.block, &mut |s| {
+    let handlers = m.handlers.iter().filter(|h| !matches!(h.on, crate::On::Signal(_) | crate::On::Test(_))).map(|h| &h.body);
+    for body in handlers.chain(m.inputs.iter().filter_map(|i| i.body.as_ref())) {
+        crate::walk::stmts(&body.block, &mut |s| {
             if let TablePut { table, .. } | TableUpdate { table, .. } | TableInsert { table, .. } | TablePush { table, .. } = &s.kind { written |= table.index() == n }
         });
     }
@@ -649,9 +650,9 @@ fn begins(m: &crate::Module, packet: Option<crate::UnitId>) -> Begins {
 
 /// Whether a block, or a function that it calls, may send frames or take them from queues. `seen`: functions that have been looked at.
 fn sends_frames(m: &crate::Module, block: &crate::Block, seen: &mut BTreeSet<u32>) -> bool {
-    use crate::StmtKind::{Frame, Queue, Send, SendFrame};
+    use crate::StmtKind::{Frame, Output, Queue, Send, SendFrame};
     let (mut sends, mut calls) = (false, Vec::new());
-    crate::walk::stmts(block, &mut |s| sends |= matches!(&s.kind, Frame { act: crate::FrameAct::Send { .. }, .. } | SendFrame { .. } | Send { .. } | Queue { .. }));
+    crate::walk::stmts(block, &mut |s| sends |= matches!(&s.kind, Frame { act: crate::FrameAct::Send { .. }, .. } | SendFrame { .. } | Send { .. } | Queue { .. } | Output { .. }));
     crate::walk::block_exprs(block, &mut |e| if let crate::ExprKind::Call(f, _) = &*e.kind { calls.push(*f) });
     sends || calls.into_iter().any(|f| seen.insert(f.0) && matches!(&m.funcs[f.index()].body, crate::FuncBody::Body(body) if sends_frames(m, &body.block, seen)))
 }

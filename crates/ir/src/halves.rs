@@ -96,7 +96,7 @@ impl Uses {
         let frames = matches!(h.on, On::Frame { .. });
         let streams = matches!(h.on, On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_));
         let mut uses = Uses { frames, streams, signal: matches!(h.on, On::Signal(_)), ..Uses::default() };
-        uses.block(m, &h.body.block);
+        m.reached(&h.body.block, &mut |b| uses.block(m, b));
         uses
     }
 
@@ -105,7 +105,7 @@ impl Uses {
     fn block(&mut self, m: &Module, block: &Block) {
         use StmtKind::*;
         walk::stmts(block, &mut |s| match &s.kind {
-            Frame { .. } | SendFrame { .. } | Queue { .. } => self.frames = true,
+            Frame { .. } | SendFrame { .. } | Queue { .. } | Output { .. } => self.frames = true,
             Send { port, .. } | Call { port, .. } => match m.ports[port.index()].kind {
                 PortKind::Frames { .. } => self.frames = true,
                 _ => self.streams = true,

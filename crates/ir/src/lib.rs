@@ -13,6 +13,7 @@ pub mod date;
 pub mod desc;
 mod body;
 pub mod c_words;
+pub mod elements;
 mod unit;
 pub mod verify;
 pub mod explain;
@@ -28,6 +29,7 @@ pub mod text;
 pub mod walk;
 
 pub use body::*;
+pub use elements::{Element, Input, Target, Wire};
 pub use unit::*;
 
 use serde::{Deserialize, Serialize};
@@ -47,7 +49,7 @@ index! {
     RecordId, EnumId, UnitId,
     /// A field of a unit (all fields of a unit, those of switch cases included, are in one list).
     FieldId,
-    ProtocolId, FuncId, HandlerId, ParamId, PortId, StateId, SessionId, CounterId, TableId,
+    ProtocolId, FuncId, HandlerId, ParamId, PortId, StateId, SessionId, CounterId, TableId, ElementId, WireId, InputId,
     /// A local of a [`Body`].
     LocalId,
     /// An entry of [`Module::places`]: what a fault names.
@@ -80,8 +82,9 @@ pub struct Module {
     pub places: Vec<Place>,
     /// The program's own fault kinds, from `WL_F_USER` on.
     pub faults: Vec<OwnFault>,
-    /// Instances of elements whose handlers were put into those of the app.
-    pub elements: Vec<String>,
+    pub elements: Vec<Element>,
+    pub wires: Vec<Wire>,
+    pub inputs: Vec<Input>,
     pub files: Vec<String>,
 }
 
@@ -463,8 +466,10 @@ impl Handler {
     pub fn frame_use(&self) -> desc::FrameUse {
         use desc::FrameUse::{Edits, Reads, Sends};
         let mut most = Reads;
-        walk::stmts(&self.body.block, &mut |s| if let StmtKind::Frame { act, .. } = &s.kind {
-            most = most.max(if matches!(act, FrameAct::Send { .. }) { Sends } else { Edits });
+        walk::stmts(&self.body.block, &mut |s| match &s.kind {
+            StmtKind::Frame { act, .. } => most = most.max(if matches!(act, FrameAct::Send { .. }) { Sends } else { Edits }),
+            StmtKind::Output { .. } => most = Edits,
+            _ => {}
         });
         most
     }
@@ -499,8 +504,9 @@ impl Module {
     pub fn changed_by_traffic(&self, t: &Table) -> bool {
         let Some(n) = self.tables.iter().position(|o| std::ptr::eq(o, t)) else { return true };
         let mut hit = false;
-        for h in self.handlers.iter().filter(|h| !matches!(h.on, On::Start | On::Every(_) | On::Signal(_) | On::Test(_) | On::Check { .. })) {
-            walk::stmts(&h.body.block, &mut |s| hit |= match &s.kind {
+        let traffic = self.handlers.iter().filter(|h| !matches!(h.on, On::Start | On::Every(_) | On::Signal(_) | On::Test(_) | On::Check { .. })).map(|h| &h.body);
+        for body in traffic.chain(self.inputs.iter().filter_map(|i| i.body.as_ref())) {
+            walk::stmts(&body.block, &mut |s| hit |= match &s.kind {
                 StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. } | StmtKind::TableInsert { table, .. }
                 | StmtKind::TableDelete { table, .. } => table.index() == n,
                 _ => false,

@@ -66,6 +66,7 @@ macro_rules! direct {
                 Parse { bytes, .. } => f(bytes),
                 TableNext { .. } => {}
                 SendFrame { index, .. } | Queue { index, .. } => f(index),
+                Output { mark, .. } => f(mark),
                 TablePush { value, .. } => f(value),
                 TableInsert { key, mask, priority, value, .. } => { f(key); f(mask); f(priority); f(value) }
                 TableDelete { key, mask, priority, .. } => { f(key); f(mask); f(priority) }
@@ -250,8 +251,55 @@ pub fn locals_read(e: &Expr, f: &mut dyn FnMut(LocalId)) {
 pub fn stmt_locals_read(s: &StmtKind, f: &mut dyn FnMut(LocalId)) {
     stmt_exprs(s, &mut |e| locals_read(e, f));
     match s {
-        StmtKind::SetField(l, ..) | StmtKind::Push(l, _) | StmtKind::Frame { frame: l, .. } | StmtKind::TableNext { cursor: l, .. } => f(*l),
+        StmtKind::SetField(l, ..) | StmtKind::Push(l, _) | StmtKind::Frame { frame: l, .. } | StmtKind::Output { frame: l, .. } | StmtKind::TableNext { cursor: l, .. } => f(*l),
         _ => if let Some(Outgoing::Pass { msg, .. }) = outgoing(s) { f(*msg) },
+    }
+}
+
+/// Each local that a block names, in any role.
+pub fn block_locals_mut(block: &mut Block, f: &mut dyn FnMut(&mut LocalId)) {
+    stmts_mut(block, &mut |s| {
+        stmt_locals_mut(&mut s.kind, f);
+        stmt_exprs_mut(&mut s.kind, &mut |e| expr_mut(e, &mut |e| expr_locals_mut(e, f)));
+    });
+}
+
+/// Locals that a statement names itself, outside of expressions and blocks.
+fn stmt_locals_mut(s: &mut StmtKind, f: &mut dyn FnMut(&mut LocalId)) {
+    use StmtKind::*;
+    match s {
+        Set(l, _) | SetField(l, ..) | Push(l, _) => f(l),
+        For { var: l, .. } | TableUpdate { entry: l, .. } => f(l),
+        TableGet { dst, .. } | TableLen { dst, .. } | TablePush { dst, .. } | TablePop { dst, .. } | Queue { dst, .. } | BindPart { dst, .. } => f(dst),
+        TableRemove { dst, .. } | TableDelete { dst, .. } => dst.iter_mut().for_each(f),
+        Await { live, .. } => live.iter_mut().for_each(f),
+        Parse { dst, ok, .. } => { f(dst); f(ok) }
+        Render { msg, dst } => { outgoing_locals_mut(msg, f); f(dst) }
+        Reread { msg, dst, ok } => { outgoing_locals_mut(msg, f); f(dst); f(ok) }
+        Call { msg, .. } | Reply { msg, .. } | Send { msg, .. } => outgoing_locals_mut(msg, f),
+        TableNext { cursor, key, value, more, masked, .. } => {
+            for l in [cursor, key, value, more] { f(l) }
+            if let Option::Some((mask, priority)) = masked { f(mask); f(priority) }
+        }
+        Frame { frame, .. } | Output { frame, .. } => f(frame),
+        SetState(..) | SetSession(..) | Count(..) | If { .. } | Switch { .. } | Loop { .. } | Break | Continue | Return(_) | Require { .. } | Fault { .. } | TablePut { .. }
+        | Close | Outcome(_) | Log(_) | Emit(_) | SendFrame { .. } | TableInsert { .. } | GroupBegin { .. } | GroupAdd { .. } | GroupRun { .. } => {}
+    }
+}
+
+fn outgoing_locals_mut(msg: &mut Outgoing, f: &mut dyn FnMut(&mut LocalId)) {
+    let Outgoing::Pass { msg, edits } = msg else { return };
+    f(msg);
+    for e in edits { if let Edit::Remove { index, .. } = e { f(index) } }
+}
+
+/// Locals that an expression names itself, not those of its operands.
+fn expr_locals_mut(e: &mut Expr, f: &mut dyn FnMut(&mut LocalId)) {
+    use ExprKind::*;
+    match &mut *e.kind {
+        Local(l) | HasMsg(l) | UnitParam(Root::Local(l), _) | FrameLen(l) | FrameInstance(l) | FrameTime(l) | Payload(l, _) | ChecksumOk(l, _) => f(l),
+        Read(p) | Count(p) | Raw(p) | Case(p, _) | Find { list: p, .. } | CountOf { list: p, .. } | AnyToken { list: p, .. } => if let Root::Local(l) = &mut p.root { f(l) },
+        _ => {}
     }
 }
 
@@ -323,17 +371,19 @@ impl Module {
         self.bodies(&mut |body| block_exprs(&body.block, &mut |e| f(e, Scope::locals(&body.locals))));
     }
 
-    /// All bodies: functions, what protocols say on faults and pass on before an answer, handlers.
+    /// All bodies: functions, what protocols say on faults and pass on before an answer, handlers, inputs.
     pub fn bodies(&self, f: &mut dyn FnMut(&Body)) {
         for func in &self.funcs { if let FuncBody::Body(b) = &func.body { f(b) } }
         for p in &self.protocols { [&p.on_log, &p.on_fault, &p.on_interim].into_iter().flatten().for_each(&mut *f) }
         for h in &self.handlers { f(&h.body) }
+        for i in &self.inputs { i.body.iter().for_each(&mut *f) }
     }
 
     pub fn bodies_mut(&mut self, f: &mut dyn FnMut(&mut Body)) {
         for func in &mut self.funcs { if let FuncBody::Body(b) = &mut func.body { f(b) } }
         for p in &mut self.protocols { [&mut p.on_log, &mut p.on_fault, &mut p.on_interim].into_iter().flatten().for_each(&mut *f) }
         for h in &mut self.handlers { f(&mut h.body) }
+        for i in &mut self.inputs { i.body.iter_mut().for_each(&mut *f) }
     }
 
     /// Where a path leads, calling `on` for every field on the way (the last included). None: it leads nowhere.

@@ -137,6 +137,11 @@ pub struct Compiler<'a> {
     pub app_constants: bool,
     /// Ports back into the program.
     pub loops: Vec<crate::apps::instances::Loop>,
+    /// What packets are given to, lowered or still to be lowered.
+    pub inputs: Vec<crate::apps::inputs::Pending>,
+    /// Numbers of instances, by what is around them and what they are wired to.
+    pub element_numbers: std::collections::HashMap<(u32, String), u32>,
+    pub wire_ids: std::collections::HashMap<String, ir::WireId>,
     /// The packet types of frame ports.
     pub frame_units: Vec<ir::UnitId>,
     /// Where the ways out of the elements around lead, while a function of theirs is checked.
@@ -158,7 +163,7 @@ impl<'a> Compiler<'a> {
         Compiler {
             world, map, names, diags: Vec::new(), m, cache: HashMap::new(), busy: Vec::new(), units: Vec::new(), protocols: Vec::new(),
             records: Vec::new(), record_says: HashMap::new(), tables: Vec::new(), record_units: HashMap::new(), texts: HashMap::new(), fault_ids: HashMap::new(), place_ids: HashMap::new(), unknowns: 0, nesting: 0, inlined: 0, forwarded: Default::default(), elements: 0, making: Vec::new(), record_sizes: Vec::new(), app: Default::default(),
-            app_constants: false, loops: Vec::new(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
+            app_constants: false, loops: Vec::new(), inputs: Vec::new(), element_numbers: Default::default(), wire_ids: Default::default(), frame_units: Vec::new(), around: Vec::new(), app_ast: None, test_names: Default::default(), element: 0,
         }
     }
 
@@ -178,15 +183,6 @@ impl<'a> Compiler<'a> {
     pub fn span(&self, s: Span) -> ir::Span {
         let p = self.map.position(s);
         ir::Span { file: s.file.0, start: s.start, end: s.end, line: p.line as u32, column: p.column as u32, element: self.element }
-    }
-
-    /// The number of an element's instance in [`ir::Module::elements`].
-    pub fn element_number(&mut self, name: String) -> u32 {
-        let n = self.m.elements.iter().position(|e| *e == name).unwrap_or_else(|| {
-            self.m.elements.push(name);
-            self.m.elements.len() - 1
-        });
-        n as u32 + 1
     }
 
     pub fn place(&mut self, name: impl Into<String>, span: Span) -> ir::PlaceId {

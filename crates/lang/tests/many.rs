@@ -86,16 +86,23 @@ fn computed_fields_of_computed_fields() {
     }
 }
 
-/// Elements that are put in several places double at every step, too.
+/// Elements that send at several places each: their number counts, not that of the ways through them. Those of services, and those that hold several,
+/// double at every step.
 #[test]
 fn elements_behind_elements() {
     let app = |items: &str, lines: &str| format!("unit H {{ n: u8 }}\npacket P {{ h: H }}\n{items}\napp a {{\n port wire = memory(\"w\") as P, far = memory(\"o\") as P\n{lines}\n}}\n");
     let twice = "element T {\n in x: P\n out y: P\n on x(p) { if p.len > 5 { p -> y; return }\n p -> y }\n}\n";
     let chain = |n: usize| app(twice, &format!("{}\n wire{} -> far", (0..n).map(|i| format!("t{i} = T()")).collect::<Vec<_>>().join("\n"), joined(n, |i| format!("-> t{i}"))));
-    assert_eq!(said(&checked(chain(8))), "");
+    let c = checked(chain(64));
+    assert_eq!(said(&c), "");
+    let m = c.module.expect("it is sound");
+    assert_eq!((m.elements.len(), m.inputs.len(), m.wires.len()), (64, 64, 65));
+    let service = |n: usize| format!("unit M {{ n: u8 }}\nprotocol p {{ request M  response M  stateless }}\nelement T {{\n in x: M\n out y: M\n on x(m) {{ if m.n > 5 {{ m -> y }} else {{ m -> y }} }}\n}}\napp a {{\n port c = listen tcp(80) as p\n port s = connect tcp(127.0.0.1:81) as p\n{}\n c{} -> s\n}}\n",
+        (0..n).map(|i| format!(" t{i} = T()")).collect::<Vec<_>>().join("\n"), joined(n, |i| format!(" -> t{i}")));
+    assert_eq!(said(&checked(service(8))), "");
     let nested = (1..30).map(|i| format!("element E{i} {{\n in x: P\n out y: P\n a = E{}()\n b = E{}()\n x -> a -> b -> y\n}}\n", i - 1, i - 1)).collect::<String>();
     let nested = app(&(twice.replace("element T", "element E0") + &nested), "e = E29()\n wire -> e -> far");
-    for (text, code, what) in [(chain(15), "E0506", "stand in too many places"), (nested, "E0509", "more than 4096 elements")] {
+    for (text, code, what) in [(service(15), "E0506", "stand in too many places"), (nested, "E0509", "more than 4096 elements")] {
         let text = said(&checked(text));
         assert!(text.contains(code) && text.contains(what) && text.matches("error[").count() == 1, "{text}");
     }

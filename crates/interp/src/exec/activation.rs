@@ -641,6 +641,7 @@ pub fn effect(env: &Env, s: &StmtKind, locals: &mut [Value]) -> Res<()> {
             }
             runs.push((here.bytes(bytes)?.to_vec(), 0));
         }
+        StmtKind::Output { wire, mark, last, .. } => frame::output(env, a, *wire, here.eval(mark)?, *last)?,
         StmtKind::Queue { port, index, act, dst } => {
             let act = match act {
                 QueueAct::Pop => WL_Q_POP,

@@ -6,7 +6,7 @@ use crate::eval::{internal, Env, Res, Seen, Stop};
 use crate::grammar::parse::{Halt, Parser};
 use crate::grammar::Grammar;
 use crate::grammar::tree::{Content, FieldNode, Node};
-use crate::value::Value;
+use crate::value::{MsgRef, Value};
 use std::rc::Rc;
 use wireloom_ir::frame::{contradict, field_size, fixed_offset, has_alternative, leads_to};
 use wireloom_ir::*;
@@ -541,6 +541,37 @@ pub fn send_frame(env: &Env, a: &Activation, port: PortId, index: &Expr, parts: 
     Ok(())
 }
 
+/// The frame as it is now leaves; `last`: it is moved.
+fn send(a: &Activation, port: PortId, index: u32, last: bool) -> Res<()> {
+    if last {
+        return a.with_frame(|f| f.leave(port, index));
+    }
+    // From where it lies: by that the runtime knows its time.
+    if let Some((p, n)) = a.with_frame(|f| f.write_back())? {
+        // SAFETY: a frame names n bytes of its buffer.
+        a.transmit(port, index, unsafe { std::slice::from_raw_parts(p, n) });
+    }
+    Ok(())
+}
+
+/// Gives the frame to what a wire leads to; what that does to it is not seen by its sender.
+pub fn output(env: &Env, a: &Activation, wire: WireId, mark: Value, last: bool) -> Res<()> {
+    let m = env.module;
+    let to = match m.wires[wire.index()].to {
+        Target::Port { port, index } => return send(a, port, index, last),
+        Target::Input(to) => to,
+    };
+    let Some(body) = m.input_body(to) else { return internal("an output to an input without code") };
+    let code = super::flatten::body(m, body);
+    let mut locals = super::fresh_locals(m, body, code.locals);
+    locals[0] = Value::Msg(MsgRef::Frame(m.inputs[to.index()].unit));
+    locals[1] = mark;
+    let before = a.with_frame(|f| f.clone())?;
+    let inner = Env { this: None, item: None, acc: None, ..*env };
+    super::run(&inner, &code, &mut locals, &mut 0, &mut Vec::new())?;
+    a.with_frame(|f| *f = before)
+}
+
 pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res<()> {
     let m = env.module;
     let full = |place: PlaceId| Err(Stop::Fault { kind: FaultKind::OVERLOAD, place });
@@ -564,15 +595,7 @@ pub fn act(env: &Env, a: &Activation, act: &Act, locals: &mut Vec<Value>) -> Res
         Act::Plain(FrameAct::Checksum { layer }) => a.with_frame(|f| f.resum(m, *layer as usize)),
         Act::Plain(FrameAct::Send { port, index, last }) => {
             let index = Env { locals, ..*env }.int(index)? as u32;
-            if *last {
-                return a.with_frame(|f| f.leave(*port, index));
-            }
-            // From where it lies: by that the runtime knows its time.
-            if let Some((p, n)) = a.with_frame(|f| f.write_back())? {
-                // SAFETY: a frame names n bytes of its buffer.
-                a.transmit(*port, index, unsafe { std::slice::from_raw_parts(p, n) });
-            }
-            Ok(())
+            send(a, *port, index, *last)
         }
         Act::Plain(FrameAct::Insert { .. } | FrameAct::Payload { .. }) => internal("an act whose code is missing"),
     }

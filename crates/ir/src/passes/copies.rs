@@ -1,4 +1,4 @@
-//! Packets that elements have for themselves. The lowering keeps a packet before an element changes it and makes it that again behind it
+//! Packets that elements have for themselves. The pass `inline_elements` keeps a packet before an element changes it and makes it that again behind it
 //! ([`FrameAct::Save`], [`FrameAct::Restore`]); where nobody uses it there, both are dropped. So a chain of elements copies nothing.
 
 use crate::*;
@@ -7,11 +7,24 @@ use std::collections::HashSet;
 const FRAME: LocalId = LocalId(0);
 
 pub fn run(m: &mut Module) {
-    for h in m.handlers.iter_mut().filter(|h| matches!(h.on, On::Frame { .. })) {
-        let mut used = Used::default();
-        used.block(&h.body.block, false);
-        settle(&mut h.body.block, &used.behind, 0);
+    let order = m.inputs_in_order();
+    // Pairs around an input, at those of its senders that are deepest.
+    let mut around = vec![0; m.inputs.len()];
+    let wires = std::mem::take(&mut m.wires);
+    let mut note = |wire: WireId, depth: u32| if let Some(Target::Input(to)) = wires.get(wire.index()).map(|w| w.to) { around[to.index()] = depth.max(around[to.index()]) };
+    for h in m.handlers.iter_mut().filter(|h| matches!(h.on, On::Frame { .. })) { body(&mut h.body.block, 0, &mut note) }
+    for id in order {
+        let depth = around[id.index()];
+        let mut note = |wire: WireId, depth: u32| if let Some(Target::Input(to)) = wires.get(wire.index()).map(|w| w.to) { around[to.index()] = depth.max(around[to.index()]) };
+        if let Some(b) = &mut m.inputs[id.index()].body { body(&mut b.block, depth, &mut note) }
     }
+    m.wires = wires;
+}
+
+fn body(block: &mut Block, depth: u32, note: &mut dyn FnMut(WireId, u32)) {
+    let mut used = Used::default();
+    used.block(block, false);
+    settle(block, &used.behind, depth, note);
 }
 
 /// The pair that a statement belongs to.
@@ -23,8 +36,8 @@ fn pair(s: &Stmt) -> Option<(u32, bool)> {
     }
 }
 
-/// Drops pairs that are not needed, and numbers the others by how many are around them.
-fn settle(block: &mut Block, needed: &HashSet<u32>, depth: u32) {
+/// Drops pairs that are not needed, and numbers the others by how many are around them. `note` is told how many are around each output.
+fn settle(block: &mut Block, needed: &HashSet<u32>, depth: u32, note: &mut dyn FnMut(WireId, u32)) {
     let kept: HashSet<u32> = block.iter().filter_map(pair).filter(|(n, save)| !save && needed.contains(n)).map(|p| p.0).collect();
     block.retain(|s| pair(s).is_none_or(|(n, _)| kept.contains(&n)));
     let mut depth = depth;
@@ -38,7 +51,8 @@ fn settle(block: &mut Block, needed: &HashSet<u32>, depth: u32) {
                 depth = depth.saturating_sub(1);
                 *copy = depth;
             }
-            kind => walk::stmt_blocks_mut(kind, &mut |b| settle(b, needed, depth)),
+            StmtKind::Output { wire, .. } => note(*wire, depth),
+            kind => walk::stmt_blocks_mut(kind, &mut |b| settle(b, needed, depth, note)),
         }
     }
 }

@@ -32,6 +32,7 @@ pub fn run(m: &mut Module) {
         let arguments = arguments.min(h.body.locals.len() as u32);
         p.simplify(&mut h.body, arguments);
     }
+    for body in m.inputs.iter_mut().filter_map(|i| i.body.as_mut()) { p.simplify(body, crate::elements::INPUT_LOCALS as u32); }
     m.types = types;
 }
 

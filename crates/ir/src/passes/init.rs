@@ -32,6 +32,7 @@ fn bodies(m: &Module) -> Vec<(Body, usize)> {
         let preset = match h.on { On::Message { .. } | On::Opened(_) | On::Greeting(_) | On::Closed(_) => 1, On::Fault => 2, On::Signal(n) => m.signals.get(n as usize).map_or(0, |s| s.args.len()), _ => 0 };
         all.push((h.body.clone(), preset));
     }
+    all.extend(m.inputs.iter().filter_map(|i| Some((i.body.clone()?, crate::elements::INPUT_LOCALS))));
     all
 }
 

@@ -16,33 +16,58 @@ use crate::*;
 const FRAME: LocalId = LocalId(0);
 
 pub fn run(m: &mut Module) {
-    let mut handlers = std::mem::take(&mut m.handlers);
-    for h in &mut handlers { handler(m, matches!(h.on, On::Frame { .. }), &mut h.body) }
-    m.handlers = handlers;
+    let (mut handlers, mut inputs) = (std::mem::take(&mut m.handlers), std::mem::take(&mut m.inputs));
+    let mut behind = Vec::new();
+    for b in inputs.iter().filter_map(|i| i.body.as_ref()) { walk::stmts(&b.block, &mut |s| if let StmtKind::SetState(id, _) = s.kind { behind.push(What::State(id)) }) }
+    for h in &mut handlers { handler(m, matches!(h.on, On::Frame { .. }), &mut h.body, &behind) }
+    for b in inputs.iter_mut().filter_map(|i| i.body.as_mut()) { handler(m, true, b, &behind) }
+    (m.handlers, m.inputs) = (handlers, inputs);
+    borrowed(m);
 }
 
-fn handler(m: &Module, frame: bool, body: &mut Body) {
-    read_behind_changes(m, frame, body);
+/// A frame that its sender uses again is not moved behind an output.
+fn borrowed(m: &mut Module) {
+    let mut lent: Vec<InputId> = Vec::new();
+    let wires = &m.wires;
+    let target = |s: &StmtKind, all: bool| match s {
+        StmtKind::Output { wire, last, .. } if all || !last => match wires.get(wire.index())?.to { Target::Input(i) => Some(i), Target::Port { .. } => None },
+        _ => None,
+    };
+    m.bodies(&mut |b| walk::stmts(&b.block, &mut |s| lent.extend(target(&s.kind, false))));
+    let mut seen = vec![false; m.inputs.len()];
+    while let Some(i) = lent.pop() {
+        let Some(input) = m.inputs.get_mut(i.index()).filter(|_| !std::mem::replace(&mut seen[i.index()], true)) else { continue };
+        let Some(b) = &mut input.body else { continue };
+        walk::stmts_mut(&mut b.block, &mut |s| {
+            lent.extend(target(&s.kind, true));
+            if let StmtKind::Output { last, .. } | StmtKind::Frame { act: FrameAct::Send { last, .. }, .. } = &mut s.kind { *last = false }
+        });
+    }
+}
+
+/// `behind`: what outputs may change beside the frame.
+fn handler(m: &Module, frame: bool, body: &mut Body, behind: &[What]) {
+    read_behind_changes(m, frame, body, behind);
     moves::settle(m, body);
 }
 
-fn read_behind_changes(m: &Module, frame: bool, body: &mut Body) {
-    let memory = memory(m, frame, body);
+fn read_behind_changes(m: &Module, frame: bool, body: &mut Body, behind: &[What]) {
+    let memory = memory(m, frame, body, behind);
     if memory.is_empty() { return }
-    let mut kept = changed_under(body, &memory);
+    let mut kept = changed_under(body, &memory, behind);
     if kept.is_empty() { return }
     sources(&mut kept, &memory, body);
     walk::stmts_mut(&mut body.block, &mut |s| {
         if let Some((_, e)) = definition_mut(&mut s.kind).filter(|(l, _)| kept.has(l.index())) { put_aside(m, &memory, e) }
     });
     // What was put aside no longer holds the frame back.
-    changed_under(body, &self::memory(m, frame, body));
+    changed_under(body, &self::memory(m, frame, body, behind), behind);
 }
 
 /// Marks last uses; answers the locals that are read behind a change of what they name.
-fn changed_under(body: &mut Body, memory: &[Memory]) -> Set {
+fn changed_under(body: &mut Body, memory: &[Memory], behind: &[What]) -> Set {
     let n = body.locals.len();
-    let mut pass = Backward { n, memory, kept: Set::new(n), loops: Vec::new() };
+    let mut pass = Backward { n, memory, behind, kept: Set::new(n), loops: Vec::new() };
     pass.block(&mut body.block, &mut Set::new(n));
     pass.kept
 }
@@ -61,19 +86,20 @@ pub(super) enum What {
 struct Memory { what: What, views: Set }
 
 /// What a statement changes.
-fn changes(s: &StmtKind) -> Option<What> {
+fn changes(s: &StmtKind, behind: &[What]) -> Vec<What> {
     match s {
-        StmtKind::Frame { act: FrameAct::Send { .. } | FrameAct::Save { .. }, .. } => None,
-        StmtKind::Frame { .. } => Some(What::Frame),
-        StmtKind::SetState(id, _) => Some(What::State(*id)),
-        StmtKind::SetSession(id, _) => Some(What::Session(*id)),
-        _ => None,
+        StmtKind::Frame { act: FrameAct::Send { .. } | FrameAct::Save { .. }, .. } => vec![],
+        StmtKind::Frame { .. } => vec![What::Frame],
+        StmtKind::Output { .. } => [What::Frame].into_iter().chain(behind.iter().copied()).collect(),
+        StmtKind::SetState(id, _) => vec![What::State(*id)],
+        StmtKind::SetSession(id, _) => vec![What::Session(*id)],
+        _ => vec![],
     }
 }
 
-fn memory(m: &Module, frame: bool, body: &Body) -> Vec<Memory> {
+fn memory(m: &Module, frame: bool, body: &Body, behind: &[What]) -> Vec<Memory> {
     let mut all: Vec<What> = frame.then_some(What::Frame).into_iter().collect();
-    walk::stmts(&body.block, &mut |s| if let Some(what) = changes(&s.kind) { if !all.contains(&what) { all.push(what) } });
+    walk::stmts(&body.block, &mut |s| for what in changes(&s.kind, behind) { if !all.contains(&what) { all.push(what) } });
     let with_views = all.into_iter().map(|what| Memory { what, views: views(m, what, body) });
     with_views.filter(|v| !v.views.is_empty()).collect()
 }
@@ -157,6 +183,7 @@ struct Loop { at_break: Set, at_continue: Set }
 struct Backward<'a> {
     n: usize,
     memory: &'a [Memory],
+    behind: &'a [What],
     /// Read behind a change of what they lie in.
     kept: Set,
     loops: Vec<Loop>,
@@ -200,11 +227,11 @@ impl Backward<'_> {
     }
 
     fn simple(&mut self, s: &mut StmtKind, live: &mut Set) {
-        if let Some(v) = changes(s).and_then(|what| self.memory.iter().find(|v| v.what == what)) {
+        for v in changes(s, self.behind).into_iter().filter_map(|what| self.memory.iter().find(|v| v.what == what)) {
             for l in v.views.iter().filter(|l| live.has(*l) && !(v.what == What::Frame && *l == FRAME.index())) { self.kept.add(l) }
         }
         match s {
-            StmtKind::Frame { frame, act: FrameAct::Send { last, .. } } => {
+            StmtKind::Frame { frame, act: FrameAct::Send { last, .. } } | StmtKind::Output { frame, last, .. } => {
                 *last = *frame == FRAME && !self.memory.iter().any(|v| v.what == What::Frame && v.views.iter().any(|l| live.has(l)));
             }
             _ => for l in walk::defined(s).into_iter().flatten() { live.remove(l.index()) },

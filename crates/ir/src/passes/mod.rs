@@ -9,6 +9,7 @@ pub mod edits;
 pub mod fold;
 pub mod holds;
 pub mod init;
+pub mod inline_elements;
 pub mod last;
 pub mod liveness;
 mod moves;
@@ -27,6 +28,7 @@ pub struct Pass {
 
 /// All passes, in the order in which they run.
 pub const TABLE: &[Pass] = &[
+    Pass { name: "inline_elements", doc: "puts elements into their senders, up to a size; larger ones are joined to", run: inline_elements::run },
     Pass { name: "holds", doc: "what is asked of texts that holds by what they are made of", run: holds::run },
     Pass { name: "fold", doc: "constant folding; drops requirements that hold and branches that are never taken", run: fold::run },
     Pass { name: "init", doc: "sets locals to zero that may be read before they are set", run: init::run },
@@ -45,9 +47,20 @@ pub fn find(name: &str) -> Option<&'static Pass> {
 
 /// Runs all passes. In debug builds the verifier follows each: on a module that was sound before, its complaint is a bug of
 /// that pass.
-pub fn run_all(m: &mut Module) {
+pub fn run_all(m: &mut Module) { run_each(m, TABLE.iter()) }
+
+/// Runs all passes but the one that puts elements into their senders: the graph stays as it was lowered. Its tables lie where those of the same
+/// program lie whose elements are inlined, so that the two can be compared.
+pub fn run_on_graph(m: &mut Module) {
+    let mut inlined = m.clone();
+    run_all(&mut inlined);
+    run_each(m, TABLE.iter().filter(|p| p.name != "inline_elements"));
+    for (t, other) in m.tables.iter_mut().zip(inlined.tables) { t.local = other.local }
+}
+
+fn run_each<'p>(m: &mut Module, passes: impl Iterator<Item = &'p Pass>) {
     let sound = cfg!(debug_assertions) && verify::verify_lowered(m).is_empty();
-    for pass in TABLE {
+    for pass in passes {
         (pass.run)(m);
         debug_assert!(!sound || verify::verify_lowered(m).is_empty(), "pass {} breaks the module: {:?}", pass.name, verify::verify_lowered(m));
     }

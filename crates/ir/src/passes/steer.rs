@@ -67,7 +67,7 @@ pub(super) fn by(m: &mut Module, plan: Plan, everywhere: bool) {
             if u != unit || is_loop(m, port) { continue }
             // Where no local table is used, any core may handle a frame: flows are spread, each on one core.
             let mut bound = own.is_empty() || loops || everywhere;
-            walk::stmts(&h.body.block, &mut |s| bound |= table_of(&s.kind).is_some_and(|t| m.tables[t.index()].local));
+            m.reached(&h.body.block, &mut |b| walk::stmts(b, &mut |s| bound |= table_of(&s.kind).is_some_and(|t| m.tables[t.index()].local)));
             let (keys, symmetric) = if bound { (common.clone(), symmetric) } else { (own.clone(), false) };
             steer.push(Steer { port, unit, keys, symmetric });
         }
@@ -133,6 +133,7 @@ impl Part {
 pub fn plan(m: &Module) -> Plan {
     let mut uses = Uses { m, unit: None, mixed: false, of: vec![Vec::new(); m.tables.len()], outside: vec![None; m.tables.len()], walked: Vec::new() };
     for h in &m.handlers { uses.handler(h) }
+    for i in &m.inputs { uses.input(i) }
     let candidates: Vec<Option<Vec<Part>>> = (0..m.tables.len()).map(|t| uses.derivable(t)).collect();
     let mut best: (Vec<usize>, Vec<Part>) = (Vec::new(), Vec::new());
     for (seed, parts) in candidates.iter().enumerate() {
@@ -195,9 +196,30 @@ struct Uses<'m> {
 }
 
 impl Uses<'_> {
+    /// No key is known at the uses of tables in a block.
+    fn unknown(&mut self, block: &Block, why: &'static str) {
+        walk::stmts(block, &mut |s| if let (Some((t, _)), false) = (keyed(&s.kind), self.own(&s.kind)) { self.outside[t.index()] = Some(why) });
+    }
+
+    /// Whether the program changes frames or makes new ones.
+    fn changes(&self) -> bool { self.m.handlers.iter().map(|h| &h.body).chain(self.m.inputs.iter().filter_map(|i| i.body.as_ref())).any(changes) }
+
+    /// What an element is joined to with: its senders' frames, which may have been changed.
+    fn input(&mut self, i: &Input) {
+        let Some(body) = &i.body else { return };
+        self.walked = walked(&body.block);
+        if self.changes() { return self.unknown(&body.block, "it is also used in a large element, to which packets may come changed") }
+        self.frames(i.unit, &body.block);
+    }
+
+    fn frames(&mut self, unit: UnitId, block: &Block) {
+        if *self.unit.get_or_insert(unit) != unit { self.mixed = true }
+        self.block(block, unit, &mut BTreeMap::new(), &mut Vec::new());
+    }
+
     fn handler(&mut self, h: &Handler) {
         self.walked = walked(&h.body.block);
-        let all = |this: &mut Self, why| walk::stmts(&h.body.block, &mut |s| if let (Some((t, _)), false) = (keyed(&s.kind), this.own(&s.kind)) { this.outside[t.index()] = Some(why) });
+        let all = |this: &mut Self, why| this.unknown(&h.body.block, why);
         // What comes back into the program was steered as another frame may be.
         let unit = match h.on { On::Frame { unit, port } if !is_loop(self.m, port) => Some((unit, port)), _ => None };
         let Some((unit, port)) = unit else {
@@ -209,11 +231,8 @@ impl Uses<'_> {
         };
         // What comes out of a queue is on the core of what went in; changed on the way, it has another key.
         let waits = self.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, desc::PortKind::Frames { engine: desc::FrameEngine::Queue, .. }));
-        if waits && self.m.handlers.iter().any(changes) { return all(self, "it is also used behind a queue, where packets may have been changed") }
-        if *self.unit.get_or_insert(unit) != unit { self.mixed = true }
-        let mut known: BTreeMap<LocalId, Option<Expr>> = BTreeMap::new();
-        let mut changed: Vec<(FieldId, FieldId)> = Vec::new();
-        self.block(&h.body.block, unit, &mut known, &mut changed);
+        if waits && self.changes() { return all(self, "it is also used behind a queue, where packets may have been changed") }
+        self.frames(unit, &h.body.block);
     }
 
     /// Removes an entry that a walk has given: it is this core's.
@@ -314,10 +333,10 @@ fn walked(block: &Block) -> Vec<(TableId, LocalId)> {
     found
 }
 
-/// Whether a handler changes frames or makes new ones.
-fn changes(h: &Handler) -> bool {
+/// Whether a body changes frames or makes new ones.
+fn changes(b: &Body) -> bool {
     let mut hit = false;
-    walk::stmts(&h.body.block, &mut |s| hit |= match &s.kind {
+    walk::stmts(&b.block, &mut |s| hit |= match &s.kind {
         StmtKind::SendFrame { .. } => true,
         StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. } | FrameAct::Checksum { .. }),
         _ => false,

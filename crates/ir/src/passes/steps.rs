@@ -5,25 +5,41 @@ use crate::walk::Scope;
 use crate::*;
 
 pub fn run(m: &mut Module) {
-    let mut cost = Cost { m, funcs: vec![None; m.funcs.len()] };
+    let mut cost = Cost::new(m);
     let steps: Vec<u64> = m.handlers.iter().map(|h| cost.block(&h.body.block, &h.body.locals)).collect();
+    let inputs: Vec<u64> = (0..m.inputs.len() as u32).map(|i| cost.input(InputId(i))).collect();
     for (h, n) in m.handlers.iter_mut().zip(steps) { h.steps = n }
+    for (i, n) in m.inputs.iter_mut().zip(inputs) { i.steps = n }
 }
 
 /// The bound of a loop's steps, all rounds together. None: it is no loop.
 pub fn of_loop(m: &Module, s: &StmtKind, locals: &[Local]) -> Option<u64> {
-    matches!(s, StmtKind::For { .. } | StmtKind::Loop { .. }).then(|| Cost { m, funcs: vec![None; m.funcs.len()] }.stmt(s, locals))
+    matches!(s, StmtKind::For { .. } | StmtKind::Loop { .. }).then(|| Cost::new(m).stmt(s, locals))
 }
 
 struct Cost<'a> {
     m: &'a Module,
     /// Functions do not recurse; one under way counts as 0 so that a wrong module cannot loop here.
     funcs: Vec<Option<u64>>,
+    /// As for functions.
+    inputs: Vec<Option<u64>>,
 }
 
 fn sum(a: u64, b: u64) -> u64 { a.saturating_add(b) }
 
-impl Cost<'_> {
+impl<'a> Cost<'a> {
+    fn new(m: &'a Module) -> Self { Cost { m, funcs: vec![None; m.funcs.len()], inputs: vec![None; m.inputs.len()] } }
+
+    fn input(&mut self, id: InputId) -> u64 {
+        let m = self.m;
+        let (Some(body), Some(known)) = (m.input_body(id), self.inputs.get(id.index())) else { return 0 };
+        if let Some(n) = known { return *n }
+        self.inputs[id.index()] = Some(0);
+        let n = self.block(&body.block, &body.locals);
+        self.inputs[id.index()] = Some(n);
+        n
+    }
+
     fn block(&mut self, block: &Block, locals: &[Local]) -> u64 {
         block.iter().fold(0, |n, s| sum(n, self.stmt(&s.kind, locals)))
     }
@@ -51,6 +67,7 @@ impl Cost<'_> {
                 // What a message that is built may have.
                 Emit::InOrder { .. } => sum(own, 2 * (16 << 20)),
             },
+            StmtKind::Output { wire, .. } => sum(own, self.m.input_of(*wire).map_or(0, |i| self.input(i))),
             StmtKind::Log(list) => list.iter().fold(own, |n, e| sum(n, layout::bytes_in(self.m, e.ty))),
             StmtKind::Parse { bytes, .. } => sum(own, layout::bytes_in(self.m, bytes.ty)),
             _ => match walk::outgoing(s) {

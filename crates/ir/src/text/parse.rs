@@ -183,7 +183,15 @@ impl Parser {
         match word.as_str() {
             "app" => self.m.app = self.str()?,
             "file" => { let s = self.str()?; self.m.files.push(s) }
-            "element" => { let s = self.str()?; self.m.elements.push(s) }
+            "element" => {
+                let name = self.str()?;
+                self.word("of")?;
+                let kind = self.str()?;
+                let parent = if self.eat_word("in") { Some(ElementId(self.index()?)) } else { None };
+                self.m.elements.push(Element { name, kind, parent });
+            }
+            "wire" => { let w = self.wire()?; self.m.wires.push(w) }
+            "input" => { let i = self.input()?; self.m.inputs.push(i) }
             "fault" => { let name = self.str()?; self.word("doc")?; let doc = self.str()?; self.m.faults.push(OwnFault { name, doc }) }
             "place" => { let place = Place { name: self.str()?, span: self.span()? }; self.m.places.push(place) }
             "type" => self.type_declaration()?,
@@ -427,6 +435,36 @@ impl Parser {
             "record" => ResultType::Record(self.list(|p| { let n = p.str()?; p.sign(':')?; Ok((n, p.result_type()?)) })?),
             w => return self.error(format!("unknown result type `{w}`")),
         })
+    }
+
+    fn element_or_app(&mut self) -> Res<Option<ElementId>> {
+        if self.eat_word("app") { return Ok(None) }
+        self.word("element")?;
+        self.index().map(|n| Some(ElementId(n)))
+    }
+
+    fn wire(&mut self) -> Res<Wire> {
+        let (from, out) = (self.element_or_app()?, self.str()?);
+        self.sign(ARROW)?;
+        let to = if self.eat_word("input") { Target::Input(InputId(self.index()?)) } else {
+            self.word("port")?;
+            let port = PortId(self.index()?);
+            self.sign('[')?;
+            let index = self.num()?;
+            self.sign(']')?;
+            Target::Port { port, index }
+        };
+        Ok(Wire { from, out, to })
+    }
+
+    fn input(&mut self) -> Res<Input> {
+        let name = self.str()?;
+        self.word("of")?;
+        let (element, unit) = (self.element_or_app()?, UnitId(self.index()?));
+        self.word("steps")?;
+        let steps = self.num()?;
+        let body = if self.eat_word("inlined") { None } else { Some(self.body()?) };
+        Ok(Input { name, element, unit, steps, body, span: self.span()? })
     }
 
     fn handler(&mut self) -> Res<Handler> {

@@ -174,6 +174,12 @@ impl Parser {
                 StmtKind::TableDelete { table, key, mask, priority, dst: if self.is(ARROW) { Some(self.target()?) } else { None } }
             }
             "frame" => { let frame = self.local()?; StmtKind::Frame { frame, act: self.frame_act()? } }
+            "output" => {
+                let last = self.eat_word("last");
+                let (wire, frame) = (WireId(self.index()?), self.local()?);
+                self.word("mark")?;
+                StmtKind::Output { wire, frame, mark: self.expr()?, last }
+            }
             "table_push" => { let table = self.table()?; StmtKind::TablePush { table, value: equals(self)?, dst: self.target()? } }
             "group_begin" => { let port = PortId(self.index()?); StmtKind::GroupBegin { port, max: self.num()? } }
             "group_add" => { let index = self.expr()?; self.sign('=')?; StmtKind::GroupAdd { index, parts: self.list(Self::expr)? } }

@@ -167,7 +167,11 @@ impl Printer<'_> {
         let m = self.m;
         self.line(&format!("app {}", string(&m.app)));
         for f in &m.files { self.line(&format!("file {}", string(f))) }
-        for e in &m.elements { self.line(&format!("element {}", string(e))) }
+        for e in &m.elements {
+            let parent = e.parent.map_or(String::new(), |p| format!(" in {}", self.element_ref(p)));
+            self.line(&format!("element {} of {}{parent}", string(&e.name), string(&e.kind)));
+        }
+        for w in &m.wires { self.wire(w) }
         for f in &m.faults { self.line(&format!("fault {} doc {}", string(&f.name), string(&f.doc))) }
         for p in &m.places { self.line(&format!("place {}{}", string(&p.name), span(&p.span))) }
         for (n, t) in m.types.iter().enumerate() {
@@ -214,9 +218,30 @@ impl Printer<'_> {
             let on = self.on(&h.on);
             self.braces(&format!("handler {} on {on} steps {}", string(&h.name), h.steps), &span(&h.span), &mut |p| p.body(&h.body));
         }
+        for i in &m.inputs { self.input(i) }
         for g in &m.merges { self.merge(g) }
         for s in &m.steer { self.steer(s) }
         for t in &m.tests { self.test(t) }
+    }
+
+    fn element_ref(&self, e: ElementId) -> String { reference(self.m.elements.get(e.index()).map(|e| e.name.as_str()), e.0) }
+    fn element_or_app(&self, e: Option<ElementId>) -> String { e.map_or("app".into(), |e| format!("element {}", self.element_ref(e))) }
+    pub fn wire_ref(&self, w: WireId) -> String { reference(self.m.wires.get(w.index()).map(|w| w.out.as_str()), w.0) }
+
+    fn wire(&mut self, w: &Wire) {
+        let to = match w.to {
+            Target::Input(i) => format!("input {}", reference(self.m.inputs.get(i.index()).map(|i| i.name.as_str()), i.0)),
+            Target::Port { port, index } => format!("port {} [{index}]", self.port_ref(port)),
+        };
+        self.line(&format!("wire {} {} -> {to}", self.element_or_app(w.from), string(&w.out)));
+    }
+
+    fn input(&mut self, i: &Input) {
+        let head = format!("input {} of {} {} steps {}", string(&i.name), self.element_or_app(i.element), self.unit_ref(i.unit), i.steps);
+        match &i.body {
+            Some(b) => self.braces(&head, &span(&i.span), &mut |p| p.body(b)),
+            None => self.line(&format!("{head} inlined{}", span(&i.span))),
+        }
     }
 
     fn steer(&mut self, s: &Steer) {

@@ -133,6 +133,7 @@ impl Printer<'_> {
             StmtKind::TablePush { table, value, dst } => format!("table_push {} = {} -> {}", self.table(*table), e(value), l(dst)),
             StmtKind::TablePop { table, dst } => format!("table_pop {} -> {}", self.table(*table), l(dst)),
             StmtKind::Queue { port, index, act, dst } => format!("queue {} {} [{}] -> {}", name_of(QUEUE_ACTS, *act), self.port_ref(*port), e(index), l(dst)),
+            StmtKind::Output { wire, frame, mark, last } => format!("output {}{} {} mark {}", if *last { "last " } else { "" }, self.wire_ref(*wire), l(frame), e(mark)),
             StmtKind::Await { hold, hold_req, live } => format!("await{}{} live ({})", if *hold { " hold" } else { "" }, if *hold_req { " hold_req" } else { "" },
                 live.iter().map(l).collect::<Vec<_>>().join(", ")),
             StmtKind::BindPart { dst, part } => format!("bind {} = part {}", l(dst), e(part)),

@@ -298,6 +298,7 @@ impl<'a> Flow<'a, '_, '_> {
                 self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
                 self.sets(path, *dst, match act { QueueAct::Pop | QueueAct::Drop => &Ty::Bool, QueueAct::Len | QueueAct::First => &Ty::UInt(32) }, state);
             }
+            StmtKind::Output { wire, frame, mark, .. } => self.output(path, *wire, *frame, mark),
             StmtKind::SendFrame { port, index, parts, place: fault } => {
                 self.c.fault(path, FaultKind::OVERLOAD, *fault);
                 self.frame_port(path, *port, index);
@@ -345,9 +346,10 @@ impl<'a> Flow<'a, '_, '_> {
             let suspends = matches!(s, StmtKind::Call { .. } | StmtKind::Await { .. });
             self.c.need(walk::outgoing(s).is_none() && !suspends && !matches!(s, StmtKind::Return(_) | StmtKind::TableUpdate { .. }), path, "a table update or a message being built may not do this");
             // Its body may run under a lock, and entries may not move meanwhile.
-            let table = matches!(s, StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableLen { .. } | StmtKind::TableNext { .. }
-                | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::TablePush { .. } | StmtKind::TablePop { .. });
+            let output = match s { StmtKind::Output { wire, .. } => self.c.m.input_of(*wire), _ => None };
+            let table = elements::uses_table(s) || self.inside == Inside::Update && output.is_some_and(|to| self.c.m.input_uses_tables(to));
             self.c.need(self.inside != Inside::Update || !table, path, "a table update may not use tables");
+            self.c.need(self.inside != Inside::Message || !matches!(s, StmtKind::Output { .. }), path, "an output in a message being built");
         }
         self.c.need((self.inside == Inside::Message) == matches!(s, StmtKind::Emit(_)) || !matches!(s, StmtKind::Emit(_)), path, "an emission outside a message");
         match self.code.kind {
@@ -355,7 +357,7 @@ impl<'a> Flow<'a, '_, '_> {
                 let touches = sends || suspends || matches!(s, StmtKind::SetState(..) | StmtKind::SetSession(..) | StmtKind::Count(..) | StmtKind::Close
                     | StmtKind::TableGet { .. } | StmtKind::TablePut { .. } | StmtKind::TableRemove { .. } | StmtKind::TableUpdate { .. } | StmtKind::TableLen { .. }
                     | StmtKind::TableNext { .. } | StmtKind::TableInsert { .. } | StmtKind::TableDelete { .. } | StmtKind::TablePush { .. } | StmtKind::TablePop { .. }
-                    | StmtKind::Queue { .. } | StmtKind::Frame { .. } | StmtKind::SendFrame { .. });
+                    | StmtKind::Queue { .. } | StmtKind::Frame { .. } | StmtKind::SendFrame { .. } | StmtKind::Output { .. });
                 self.c.need(!touches, path, "a function may not do this");
             }
             Kind::OnFault => self.c.need(!suspends && !matches!(s, StmtKind::Send { .. }), path, "`on fault` may not do this"),
@@ -405,6 +407,15 @@ impl<'a> Flow<'a, '_, '_> {
         let frames = self.c.m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. }));
         self.c.need(frames, path, "a frame is sent to a port that takes none");
         self.c.need(self.c.is_uint(index.ty), path, "an instance is not an unsigned integer");
+    }
+
+    fn output(&mut self, path: &str, wire: WireId, frame: LocalId, mark: &Expr) {
+        let m = self.c.m;
+        self.c.need(self.c.is_uint_of(mark.ty, 32), path, "a mark is not a u32");
+        let Some(wire) = m.wires.get(wire.index()) else { return self.error(path, "a wire does not exist") };
+        let Target::Input(to) = wire.to else { return };
+        let takes = m.inputs.get(to.index()).is_some_and(|i| i.body.is_some() && Some(i.unit) == self.unit_of(frame));
+        self.c.need(takes, path, "what a wire leads to does not take this frame");
     }
 
     fn parts(&mut self, name: &str, path: &str, at: &str, parts: &[Part], state: &State) {

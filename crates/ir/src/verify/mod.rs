@@ -21,6 +21,8 @@
 //! - **Tables**: keys and values are storable (no messages, no `Unit`); capacity > 0; locals have the entry's type.
 //! - **Frames**: acts name a local that is a frame and headers that its unit has; what is set is a field of a fixed size; frames are sent to
 //!   frame ports. A layer of a frame unit comes after earlier ones only; its switch and header are fields as [`Layer`] says.
+//! - **Graph**: wires lead from elements that are there to inputs or frame ports; an input takes frames of its unit, does not return, and
+//!   gives none to an input that leads back to it. No output stands in what is built.
 //! - **Units**: every field stands in exactly one place; integers fit their containers; grammar expressions read only what
 //!   comes before them; lengths are integers, guards bool; delimiters are not empty; arguments match parameters.
 //! - **Events**: the first locals of a handler, of `on_fault` and of `on_interim` have the types of what is given to them; handlers of

@@ -18,6 +18,7 @@ impl Checker<'_> {
         self.recursion();
         for f in &m.funcs { self.func(f) }
         self.handlers();
+        self.graph();
         for g in &m.merges { self.merge(g) }
         self.tests();
     }
@@ -168,6 +169,41 @@ impl Checker<'_> {
             let code = Code { kind: if message { Kind::Message } else { Kind::Event }, ret: m.signal_of(h.on).map(|s| s.ret), preset: given.len(), reply, conn };
             self.body(&path, &h.body, code);
         }
+    }
+
+    /// Elements, wires and inputs.
+    fn graph(&mut self) {
+        let m = self.m;
+        let element = |e: Option<ElementId>| e.is_none_or(|e| e.index() < m.elements.len());
+        for (n, e) in m.elements.iter().enumerate() {
+            // Those around an element come before it, so that none is in itself.
+            self.need(e.parent.is_none_or(|p| p.index() < n), &format!("element {}", e.name), "it comes before the element that holds it");
+        }
+        for (n, w) in m.wires.iter().enumerate() {
+            let path = format!("wire {} {n}", w.out);
+            self.need(element(w.from), &path, "its element does not exist");
+            let known = match w.to {
+                Target::Input(i) => i.index() < m.inputs.len(),
+                Target::Port { port, .. } => m.ports.get(port.index()).is_some_and(|p| matches!(p.kind, PortKind::Frames { .. })),
+            };
+            self.need(known, &path, "what it leads to does not exist, or takes no frames");
+        }
+        for i in &m.inputs { self.input(i) }
+        if self.errors.is_empty() && m.inputs_in_order().len() < m.inputs.len() { self.error("wires", "they lead round in a circle") }
+    }
+
+    fn input(&mut self, i: &Input) {
+        let (m, path) = (self.m, format!("input {}", i.name));
+        self.need(i.element.is_none_or(|e| e.index() < m.elements.len()), &path, "its element does not exist");
+        let frame = m.units.get(i.unit.index()).is_some_and(|u| u.frame.is_some());
+        self.need(frame, &path, "its unit describes no frame");
+        let Some(b) = &i.body else { return };
+        let given = matches!(&b.locals[..], [p, mark, ..] if *self.ty(p.ty) == Ty::Msg(i.unit) && self.is_uint_of(mark.ty, 32));
+        self.need(given, &path, "its first locals are not the frame and its mark (u32)");
+        let mut returns = false;
+        walk::stmts(&b.block, &mut |s| returns |= matches!(s.kind, StmtKind::Return(_)));
+        self.need(!returns, &path, "it returns");
+        self.body(&path, b, Code { kind: Kind::Event, ret: None, preset: elements::INPUT_LOCALS, reply: None, conn: false });
     }
 
     fn merge(&mut self, g: &Merge) {

@@ -61,10 +61,12 @@ impl Compiler<'_> {
         }
         let members = [ast::Member { doc: String::new(), span, kind: MemberKind::Instance { name: it.clone(), element: path, args: vec![] } }];
         self.instance_handlers(module, &members);
-        self.loops(&e.name.name);
+        self.behind_handlers(&e.name.name);
         self.unused_functions(&it, &i, span);
         self.signals(module, &ast::Element { members: members.to_vec(), ..e.clone() });
         self.table_signals();
+        self.behind_handlers(&e.name.name);
+        self.check_graph();
         Ok(())
     }
 

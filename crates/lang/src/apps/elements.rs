@@ -3,6 +3,7 @@
 //! A wiring is walked from its listening port: inline nodes, elements (by what they send to their `out`), then a connecting port.
 
 use super::instances::built_outs;
+use super::inputs::{to_name, From};
 use super::{AppName, AppScope};
 use crate::body::deliver::Sink;
 use crate::body::Lower;
@@ -23,6 +24,25 @@ pub struct Instance {
     pub module: ModId,
 }
 
+impl Instance {
+    /// `on x(p)`
+    fn handler(&self, input: &str) -> Option<(&ast::Handler, &Ident)> {
+        self.element.members.iter().find_map(|m| match &m.kind {
+            MemberKind::Handler(h) => match &h.on { On::Message { port, param, .. } if port.name == input => Some((h, param)), _ => None },
+            _ => None,
+        })
+    }
+}
+
+/// An `in` of an instance in a wiring.
+pub struct Entrance {
+    pub instance: Rc<Instance>,
+    pub input: String,
+    pub outlet: Outlet,
+    /// See [`ir::Span::element`].
+    pub element: u32,
+}
+
 /// Elements of a program, those inside of others included.
 const MAX_ELEMENTS: u32 = 4096;
 
@@ -41,6 +61,14 @@ pub struct Outlet {
     /// Ways out that the element sends frames to which it has built.
     pub built: Vec<String>,
     pub span: Span,
+}
+
+impl Outlet {
+    /// Tells an instance in one wiring from the same one in another.
+    pub fn key(&self) -> String {
+        let at = |nodes: &[Node]| nodes.iter().map(|n| format!("{}:{}-{} ", n.span.file.0, n.span.start, n.span.end)).collect::<String>();
+        self.outs.iter().map(|(name, nodes)| format!("{name}: {}", at(nodes))).collect()
+    }
 }
 
 impl Compiler<'_> {
@@ -237,7 +265,11 @@ impl Lower<'_, '_> {
             NodeKind::Expr(e) if self.cx.unnamed(self.module, e) => Err(Reported),
             NodeKind::Expr(e) => {
                 if let Some((n, port)) = instance_port(e) {
-                    if let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() { return self.flow_element(&n.name, port, &i, rest, v, node.span); }
+                    if let Some(AppName::Instance(i)) = self.cx.app.get(&n.name).cloned() {
+                        if !self.is_packet(&v) { return self.flow_element(&n.name, port, &i, rest, v, node.span); }
+                        let from = From { element: self.cx.element, out: to_name(n, port) };
+                        return self.along(from, nodes, v, node.span);
+                    }
                 }
                 if let Some((n, _)) = instance_port(e) {
                     match self.cx.app.get(&n.name) {
@@ -309,49 +341,50 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Puts an element's handler here. `port` names its `in`, where there are several.
+    /// A message comes to an instance; `port` names its `in`, where there are several. A packet is given to it; for another message its handler
+    /// is put here.
     fn flow_element(&mut self, name: &str, port: Option<&Ident>, i: &Rc<Instance>, rest: &[Node], v: Val, span: Span) -> R<()> {
         if self.outlets.len() >= 16 { return Err(self.cx.recursion(name, span)); }
         if self.under_way.iter().any(|w| Rc::ptr_eq(w, i)) {
             let d = Diagnostic::error("E0635", span, format!("this wiring leads back to `{name}`, which it comes from"));
-            return Err(self.cx.report(d.note("messages would go round for ever").hint("end it elsewhere; packets that come again go through a `queue` and a timer")));
+            return Err(self.cx.report(d.note("messages would go round for ever").hint("end it elsewhere")));
         }
         self.element_copies(name, span)?;
+        let entrance = self.entrance(name, port, i, rest, &v, span)?;
         self.under_way.push(i.clone());
-        let made = self.flow_into(name, port, i, rest, v, span);
+        let made = self.enter_element(&entrance, v, span);
         self.under_way.pop();
         made
     }
 
-    fn flow_into(&mut self, name: &str, port: Option<&Ident>, i: &Rc<Instance>, rest: &[Node], v: Val, span: Span) -> R<()> {
+    /// Where a message comes into an instance, if it can.
+    pub fn entrance(&mut self, name: &str, port: Option<&Ident>, i: &Rc<Instance>, rest: &[Node], v: &Val, span: Span) -> R<Entrance> {
+        if self.outlets.len() >= 16 { return Err(self.cx.recursion(name, span)); }
         let (input, ty) = self.input(port, i, span)?;
         let outlet = self.outlet_of(name, i, rest, span)?;
         let want = self.cx.ty(i.module, &ty)?;
         let frame = matches!(&v.ty, Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some()) && self.cx.any_packet(i.module, &ty);
         if want != v.ty && !frame { let found = v.ty.clone(); return Err(self.mismatch(&want, &found, span)); }
-        let handler = i.element.members.iter().find_map(|m| match &m.kind {
-            MemberKind::Handler(h) => match &h.on { On::Message { port, param, .. } if port.name == input => Some((h, param)), _ => None },
-            _ => None,
-        });
-        let inner = i.scope.chains.get(&input).cloned();
-        if handler.is_none() && inner.is_none() {
+        if i.handler(&input).is_none() && !i.scope.chains.contains_key(&input) {
             let at = i.element.members.iter().find_map(|m| match &m.kind { MemberKind::In { name, .. } if name.name == input => Some(name.span), _ => None });
             let d = Diagnostic::error("E0611", at.unwrap_or(span), format!("element `{}` has no handler for `{input}`", i.element.name.name));
             if self.cx.diags.iter().any(|o| o.code == d.code && o.span() == d.span()) { return Err(Reported); }
             return Err(self.cx.report(d.label("messages come in here").hint(format!("write `on {input}(p) {{ … }}` in the element, or wire it: `{input} -> …`"))));
         }
-        let (at, facts, gone) = (self.out.len(), self.facts.clone(), self.gone.clone());
-        let packet = match &v.kind { crate::val::Vk::Path(ir::Path { root: ir::Root::Local(l), .. }) if frame && self.frames => Some(*l), _ => None };
-        let made = self.in_instance(i, outlet, |s| match (handler, inner) {
-            (Some((h, param)), _) => {
+        let element = self.cx.element_number(outlet.element, name, &i.element.name.name, &outlet.key());
+        Ok(Entrance { instance: i.clone(), input, outlet, element })
+    }
+
+    /// The handler of an `in`, or what it is wired to in a compound element.
+    pub fn enter_element(&mut self, e: &Entrance, v: Val, span: Span) -> R<()> {
+        self.in_instance(&e.instance, e.outlet.clone(), |s| {
+            if let Some((h, param)) = e.instance.handler(&e.input) {
                 s.bind_all(&[(param.clone(), v)]);
-                s.element_body(h, span)
+                return s.element_body(h, span).map(|_| ());
             }
-            (None, Some(nodes)) => s.flow(&nodes, v, span).map(|_| Val::unit()),
-            (None, None) => Err(Reported),
-        });
-        if let Some(l) = packet { self.own_packet(l, at, facts, gone); }
-        made.map(|_| ())
+            let nodes = e.instance.scope.chains.get(&e.input).cloned().unwrap_or_default();
+            s.flow(&nodes, v, span)
+        })
     }
 
     /// Where the ways out of an instance lead: `rest` follows it directly, or they are wired apart.
@@ -389,11 +422,7 @@ impl Lower<'_, '_> {
         self.module = i.module;
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
         let around = self.cx.element;
-        let full = match around.checked_sub(1).and_then(|n| self.cx.m.elements.get(n as usize)) {
-            Some(outer) if !self.outlets.is_empty() => format!("{outer}.{}", outlet.name),
-            _ => outlet.name.clone(),
-        };
-        self.cx.element = self.cx.element_number(full);
+        self.cx.element = self.cx.element_number(outlet.element, &outlet.name, &i.element.name.name, &outlet.key());
         self.outlets.push(outlet);
         let made = f(self);
         self.scopes = scopes;
@@ -445,7 +474,7 @@ impl Lower<'_, '_> {
                 made
             }
             ("tee", to, None) if !to.is_empty() => {
-                for t in to { self.with_name(v.clone(), span, |s, value| s.copy_to(value, t, span))?; }
+                for t in to { self.with_name(v.clone(), span, |s, value| s.send(value, t, span))?; }
                 self.flow(rest, v, span)
             }
             ("any" | "not", conds, None) if !conds.is_empty() => {
@@ -538,18 +567,35 @@ impl Lower<'_, '_> {
             return Some(self.outlet_apart(value, &name, &rest, span));
         }
         let v = match self.expr(value, None) { Ok(v) => v, Err(r) => return Some(Err(r)) };
-        let o = self.outlets.pop()?;
+        Some(self.through(&name, &rest, v, None, span))
+    }
+
+    /// Out of the element at hand, to what stands behind its way out. `from`: where the message comes from, if not from this element.
+    pub fn through(&mut self, name: &str, rest: &[Node], v: Val, from: Option<From>, span: Span) -> R<()> {
+        let Some(o) = self.outlets.pop() else { return Err(Reported) };
         let inner = std::mem::replace(&mut self.cx.app, o.app.clone());
         let module = std::mem::replace(&mut self.module, o.module);
         let element = std::mem::replace(&mut self.cx.element, o.element);
         let scopes = std::mem::replace(&mut self.scopes, vec![vec![]]);
-        let made = self.flow(&rest, v, span);
+        let made = self.along(from.unwrap_or(From { element, out: name.to_string() }), rest, v, span);
         self.cx.element = element;
         self.scopes = scopes;
         self.module = module;
         self.cx.app = inner;
         self.outlets.push(o);
-        Some(made)
+        made
+    }
+
+    /// A way out of the element at hand that is named whole, with what stands behind it; not one that takes frames which are built.
+    pub fn way_through(&self, e: &Expr) -> Option<(String, Vec<Node>)> {
+        let o = self.outlets.last()?;
+        let (base, name) = match &*e.kind {
+            ExprKind::Name(n) => (n, n.name.clone()),
+            ExprKind::Index(b, i) => match (&*b.kind, &*i.kind) { (ExprKind::Name(n), ExprKind::Int(i)) => (n, format!("{}[{i}]", n.name)), _ => return None },
+            _ => return None,
+        };
+        let (_, nodes) = o.outs.iter().find(|(n, _)| *n == name)?;
+        (!nodes.is_empty() && !o.built.contains(&base.name)).then(|| (name, nodes.clone()))
     }
 
     /// `p -> y[i]` with an index computed from the packet.

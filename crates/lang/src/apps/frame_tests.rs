@@ -86,7 +86,8 @@ impl Compiler<'_> {
         for (n, port) in ins { self.pass_frames(module, element, port, &[way_in(&it, &n, span)], span)?; }
         let members = [ast::Member { doc: String::new(), span, kind: MemberKind::Instance { name: it, element: path.clone(), args: vec![] } }];
         self.instance_handlers(module, &members);
-        self.loops(element);
+        self.behind_handlers(element);
+        self.check_graph();
         Ok(i)
     }
 

@@ -5,7 +5,8 @@
 //! through the port, so that the order stays.
 
 use super::elements::{instance_port, Instance, Outlet};
-use super::{AppName, AppScope};
+use super::inputs::Around;
+use super::AppName;
 use crate::body::Lower;
 use crate::compiler::{Compiler, Reported, R};
 use crate::names::ModId;
@@ -24,11 +25,10 @@ pub struct Loop {
     port: ir::PortId,
     unit: ir::UnitId,
     /// What the wiring behind it sees.
-    app: AppScope,
-    module: ModId,
-    outlets: Vec<Outlet>,
+    around: Around,
     nodes: Vec<Node>,
     span: Span,
+    lowered: bool,
 }
 
 /// Most ports back into the program.
@@ -128,20 +128,19 @@ impl Compiler<'_> {
 
     /// The handlers of ports back into the program. Making one may ask for others.
     pub fn loops(&mut self, app: &str) {
-        let mut at = 0;
-        while at < self.loops.len() {
-            let (port, unit, module, span) = (self.loops[at].port, self.loops[at].unit, self.loops[at].module, self.loops[at].span);
-            let (scope, outlets, nodes) = (self.loops[at].app.clone(), self.loops[at].outlets.clone(), self.loops[at].nodes.clone());
-            let outer = std::mem::replace(&mut self.app, scope);
+        while let Some(at) = self.loops.iter().position(|l| !l.lowered) {
+            self.loops[at].lowered = true;
+            let l = &self.loops[at];
+            let (port, unit, span, nodes, around) = (l.port, l.unit, l.span, l.nodes.clone(), l.around.clone());
             let name = self.m.ports[port.index()].name.clone();
-            let mut l = super::frames::begin(self, module, format!("app {app}: {name}"));
-            l.outlets = outlets;
+            let outer = self.enter(&around);
+            let mut l = super::frames::begin(self, around.module, format!("app {app}: {name}"));
+            l.outlets = around.outlets;
             let p = l.new_local("p", &Ty::Msg(unit));
             let _ = l.flow(&nodes, Val::path(Ty::Msg(unit), x::msg(p)), span);
             let body = l.body();
-            self.app = outer;
+            self.leave(outer);
             self.add_handler(&name, ir::On::Frame { port, unit }, span, body);
-            at += 1;
         }
     }
 
@@ -153,13 +152,14 @@ impl Compiler<'_> {
 
 impl Lower<'_, '_> {
     fn enter_instance(&mut self, i: &Rc<Instance>, outlet: Outlet) {
+        self.cx.element = self.cx.element_number(outlet.element, &outlet.name, &i.element.name.name, &outlet.key());
         self.cx.app = i.scope.clone();
         self.module = i.module;
         self.outlets.push(outlet);
     }
 
     fn leave_instances(&mut self) {
-        while let Some(o) = self.outlets.pop() { self.cx.app = o.app; self.module = o.module; }
+        while let Some(o) = self.outlets.pop() { (self.cx.app, self.module, self.cx.element) = (o.app, o.module, o.element); }
     }
 
     /// `every` and `on start` of an instance.
@@ -206,6 +206,7 @@ impl Lower<'_, '_> {
         let Some(o) = self.outlets.pop() else { return Err(Reported) };
         let inner = std::mem::replace(&mut self.cx.app, o.app.clone());
         let module = std::mem::replace(&mut self.module, o.module);
+        let element = std::mem::replace(&mut self.cx.element, o.element);
         let to = match self.only_port(rest) {
             Some(to) => to,
             None => {
@@ -215,6 +216,7 @@ impl Lower<'_, '_> {
         };
         self.module = module;
         self.cx.app = inner;
+        self.cx.element = element;
         self.outlets.push(o);
         let (port, index) = to?;
         if let ExprKind::List(_) = &*value.kind { return self.send_parts(value, port, &index, span); }
@@ -231,13 +233,6 @@ impl Lower<'_, '_> {
         self.send_parts(value, port, &x::u32(0), span)
     }
 
-    /// A way for copies of packets, to where they are changed.
-    pub fn copy_port(&mut self, to: &Expr, span: Span) -> R<ir::PortId> {
-        let node = Node { span: to.span, kind: NodeKind::Expr(to.clone()) };
-        let whole: Vec<String> = self.outlets.iter().map(|o| o.name.clone()).chain([written(to)]).collect();
-        self.loop_port(format!("copy to {}", whole.join(".")), &[node], span)
-    }
-
     fn loop_port(&mut self, name: String, nodes: &[Node], span: Span) -> R<ir::PortId> {
         let key = format!("{name} {:?}", nodes.first().map(|n| n.span));
         if let Some(l) = self.cx.loops.iter().find(|l| l.key == key) { return Ok(l.port); }
@@ -249,19 +244,9 @@ impl Lower<'_, '_> {
         let names = Value::Const(ParamValue::Bytes(name.clone().into_bytes()));
         let at = self.cx.span(span);
         self.cx.m.ports.push(ir::Port { name, span: at, kind: PortKind::Frames { engine: FrameEngine::Loop, names }, protocols: vec![], options: PortOptions::default(), ketama: false, maglev: false });
-        let (app, module, outlets) = (self.cx.app.clone(), self.module, self.outlets.clone());
-        self.cx.loops.push(Loop { key, port, unit, app, module, outlets, nodes: nodes.to_vec(), span });
+        let around = Around { app: self.cx.app.clone(), module: self.module, outlets: self.outlets.clone(), element: self.cx.element };
+        self.cx.loops.push(Loop { key, port, unit, around, nodes: nodes.to_vec(), span, lowered: false });
         Ok(port)
-    }
-}
-
-/// A target as it is written.
-fn written(e: &Expr) -> String {
-    match &*e.kind {
-        ExprKind::Name(n) => n.name.clone(),
-        ExprKind::Field(Some(b), n) => format!("{}.{}", written(b), n.name),
-        ExprKind::Index(b, i) => match &*i.kind { ExprKind::Int(n) => format!("{}[{n}]", written(b)), _ => written(b) },
-        _ => String::new(),
     }
 }
 

@@ -7,6 +7,7 @@ pub mod frames;
 pub mod gauges;
 pub mod halves;
 pub mod handlers;
+pub mod inputs;
 pub mod instances;
 pub mod ports;
 pub mod queues;
@@ -104,9 +105,11 @@ impl Compiler<'_> {
         for f in fns { let _ = self.function(&f, f.ast.name.span); }
         for m in &app.members { let _ = self.define(module, app, m); }
         self.instance_handlers(module, &app.members);
-        self.loops(&app.name.name);
+        self.behind_handlers(&app.name.name);
         self.unhandled_queues();
         self.signals(module, app);
+        self.behind_handlers(&app.name.name);
+        self.check_graph();
         self.table_signals();
         self.unhandled();
         self.halves();

@@ -22,6 +22,8 @@ pub struct Changes {
     frames: HashSet<LocalId>,
     /// Headers that are taken out, by frame and layer.
     gone: HashSet<(LocalId, u32)>,
+    /// Elements are given packets: they may change any state.
+    outputs: bool,
 }
 
 impl Changes {
@@ -32,6 +34,7 @@ impl Changes {
         self.counters.extend(&o.counters);
         self.frames.extend(&o.frames);
         self.gone.extend(&o.gone);
+        self.outputs |= o.outputs;
     }
 
     /// Whether what an expression says may be no longer so.
@@ -39,9 +42,9 @@ impl Changes {
         let mut hit = false;
         ir::walk::expr(e, &mut |e| hit |= match &*e.kind {
             K::Local(l) => self.locals.contains(l),
-            K::State(id) => self.states.contains(id),
-            K::Session(id) => self.sessions.contains(id),
-            K::Counter(id) => self.counters.contains(id),
+            K::State(id) => self.outputs || self.states.contains(id),
+            K::Session(id) => self.outputs || self.sessions.contains(id),
+            K::Counter(id) => self.outputs || self.counters.contains(id),
             K::FrameLen(l) | K::Payload(l, _) | K::ChecksumOk(l, _) => self.frames.contains(l),
             _ => matches!(ir::walk::path_of(e), Some(ir::Path { root: Root::Local(l), steps }) if steps.len() > 1 && self.frames.contains(l) || self.locals.contains(l)),
         });
@@ -84,27 +87,6 @@ impl Lower<'_, '_> {
         (made, block)
     }
 
-    /// An element has the packet for itself: what it did to it (the statements from `at` on) is not seen behind it. `facts` and `gone` were known before.
-    pub fn own_packet(&mut self, frame: LocalId, at: usize, facts: Vec<X>, gone: HashSet<(LocalId, u32)>) {
-        let mut changes = self.changes(&self.out[at..]);
-        let span = self.cx.span(self.span);
-        let act = |act| x::stmt(span, StmtKind::Frame { frame, act });
-        if let Some(mark) = self.mark.filter(|l| changes.locals.contains(l)) {
-            let before = self.new_local("", &crate::ty::U32);
-            let (set, back) = (StmtKind::Set(before, self.local_expr(mark)), StmtKind::Set(mark, self.local_expr(before)));
-            self.out.insert(at, x::stmt(span, set));
-            self.out.push(x::stmt(span, back));
-        }
-        if !changes.frames.contains(&frame) { return }
-        self.copies += 1;
-        let copy = self.copies;
-        self.out.insert(at, act(FrameAct::Save { copy }));
-        self.out.push(act(FrameAct::Restore { copy }));
-        (changes.frames, changes.gone) = Default::default();
-        self.facts = facts.into_iter().filter(|f| !changes.touch(f)).collect();
-        self.gone = gone;
-    }
-
     /// Behind a piece that jumps leave: what it changes on any way is not known.
     pub fn behind_jumps(&mut self, block: &Block) {
         let changes = self.changes(block);
@@ -139,6 +121,7 @@ impl Lower<'_, '_> {
                 StmtKind::SetSession(id, _) => { c.sessions.insert(*id); }
                 StmtKind::Count(id, _) => { c.counters.insert(*id); }
                 StmtKind::Frame { frame, act } => self.edited(*frame, act, &mut c),
+                StmtKind::Output { .. } => c.outputs = true,
                 _ => {}
             }
         };

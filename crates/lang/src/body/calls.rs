@@ -250,11 +250,11 @@ impl Lower<'_, '_> {
             .hint("call it once and keep the result with `let`, or pass fields of the message"))
     }
 
-    /// Elements in the place of each send to them.
+    /// Elements of services in the place of each send to them.
     pub fn element_copies(&mut self, name: &str, span: Span) -> R<()> {
         self.one_more_copy(false, || Diagnostic::error("E0506", span, format!("`{name}` and the elements around it stand in too many places")).label("one place too many")
             .note("an element is put in the place of each send to it, with all that is wired behind it: where elements send at several places each, that doubles at every step")
-            .hint("send once, at the end of the handler, or let a `queue` stand between"))
+            .hint("send once, at the end of the handler"))
     }
 
     /// `return` in an inlined body leaves a loop of one round.

@@ -175,12 +175,12 @@ pub struct Lower<'c, 'a> {
     pub frames: bool,
     /// What holds the packet's mark, if the handler asks for it.
     pub mark: Option<LocalId>,
+    /// The packet came with it.
+    pub marked: bool,
     /// The packet at hand has just come: its time is now.
     pub arrival: bool,
     /// Headers that may have been taken out before this point, by frame and layer.
     pub gone: HashSet<(LocalId, u32)>,
-    /// Packets that were kept while elements had them for themselves.
-    pub copies: u32,
     /// What the loops around change, where that is known.
     pub changing: Option<again::Changes>,
     pub span: Span,
@@ -191,7 +191,7 @@ impl<'c, 'a> Lower<'c, 'a> {
         Lower {
             cx, module, kind, locals: vec![], scopes: vec![vec![]], out: vec![], facts: vec![], dot: None, params_of: None, asked: vec![],
             place: String::new(), in_app: false, unused: false, epoch: 0, replied: Replied::No, handler: None, ret: Ret::Nowhere, inlined: vec![], building: false, held: None,
-            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, joined: HashMap::new(), grouped: false, lists: 0, packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, ends: None, outlets: vec![], under_way: vec![], mark: None, gone: HashSet::new(), copies: 0, changing: None, span: Span::default(),
+            impure: false, depth: 0, loops: 0, decision: false, failed: false, bounds: HashMap::new(), origins: HashMap::new(), pending: vec![], torn: vec![], parts_max: deliver::MAX_PARTS, raw_of: None, joined: HashMap::new(), grouped: false, lists: 0, packet: None, signal_args: vec![], signal_forms: vec![], signal_defaults: vec![], signal_masked: false, walked: HashMap::new(), variants_by_name: false, frames: false, arrival: false, run: None, ends: None, outlets: vec![], under_way: vec![], mark: None, marked: false, gone: HashSet::new(), changing: None, span: Span::default(),
         }
     }
 
@@ -212,7 +212,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     pub fn local_expr(&self, l: LocalId) -> ir::Expr { x::local(l, self.locals[l.index()].ty) }
 
     pub fn push(&mut self, span: Span, kind: StmtKind) {
-        let waits = matches!(kind, StmtKind::TableUpdate { .. } | StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Return(_));
+        let waits = matches!(kind, StmtKind::TableUpdate { .. } | StmtKind::Call { .. } | StmtKind::Await { .. } | StmtKind::Reply { .. } | StmtKind::Send { .. } | StmtKind::Output { .. } | StmtKind::Return(_));
         if self.building && waits {
             // A list is gone through once to count it and once to write it.
             if self.cx.diags.iter().any(|d| d.code == "E0628" && d.span() == Some(span)) { return; }
@@ -375,7 +375,7 @@ impl<'c, 'a> Lower<'c, 'a> {
     }
 
     pub fn body(mut self) -> ir::Body {
-        if let Some(mark) = self.mark {
+        if let (Some(mark), false) = (self.mark, self.marked) {
             let span = self.cx.span(self.span);
             self.out.insert(0, x::stmt(span, StmtKind::Set(mark, x::u32(0))));
         }

@@ -21,7 +21,7 @@ struct HeaderAt { frame: LocalId, unit: ir::UnitId, layer: u32 }
 
 impl Lower<'_, '_> {
     /// The frame that a local holds.
-    fn frame_unit(&self, l: LocalId) -> Option<ir::UnitId> {
+    pub fn frame_unit(&self, l: LocalId) -> Option<ir::UnitId> {
         match self.cx.m.types.get(self.locals.get(l.index())?.ty.index())? {
             ir::Ty::Msg(u) if self.cx.m.units[u.index()].frame.is_some() => Some(*u),
             _ => None,
@@ -546,24 +546,8 @@ impl Lower<'_, '_> {
 
     fn send_to_all(&mut self, value: &Expr, targets: &[Expr], span: Span) -> R<()> {
         let Some((last, before)) = targets.split_last() else { return Ok(()) };
-        for t in before { self.copy_to(value, t, span)?; }
+        for t in before { self.send(value, t, span)?; }
         self.send(value, last, span)
-    }
-
-    /// Sends a packet where others get it, too: whoever changes it has a copy.
-    pub fn copy_to(&mut self, value: &Expr, to: &Expr, span: Span) -> R<()> {
-        let (made, block) = self.sub(|s| s.send(value, to, span));
-        made?;
-        let mut changed = false;
-        ir::walk::stmts(&block, &mut |s| changed |= match &s.kind {
-            StmtKind::Frame { act, .. } => !matches!(act, FrameAct::Send { .. } | FrameAct::Save { .. } | FrameAct::Restore { .. }),
-            StmtKind::Set(l, _) => self.mark == Some(*l),
-            _ => false,
-        });
-        if !changed { self.out.extend(block); return Ok(()); }
-        let port = self.copy_port(to, span)?;
-        let v = self.expr(value, None)?;
-        self.send_frame(&v, port, &x::u32(0), span)
     }
 
     /// `p -> steer ports by key`: the instance that the key's hash picks.

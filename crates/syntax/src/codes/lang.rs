@@ -210,10 +210,13 @@ pub static CODES: &[Code] = &[
     code("E0505", "a loop without a bound",
         "The compiler must know the largest number of iterations of every loop.",
         "fn f(n: u64) -> u64 { var x = u64(0)\n for i in 0..n { x += 1 }\n x }\n"),
-    code("E0506", "an element that is inlined too often",
-        "An element is inlined at each send to it, together with all elements behind it. If each \
-         element of a chain sends at two places, the number of copies doubles with each element. \
-         Send once, at the end of the handler, or put a `queue` between the elements.",
+    code("E0506", "an element in too many places",
+        "A program has at most 16384 inputs of elements. An element counts once for each wiring in \
+         which other nodes follow it, with all elements that it holds. Wire the nodes behind an \
+         element once: `a -> e`, `b -> e`, `e -> …`.\n\
+         In a service, an element is inlined at each send to it. If each element of a chain sends \
+         at two places, the number of copies doubles with each element. Send once, at the end of \
+         the handler.",
         ""),
     code("E0507", "a `match` with too many arms",
         "A `match` has at most 256 arms. Join arms by `|`, or move some of them to a function.",
@@ -399,8 +402,13 @@ pub static CODES: &[Code] = &[
          - `any(.udp, .tcp) -> a`\n\
          - `not(.udp) -> a`",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    i -> steer [o]\n}\n"),
+<<<<<<< HEAD
     code("E0635", "a cyclic wiring",
         "Messages would circulate for ever. Send packets back through a `queue` and a timer.",
+=======
+    code("E0635", "a wiring that goes round",
+        "Messages would go round for ever. A packet may come back to an element that it has come from by another `in`; packets that come again by the same one go through a `queue` and a timer.",
+>>>>>>> main
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Round {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    once = Round()\n    again = Round()\n    i -> once\n    once -> again\n    again -> once\n}\n"),
     code("E0636", "an element without a name",
         "An element has state, so each instance has a name. Add the line `count = Count()` to \

@@ -1,0 +1,95 @@
+//! The graph of elements: what has more ways through it than anybody could compile is small, is compiled at once, and does the same
+//! interpreted as it was lowered and compiled with elements in their senders, or joined to.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wireloom_interp::frames::{hex, samples, Mutator, Pair};
+use wireloom_ir::{walk, Module, StmtKind};
+use wireloom_tests::programs::{checked, checked_graph, compiled, interpreted, no_internal_errors};
+
+/// Elements with two ways out each, one behind the other: each counts, keeps a table, changes the packet and its mark, and has another
+/// element change it before it goes on.
+fn chain(n: usize) -> String {
+    let mut text = "element Tap {
+    in  x: packet
+    out y: packet
+    on x(p) where p.eth {
+        p.mark += 3
+        p.eth.type = 0x88b5
+        p -> y
+    }
+}
+
+element Step {
+    param n: u32
+    in  x: packet
+    out y: packet
+    out z: packet
+    out tap: packet
+    table seen: u32 -> record { n: u64 } { capacity 2K }
+    counter passed
+    on x(p) where p.eth {
+        passed += 1
+        p.mark += n
+        update seen[p.len] { .n += u64(p.mark) }
+        if p.len % 5 == 0 { p -> tap }
+        if p.eth.dst == 02:00:00:00:00:07 { return }
+        p.eth.src = 02:00:00:00:00:07
+        if (p.len + n) % 3 == 0 { p -> y; return }
+        p -> z
+    }
+}
+
+app chain {
+    port wire = memory(\"wire\"), far = memory(\"far\"), side = memory(\"side\")
+    tap = Tap()
+    on wire(p) {
+        p.mark = 1
+        p -> s0
+        p -> side
+    }
+    tap -> side
+"
+    .to_string();
+    for i in 0..n {
+        let next = if i + 1 < n { format!("s{}", i + 1) } else { "far".into() };
+        let _ = writeln!(text, "    s{i} = Step({i})\n    s{i}.y -> {next}\n    s{i}.z -> {next}\n    s{i}.tap -> tap");
+    }
+    text + "}\n"
+}
+
+fn statements(m: &Module) -> usize {
+    let mut n = 0;
+    m.bodies(&mut |b| walk::stmts(&b.block, &mut |_| n += 1));
+    n
+}
+
+#[test]
+fn sixty_four_elements_with_two_ways_out_each() {
+    let path = std::env::temp_dir().join(format!("wireloom-chain-{}.loom", std::process::id()));
+    std::fs::write(&path, chain(64)).expect("the temporary folder is writable");
+    let begun = Instant::now();
+    let module = Arc::new(checked(&path, None).expect("it is sound"));
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(5), "checked and lowered in {took:?}; in 20 ms where nothing else runs");
+    let graph = Arc::new(checked_graph(&path, None).expect("it is sound"));
+    // A `where` and a way out each; as lowered, nothing stands twice.
+    assert_eq!((graph.elements.len(), graph.inputs.len()), (65, 65));
+    assert!(graph.inputs.iter().all(|i| i.body.is_some()));
+    assert!(statements(&module) < 8 * statements(&graph), "{} statements of {}", statements(&module), statements(&graph));
+    let mut joined = 0;
+    module.bodies(&mut |b| walk::stmts(&b.block, &mut |s| joined += usize::from(matches!(s.kind, StmtKind::Output { .. }))));
+    assert!(joined > 4, "{joined} outputs are left");
+    let Some(other) = compiled(&module).expect("C") else { return };
+    let mut pair = Pair::new(&module, interpreted(&graph), other, &[]).expect("both start");
+    let mut maker = Mutator::new(7, samples(&[]), vec![], pair.inputs());
+    for i in 0..400 {
+        let f = maker.random();
+        pair.frame(&f).unwrap_or_else(|e| panic!("frame {i}, {}: {e}", hex(&f.bytes)));
+    }
+    pair.finish().expect("tables hold the same");
+    assert!(pair.sum.sent > 400, "{:?}", pair.sum);
+    no_internal_errors();
+    std::fs::remove_file(path).ok();
+}
