@@ -402,13 +402,9 @@ pub static CODES: &[Code] = &[
          - `any(.udp, .tcp) -> a`\n\
          - `not(.udp) -> a`",
         "unit H { order big  src: ip4 }\npacket P { h: H }\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    i -> steer [o]\n}\n"),
-<<<<<<< HEAD
     code("E0635", "a cyclic wiring",
-        "Messages would circulate for ever. Send packets back through a `queue` and a timer.",
-=======
-    code("E0635", "a wiring that goes round",
-        "Messages would go round for ever. A packet may come back to an element that it has come from by another `in`; packets that come again by the same one go through a `queue` and a timer.",
->>>>>>> main
+        "Messages would circulate for ever. A packet may come back to an element through another \
+         `in`. Send packets back to the same `in` through a `queue` and a timer.",
         "unit H { order big  src: ip4 }\npacket P { h: H }\nelement Round {\n    in  x: packet\n    out y: packet\n    on x(p) { p -> y }\n}\napp a {\n    port i = memory(\"i\") as P, o = memory(\"o\") as P\n    once = Round()\n    again = Round()\n    i -> once\n    once -> again\n    again -> once\n}\n"),
     code("E0636", "an element without a name",
         "An element has state, so each instance has a name. Add the line `count = Count()` to \
