@@ -6,11 +6,16 @@ demo:
 	@cargo build --release --quiet --bins
 	@target/release/wireloom-demo
 
-# One profile for the tests and what they drive: nothing is compiled twice, and its assertions are checked by all tests.
+# One profile for the tests and what they drive: nothing is compiled twice, and its assertions are
+# checked by all tests. Most tests wait for some of their time (for servers, clocks, compilers): so
+# there are three at once for each processor.
+test: export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(nproc))
 test:
-	@scripts/setup.sh test
-	cargo build --profile checks --workspace --bins
-	cargo test --profile checks --workspace --lib --bins --tests --no-fail-fast
+	@scripts/setup.sh demo
+	@echo 'scripts/setup.sh test, beside the build'; scripts/setup.sh test & setup=$$!; \
+	cargo build --profile checks --workspace --bins && cargo test --profile checks --workspace --tests --no-run; built=$$?; \
+	wait $$setup && exit $$built
+	cargo test --profile checks --workspace --tests --no-fail-fast
 
 # Form: rustfmt, clippy, the formatter of Wireloom. The width of prose and the links of pages are tests.
 check:
@@ -26,8 +31,10 @@ PARTS = 1..60 61..120 121..180 181..240 241..300 301..360 361..420
 test-long:
 	@scripts/setup.sh test
 	cargo test --profile checks -p wireloom-runtime --lib -- --ignored a_million_messages
-	for part in $(PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test whole_programs || exit 1; done
-	WIRELOOM_OPT=2 WIRELOOM_SEEDS=421..424 cargo test --profile checks -p wireloom-tests --test whole_programs
+	WIRELOOM_FUZZ_SECONDS=20 cargo test --profile checks -p wireloom-tests --test programs -- fuzz::
+	WIRELOOM_OPT=0 WIRELOOM_SEEDS=2..4 cargo test --profile checks -p wireloom-tests --test programs -- renamed::
+	for part in $(PARTS); do WIRELOOM_OPT=0 WIRELOOM_SEEDS=$$part cargo test --profile checks -p wireloom-tests --test programs -- whole_programs:: || exit 1; done
+	WIRELOOM_OPT=2 WIRELOOM_SEEDS=421..424 cargo test --profile checks -p wireloom-tests --test programs -- whole_programs::
 
 build:
 	@scripts/setup.sh demo
