@@ -169,7 +169,7 @@ fn compiled_elements_send_what_interpreted_ones_do() {
     let Some(captures) = Captures::make("elements", "elements", &[]) else { return };
     let all = elements();
     // What draws numbers is compiled and run, but says something else each time.
-    let (drawing, sure): (Vec<&Element>, Vec<&Element>) = all.iter().partition(|e| e.text.contains("random("));
+    let (drawing, sure): (Vec<&Element>, Vec<&Element>) = all.iter().partition(|e| ["random(", "random_bytes("].iter().any(|f| e.text.contains(f)));
     let (text, ports) = app(&drawing);
     let sent = run(&captures.folder, "drawing", &text, ports, false);
     assert!(sent.iter().filter(|f| f.len() > 24).count() * 2 > ports, "most ways out are taken");
