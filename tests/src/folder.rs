@@ -1,14 +1,16 @@
 //! A folder of a test's own.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Below the system's temporary folder; removed at the test's end unless the test fails, so that one can look at what it left.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Two tests of one process give two names.
     pub fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("wireloom-{}-{name}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("wireloom-{}-{n}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("the temporary folder is writable");
         Folder(path)
     }

@@ -7,12 +7,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// A python3 that has scapy: Debian's package belongs to /usr/bin/python3.
-fn python() -> Option<&'static str> {
-    let has = |p: &str| Command::new(p).args(["-c", "import scapy.all"]).output().is_ok_and(|o| o.status.success());
-    ["/usr/bin/python3", "python3"].into_iter().find(|p| has(p))
-}
-
 /// One app's script with a folder of its own, removed at the end unless the test fails.
 pub struct Captures {
     script: PathBuf,
@@ -23,10 +17,8 @@ pub struct Captures {
 impl Captures {
     /// Writes the captures. None if scapy or tshark is not installed (that fails in CI).
     pub fn make(script: &str, name: &str, args: &[&str]) -> Option<Captures> {
-        let tools = (python(), crate::require_tool("tshark"));
+        let tools = (crate::python::with("scapy"), crate::require_tool("tshark"));
         let (Some(python), true) = tools else {
-            assert!(std::env::var_os("CI").is_none(), "scapy or tshark is not installed; scripts/setup.sh test installs them");
-            eprintln!("SKIPPED: scapy or tshark is not installed");
             return None;
         };
         let folder = std::env::temp_dir().join(format!("wireloom-packets-{}-{name}", std::process::id()));

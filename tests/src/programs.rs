@@ -2,7 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use wireloom_ir::Module;
+use wireloom_interp::differential::{Act, Mock};
+use wireloom_ir::{Module, TestKind};
 use wireloom_runtime::Program;
 use wireloom_syntax::source::OsWorld;
 
@@ -62,7 +63,8 @@ pub fn interpreted(module: &Arc<Module>) -> Program {
     unsafe { Program::from_table(program.table()).expect("the interpreter's table").with_packets(packets.0, packets.1) }
 }
 
-const SEEDS: &str = "WIRELOOM_SEEDS";
+/// Set for long runs, see [`seeds`].
+pub const LONG: &str = "WIRELOOM_SEEDS";
 
 /// Set: the C is compiled with the sanitizers. Their runtime must be there before all else, so by hand:
 /// `LD_PRELOAD=$(clang-19 -print-file-name=libclang_rt.asan-x86_64.so) ASAN_OPTIONS=detect_leaks=0 WIRELOOM_SANITIZE=1 cargo test …`
@@ -75,7 +77,7 @@ pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
     // For long runs: 0 compiles in a third of the time.
     let opt = std::env::var("WIRELOOM_OPT").ok().and_then(|o| o.parse().ok()).unwrap_or(1);
     // What a long run compiles is not compiled again.
-    let cache_dir = if std::env::var_os(SEEDS).is_some() { Default::default() } else { std::env::temp_dir().join("wireloom-test-cache") };
+    let cache_dir = if std::env::var_os(LONG).is_some() { Default::default() } else { std::env::temp_dir().join("wireloom-test-cache") };
     let options = CompileOptions { cache_dir, opt, sanitize, ..CompileOptions::default() };
     match compile(&emit(module, &Options::default()), &options) {
         Ok(so) => Ok(Some(Program::load(&so.bytes).expect("our own shared object"))),
@@ -90,7 +92,7 @@ pub fn compiled(module: &Module) -> Result<Option<Program>, String> {
 
 /// Which seeds a random test tries: as many as usual, or `WIRELOOM_SEEDS` for a long run: a number, or `FROM..TO`, so that it can be made in parts.
 pub fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
-    let text = std::env::var(SEEDS).unwrap_or_default();
+    let text = std::env::var(LONG).unwrap_or_default();
     let (from, to) = text.split_once("..").unwrap_or(("1", &text));
     from.parse().unwrap_or(1)..=to.parse().unwrap_or(usual)
 }
@@ -99,4 +101,29 @@ pub fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
 pub fn no_internal_errors() {
     let (n, last) = wireloom_interp::internal_errors();
     assert_eq!(n, 0, "internal error: {last:?}");
+}
+
+/// Handlers that may take longer are not run.
+const MOST_STEPS: u64 = 2_000_000;
+
+/// Bytes of tables of a program that is run.
+const MOST_MEMORY: u64 = 8 << 30;
+
+/// The tests of a module that are code, by one of its programs: name, what it ends with, and what it does.
+pub fn code_tests(module: &Module, program: &Program) -> Vec<(String, i32, u16, u32, Vec<Act>)> {
+    // Damage makes tables that no machine here has the memory for.
+    if program.table().state_size.max(program.table().shared_size) > MOST_MEMORY {
+        return Vec::new();
+    }
+    // SAFETY: the program lives as long as the process.
+    let mut mock = unsafe { Mock::new(program.table(), module, &[]) };
+    let brief = module.tests.iter().filter_map(|t| match &t.kind {
+        TestKind::Code(h) if module.handlers[h.index()].steps <= MOST_STEPS => Some((t.name.clone(), h.0)),
+        _ => None,
+    });
+    let run = |(name, handler)| {
+        let (code, kind, place) = mock.run_plain(handler);
+        (name, code, kind, place, mock.take_acts())
+    };
+    brief.map(run).collect()
 }

@@ -1,8 +1,10 @@
 //! The command line: what is refused and how, help, building, running several apps, without a C compiler.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use wireloom_tests::folder::Folder;
 use wireloom_tests::process::finish_within;
 use wireloom_tests::{finish, free_port, root, Client, Output, Process, Wireloom};
 
@@ -461,4 +463,28 @@ fn gcc_compiles_what_clang_does() {
     assert!(!out.text.contains("interpreter") && out.text.contains("passed"), "{}", out.text);
     let none = finish_within(Command::new(Wireloom::binary()).arg("test").arg(&apps[0]).env("WIRELOOM_CC", "no-such-compiler"), Duration::from_secs(60));
     assert!(none.text.contains("interpreter"), "{}", none.text);
+}
+
+/// When the C compiler refuses generated code, all is kept that a report needs, in a new folder each time.
+#[test]
+fn a_mistake_of_ours_is_kept_for_a_report() {
+    let folder = Folder::new("mistake");
+    let (compiler, program) = (folder.name_of("cc"), folder.name_of("p.loom"));
+    std::fs::write(&compiler, "#!/bin/sh\necho it was refused >&2\nexit 1\n").expect("written");
+    std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).expect("our own");
+    std::fs::write(&program, "test \"nothing\" { expect 1 == 1 }\n").expect("written");
+    std::fs::create_dir(folder.file("tmp")).expect("made");
+    let mut kept = Vec::new();
+    for _ in 0..2 {
+        let mut command = Command::new(Wireloom::binary());
+        command.args(["test", &program]).env("WIRELOOM_CC", &compiler).env("TMPDIR", folder.file("tmp")).env("XDG_CACHE_HOME", folder.file("cache"));
+        let out = finish_within(&mut command, Duration::from_secs(60));
+        assert!(out.code == Some(1) && out.text.contains("This is a mistake of Wireloom") && out.text.contains("it was refused"), "{}", out.text);
+        let at = out.text.split("the folder ").nth(1).and_then(|t| t.split(": it holds").next()).expect("a folder is named");
+        let read = |name: &str| std::fs::read_to_string(Path::new(at).join(name)).unwrap_or_default();
+        assert!(read("p.c").contains("#include") && read("messages.txt").contains("it was refused") && read("0-p.loom").contains("nothing"), "{at}");
+        assert_eq!(std::fs::metadata(at).expect("there").permissions().mode() & 0o777, 0o700);
+        kept.push(at.to_string());
+    }
+    assert_ne!(kept[0], kept[1]);
 }

@@ -3,8 +3,9 @@
 use std::os::unix::fs::{chown, symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use wireloom_tests::folder::Folder;
-use wireloom_tests::{Output, Wireloom};
+use wireloom_tests::{free_port, Output, Process, Wireloom};
 
 const SOURCE: &str = "extern fn seven(x: u32) -> u32 from \"seven.c\"\nunit L { a: u8 }\n\
     protocol p { stateless  request L  response L  order in_order  sharing pipelined }\n\
@@ -193,4 +194,33 @@ fn another_user_has_a_folder_of_his_own() {
     let out = wireloom_tests::finish(&mut command);
     assert!(out.code == Some(0) && out.text.contains(UNSAFE), "{}", out.text);
     assert!(files(&s.folder.file("tmp")).is_empty());
+}
+
+/// What is made for one run goes with it, however it ends: here while the compiler is at work.
+#[test]
+fn a_run_that_is_killed_leaves_nothing() {
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        let s = Setting::new(&format!("cache-killed-{signal}"));
+        let (compiler, begun) = (s.folder.file("cc"), s.folder.file("begun"));
+        let script = format!("#!/bin/sh\ntouch {0}\nwhile [ -e {0} ]; do sleep 0.05; done\n", begun.display());
+        std::fs::write(&compiler, script).expect("written");
+        mode(&compiler, 0o755);
+        let mut command = Command::new(Wireloom::binary());
+        command.arg("test").arg(s.folder.file("a.loom")).env("TMPDIR", s.folder.file("tmp")).env("WIRELOOM_CC", &compiler);
+        command.env_remove("HOME").env_remove("XDG_CACHE_HOME");
+        let mut run = Process::start_saying("killed", &mut command, free_port(), "");
+        let eventually = |what: &str, holds: &dyn Fn() -> bool| {
+            let until = Instant::now() + Duration::from_secs(20);
+            while !holds() {
+                assert!(Instant::now() < until, "signal {signal}: {what}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        eventually("the compiler does not begin", &|| begun.exists());
+        assert_eq!(files(&s.folder.file("tmp")).len(), 1);
+        run.signal(signal);
+        run.exit_code(Duration::from_secs(10));
+        eventually("something is left behind", &|| files(&s.folder.file("tmp")).is_empty());
+        std::fs::remove_file(&begun).expect("the compiler ends");
+    }
 }

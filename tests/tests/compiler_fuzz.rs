@@ -7,15 +7,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wireloom_interp::differential::{contexts, Act, Mock, Pair};
+use wireloom_interp::differential::{contexts, Pair};
 use wireloom_interp::generate::Rng;
-use wireloom_ir::{Module, TestKind, UnitId};
-use wireloom_runtime::Program;
+use wireloom_ir::UnitId;
 use wireloom_syntax::MemoryWorld;
 use wireloom_tests::fuzz::corpus::{self, MAIN};
 use wireloom_tests::fuzz::judge::{judge, Sound};
 use wireloom_tests::fuzz::mutate::Mutator;
-use wireloom_tests::programs::{compiled, interpreted, no_internal_errors, seeds};
+use wireloom_tests::programs::{code_tests, compiled, interpreted, no_internal_errors, seeds};
 
 /// What the operating system gives a program's first thread.
 const STACK: usize = 8 << 20;
@@ -25,9 +24,6 @@ const SAMPLE: usize = 10;
 
 /// Unpleasant programs are given to the C compiler (in long runs) up to this size.
 const LARGEST_C: usize = 1 << 20;
-
-/// Handlers that may take longer are not run.
-const MOST_STEPS: u64 = 2_000_000;
 
 fn on_a_usual_stack(run: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(run).expect("a thread");
@@ -58,27 +54,6 @@ fn try_text(world: &mut MemoryWorld, path: &Path, main: &Path, bytes: &[u8]) -> 
     judge(world, main, std::str::from_utf8(bytes).ok())
 }
 
-/// Bytes of tables of a program that is run.
-const MOST_MEMORY: u64 = 8 << 30;
-
-fn tests_of(module: &Module, program: &Program) -> Vec<(String, i32, u16, u32, Vec<Act>)> {
-    // Damage makes tables that no machine here has the memory for.
-    if program.table().state_size.max(program.table().shared_size) > MOST_MEMORY {
-        return Vec::new();
-    }
-    // SAFETY: the program lives as long as the process.
-    let mut mock = unsafe { Mock::new(program.table(), module, &[]) };
-    let brief = module.tests.iter().filter_map(|t| match &t.kind {
-        TestKind::Code(h) if module.handlers[h.index()].steps <= MOST_STEPS => Some((t.name.clone(), h.0)),
-        _ => None,
-    });
-    let run = |(name, handler)| {
-        let (code, kind, place) = mock.run_plain(handler);
-        (name, code, kind, place, mock.take_acts())
-    };
-    brief.map(run).collect()
-}
-
 /// Compiles a program and compares what its tests and its messages do with the interpreter's word.
 fn compare(sound: Sound, seed: u64) -> Result<(), String> {
     if !sound.c.externs.is_empty() {
@@ -88,7 +63,7 @@ fn compare(sound: Sound, seed: u64) -> Result<(), String> {
     let Some(compiled) = compiled(&module)? else { return Ok(()) };
     let interpreted = interpreted(&module);
     if module.params.is_empty() {
-        let (a, b) = (tests_of(&module, &interpreted), tests_of(&module, &compiled));
+        let (a, b) = (code_tests(&module, &interpreted), code_tests(&module, &compiled));
         if let Some((a, b)) = a.iter().zip(&b).find(|(a, b)| a != b) {
             return Err(format!("interpreted: {a:?}\ncompiled: {b:?}"));
         }

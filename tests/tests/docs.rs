@@ -4,8 +4,10 @@
 //! Marks behind the language of a block: ```` ```loom,check ```` compiles without a word; `test` also runs its `test` blocks, by the
 //! interpreter and by compiled code; `error=E0301` is refused with that code; `warn=W0902` compiles with that warning; `file=x.loom`
 //! is kept under that name for the blocks after it. ```` ```sh,transcript ````: lines that begin with `$ ` are commands, what
-//! follows is what they print; `…` stands for any text. `BLESS=1` writes transcripts and the pages of the codes anew,
-//! and formats programs.
+//! follows is what they print; `…` stands for any text.
+//!
+//! Each page, example and code is a test. `BLESS=1 cargo test -p wireloom-tests --test docs -- page::tutorial` writes the transcripts of a page
+//! anew and formats its programs; `code::` writes the pages of the codes.
 
 #[path = "docs/codes.rs"]
 mod codes;
@@ -18,10 +20,29 @@ use page::{matches, Block, Page};
 use shell::Shell;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use wireloom_golden::{blessing, diff, panics, test};
 use wireloom_tests::{admin, free_port, root, servers, Client, Output, Process, Wireloom};
 
-pub fn blessing() -> bool {
-    std::env::var_os("BLESS").is_some()
+fn main() {
+    // What is asked here is about our binary alone.
+    if wireloom_tests::plain() {
+        return;
+    }
+    let all = pages();
+    assert!(all.len() >= 5, "the pages are there: {all:?}");
+    let mut tests: Vec<_> = all.into_iter().map(|p| test(format!("page::{}", relative(&p)), move || page_is_true(&p))).collect();
+    tests.extend(examples().into_iter().map(|n| panics(format!("example::{}", n.trim_end_matches(".loom")), move || example_works(&n))));
+    tests.extend(codes::tests());
+    tests.push(panics("links_lead_somewhere", links_lead_somewhere));
+    tests.push(panics("metrics_are_those_of_the_page", metrics_are_those_of_the_page));
+    tests.push(panics("port_options_are_those_of_the_page", port_options_are_those_of_the_page));
+    wireloom_golden::run(tests)
+}
+
+/// A page's name below the root, without its ending.
+fn relative(path: &Path) -> String {
+    let name = path.strip_prefix(root()).unwrap_or(path).with_extension("").display().to_string();
+    name.strip_prefix("docs/").map_or(name.clone(), str::to_string)
 }
 
 /// Pages that people write.
@@ -63,7 +84,7 @@ fn loom(block: &Block, folder: &Path, changed: &mut Vec<(usize, String)>) -> Res
         wireloom(folder, &["fmt", &name]);
         let text = std::fs::read_to_string(folder.join(&name)).unwrap_or_default();
         if !blessing() {
-            return Err(format!("not formatted; it should be:\n{text}"));
+            return Err(format!("not formatted:\n{}", diff(&name, &block.text, &text)));
         }
         changed.push((block.line, text));
     }
@@ -132,7 +153,7 @@ fn walk(path: &Path) -> Vec<String> {
                 } else if same {
                     Ok(())
                 } else {
-                    Err(format!("the commands print:\n{real}"))
+                    Err(format!("the commands print something else:\n{}", diff("the page", &block.text, &real)))
                 }
             }
             _ => Ok(()),
@@ -147,21 +168,11 @@ fn walk(path: &Path) -> Vec<String> {
     wrong
 }
 
-#[test]
-fn pages_are_true() {
-    if wireloom_tests::plain() {
-        return;
-    }
-    let all = pages();
-    assert!(all.len() >= 5, "the pages are there: {all:?}");
-    let wrong: Vec<String> = std::thread::scope(|s| {
-        let workers: Vec<_> = all.iter().map(|p| s.spawn(move || walk(p))).collect();
-        workers.into_iter().flat_map(|w| w.join().unwrap_or_else(|_| vec!["a page could not be read to its end".into()])).collect()
-    });
-    assert!(wrong.is_empty(), "{} problems\n\n{}", wrong.len(), wrong.join("\n\n"));
+fn page_is_true(path: &Path) -> Result<(), String> {
+    let wrong = walk(path);
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{} problems\n\n{}", wrong.len(), wrong.join("\n\n"))) }
 }
 
-#[test]
 fn links_lead_somewhere() {
     let mut broken = Vec::new();
     for path in pages() {
@@ -196,42 +207,28 @@ fn headings(text: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The programs under `examples` are formatted, compile without a word and pass their tests.
-#[test]
-fn examples_work() {
-    if wireloom_tests::plain() {
-        return;
-    }
-    let folder = root().join("examples");
-    let mut names: Vec<String> =
-        std::fs::read_dir(&folder).expect("examples").flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-    names.retain(|n| n.ends_with(".loom"));
+fn examples() -> Vec<String> {
+    let all = wireloom_golden::files(&root().join("examples"), "loom");
+    let names: Vec<String> = all.iter().filter_map(|p| Some(p.file_name()?.to_string_lossy().into_owned())).collect();
     assert!(names.len() >= 4, "{names:?}");
-    let table = std::fs::read_to_string(folder.join("README.md")).expect("examples/README.md");
-    for name in &names {
-        let said = |args: &[&str]| wireloom(&folder, &[args, &[name]].concat());
-        let checked = said(&["check"]);
-        assert!(checked.code == Some(0) && checked.text.contains(" 0 warnings"), "{}", checked.text);
-        assert_eq!(said(&["fmt", "--check"]).code, Some(0), "{name} is not formatted");
-        let tested = said(&["test"]);
-        assert!(tested.code == Some(0) && !tested.out.starts_with("0 passed"), "{name}: {}", tested.text);
-        assert!(table.contains(name.as_str()), "examples/README.md does not list {name}");
-    }
+    names
 }
 
-#[test]
-fn every_code_has_its_page() {
-    if !wireloom_tests::plain() {
-        codes::check();
-    }
+/// A program under `examples` is formatted, compiles without a word, passes its tests and is listed.
+fn example_works(name: &str) {
+    let folder = root().join("examples");
+    let table = std::fs::read_to_string(folder.join("README.md")).expect("examples/README.md");
+    let said = |args: &[&str]| wireloom(&folder, &[args, &[name]].concat());
+    let checked = said(&["check"]);
+    assert!(checked.code == Some(0) && checked.text.contains(" 0 warnings"), "{}", checked.text);
+    assert_eq!(said(&["fmt", "--check"]).code, Some(0), "{name} is not formatted");
+    let tested = said(&["test"]);
+    assert!(tested.code == Some(0) && !tested.out.starts_with("0 passed"), "{name}: {}", tested.text);
+    assert!(table.contains(name), "examples/README.md does not list {name}");
 }
 
 /// Every metric that the page of operations names is there, and every metric that is there is named; so with `/status`.
-#[test]
 fn metrics_are_those_of_the_page() {
-    if wireloom_tests::plain() {
-        return;
-    }
     let port = free_port();
     let backend = Wireloom::run("kv_server", &[]);
     let proxy = Wireloom::run("memcached_proxy", &["--set", &servers(&[backend.port]), "--admin", &port.to_string()]);
@@ -264,11 +261,7 @@ fn port_of_a_merge() -> (Process, u16) {
 }
 
 /// Every option of a port that the page names is taken by the command line.
-#[test]
 fn port_options_are_those_of_the_page() {
-    if wireloom_tests::plain() {
-        return;
-    }
     let text = std::fs::read_to_string(root().join("docs/operations.md")).expect("docs/operations.md");
     let rows = text.lines().skip_while(|l| !l.starts_with("| option ")).skip(2).take_while(|l| l.starts_with('|'));
     let mut options: Vec<String> = rows.filter_map(|r| r.split('`').nth(1)).map(str::to_string).collect();

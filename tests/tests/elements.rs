@@ -106,13 +106,8 @@ fn index(all: &[Element]) -> String {
 /// `BLESS=1` writes it.
 #[test]
 fn the_index_is_that_of_the_files() {
-    let path = root().join("docs/elements.md");
-    let made = index(&elements());
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, &made).expect("docs/elements.md is writable");
-    }
-    let there = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(there == made, "docs/elements.md is not what std/elements says; run with BLESS=1");
+    let golden = wireloom_golden::Golden { path: root().join("docs/elements.md"), text: Some(index(&elements())) };
+    wireloom_golden::compare(&[golden]).unwrap_or_else(|e| panic!("{e}"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wireloom_tests::admin::{eventually, metrics, sample, status};
-use wireloom_tests::{free_port, plain, root, Process, Wireloom};
+use wireloom_tests::{alone, free_port, plain, root, Process, Wireloom};
 
 fn program(app: &str) -> String {
     format!("{}:{app}", root().join("tests/programs/pauses.loom").display())
@@ -155,6 +155,7 @@ fn a_long_handler_does_not_stop_its_core() {
     if plain() {
         return;
     }
+    let _turn = alone();
     let (page, beside) = (free_port(), free_port());
     let busy = free_port();
     let mut command = Command::new(Wireloom::binary());

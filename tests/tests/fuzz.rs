@@ -1,4 +1,4 @@
-//! `wireloom fuzz` on every message of the standard library, its C compiled with AddressSanitizer and UBSan: a minute in all. And on every
+//! `wireloom fuzz` on every message of the standard library, its C compiled with AddressSanitizer and UBSan. And on every
 //! packet app.
 //! A failure prints the seed that repeats it. `WIRELOOM_FUZZ_SECONDS` is the time per message.
 
@@ -13,7 +13,7 @@ const MESSAGES: &[&str] = &[
 
 #[test]
 fn every_message_sanitized() {
-    let seconds = std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "5".into());
+    let seconds = std::env::var("WIRELOOM_FUZZ_SECONDS").unwrap_or_else(|_| "2".into());
     for message in MESSAGES {
         let time = Duration::from_secs(120 + seconds.parse().unwrap_or(1));
         let out = Wireloom::command_within(&["fuzz", message, "--seconds", &seconds, "--sanitize"], time);

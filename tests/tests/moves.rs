@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wireloom_tests::admin::{eventually, metrics, sample, status};
-use wireloom_tests::{free_port, plain, root, Process, Wireloom};
+use wireloom_tests::{alone, free_port, plain, root, Process, Wireloom};
 
 /// Some 100 µs of work, which depend on `k`.
 fn request(k: u32) -> Vec<u8> {
@@ -109,6 +109,7 @@ fn work(of: &Process) -> Vec<u64> {
 
 /// Two clients that keep the service busy are on a core each 100 ms later, whichever cores the kernel has given them.
 fn two_clients_have_a_core_each(engine: &str) {
+    let _turn = alone();
     let page = free_port();
     let service = start(engine, page);
     let right = sums(service.port);

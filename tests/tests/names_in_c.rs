@@ -10,5 +10,5 @@ fn every_name_compiles() {
     let mut command = Command::new(Wireloom::binary());
     command.current_dir(root()).env("WIRELOOM_WERROR", "1").args(["test", "tests/programs/names.loom"]);
     let out = finish_within(&mut command, Duration::from_secs(120));
-    assert!(out.code == Some(0) && out.text.contains("4 passed, 0 failed"), "{}", out.text);
+    assert!(out.code == Some(0) && out.text.contains("5 passed, 0 failed"), "{}", out.text);
 }

@@ -8,9 +8,7 @@ use wireloom_tests::folder::Folder;
 use wireloom_tests::process::finish_within;
 use wireloom_tests::Wireloom;
 
-#[path = "packet_state/shapes.rs"]
 mod shapes;
-#[path = "packet_state/values.rs"]
 mod values;
 
 const MS: u64 = 1_000_000;

@@ -3,10 +3,10 @@
 //! none twice. `SOAK=<messages>` sets the size (100,000 by default).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireloom_tests::memcached::binary::{op, Packet};
-use wireloom_tests::{servers, Client, Process, Wireloom};
+use wireloom_tests::{alone, servers, Client, Process, Wireloom};
 
 const CLIENTS: usize = 16;
 const KEYS: u64 = 40;
@@ -226,11 +226,8 @@ fn faults(mut backends: Vec<Process>, tally: &Tally, end: &AtomicBool) {
     }
 }
 
-/// One run at a time: each keeps all cores busy.
-static ALONE: Mutex<()> = Mutex::new(());
-
 fn soak(options: &[&str]) {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = alone();
     let messages: u64 = std::env::var("SOAK").ok().and_then(|n| n.replace('_', "").parse().ok()).unwrap_or(100_000);
     let backends: Vec<Process> = (0..4).map(|_| Process::memcached()).collect();
     let list = servers(&backends.iter().map(|b| b.port).collect::<Vec<_>>());

@@ -33,23 +33,3 @@ fn keep(under: &Path, module: &Module, source: &CSource, messages: &str) -> Opti
     }
     Some(folder)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_is_kept_that_a_report_needs() {
-        let under = std::env::temp_dir().join(format!("wireloom-report-test-{}", std::process::id()));
-        fs::create_dir_all(&under).expect("a temporary folder");
-        let file = under.join("p.loom");
-        fs::write(&file, "const a: u8 = 1\n").expect("written");
-        let module = Module { files: vec![file.display().to_string()], ..Module::default() };
-        let source = CSource { name: "p".into(), text: "int x".into(), parts: 1, externs: vec![], marks: vec![] };
-        let folder = keep(&under, &module, &source, "cc: no").expect("a folder");
-        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
-        assert_eq!((read("p.c"), read("messages.txt"), read("0-p.loom")), ("int x".into(), "cc: no".into(), "const a: u8 = 1\n".into()));
-        assert_ne!(keep(&under, &module, &source, ""), Some(folder), "another folder each time");
-        fs::remove_dir_all(under).ok();
-    }
-}

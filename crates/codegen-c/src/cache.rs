@@ -11,7 +11,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// SHA-256 over length-prefixed parts.
 pub(crate) struct Sha(Context);
@@ -35,12 +38,34 @@ pub(crate) struct Folder {
     fd: OwnedFd,
     path: PathBuf,
     /// Made for this once: removed when dropped.
-    passing: bool,
+    passing: Option<Remover>,
 }
 
-impl Drop for Folder {
+/// Removes a folder when it is dropped. A process of its own does that, so that the folder goes when this one is killed, too: it waits for
+/// the end of a pipe that nobody else holds.
+struct Remover {
+    path: PathBuf,
+    shell: Option<Child>,
+}
+
+/// Compilers whose parent was killed may still write: then it is tried again.
+const REMOVE: &str = "trap '' INT TERM HUP QUIT; read -r _; for _ in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- \"$1\" && exit; sleep 1; done";
+
+impl Remover {
+    fn of(path: &Path) -> Remover {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", REMOVE, "sh"]).arg(path).current_dir("/").process_group(0);
+        let shell = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Remover { path: path.to_path_buf(), shell: shell.ok() }
+    }
+}
+
+impl Drop for Remover {
     fn drop(&mut self) {
-        if self.passing { let _ = fs::remove_dir_all(&self.path); }
+        // Where there is no shell this does all.
+        let _ = fs::remove_dir_all(&self.path);
+        // Waiting closes the pipe.
+        if let Some(mut shell) = self.shell.take() { let _ = shell.wait(); }
     }
 }
 
@@ -67,8 +92,9 @@ impl Folder {
         if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() { return Err(io::Error::last_os_error()) }
         name.pop();
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(&name));
+        let remover = Remover::of(&path);
         let mut folder = Folder::open(&path)?;
-        folder.passing = true;
+        folder.passing = Some(remover);
         Ok(folder)
     }
 
@@ -90,7 +116,7 @@ impl Folder {
         let meta = file.metadata()?;
         if let Some(why) = not_ours(&meta) { return Err(io::Error::new(io::ErrorKind::PermissionDenied, why)) }
         if meta.mode() & 0o7777 != 0o700 { file.set_permissions(fs::Permissions::from_mode(0o700))? }
-        Ok(Folder { fd: file.into(), path, passing: false })
+        Ok(Folder { fd: file.into(), path, passing: None })
     }
 
     pub(crate) fn path(&self) -> &Path { &self.path }
@@ -151,6 +177,22 @@ impl Folder {
         self.write(name, &[bytes, &seal(name, bytes)].concat())
     }
 
+    /// The turn to make a result, until it is dropped; processes and threads that make the same wait for each other, but no longer than this.
+    pub(crate) fn turn(&self, name: &str, most: Duration, stopped: impl Fn() -> bool) -> io::Result<Option<Turn<'_>>> {
+        let (name, until) = (format!("{name}.lock"), Instant::now() + most);
+        while Instant::now() < until && !stopped() {
+            let file = self.file(&name, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW)?;
+            // SAFETY: a plain system call on a descriptor of ours.
+            let taken = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+            // Who had it before may have removed the file that we hold.
+            if taken && self.file(&name, libc::O_RDWR | libc::O_NOFOLLOW).is_ok_and(|there| same(&there, &file)) {
+                return Ok(Some(Turn { folder: self, name, _file: file }));
+            }
+            std::thread::sleep(Duration::from_millis(if taken { 0 } else { 20 }));
+        }
+        Ok(None)
+    }
+
     fn file(&self, name: &str, flags: i32) -> io::Result<File> {
         let name = c_string(Path::new(name))?;
         // SAFETY: a plain system call below a descriptor of ours; the name is a C string.
@@ -159,6 +201,22 @@ impl Folder {
         // SAFETY: opened just now, owned by nobody else.
         Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
+}
+
+/// See [`Folder::turn`].
+pub(crate) struct Turn<'a> {
+    folder: &'a Folder,
+    name: String,
+    /// Holds the lock.
+    _file: File,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) { self.folder.remove(&self.name) }
+}
+
+fn same(a: &File, b: &File) -> bool {
+    matches!((a.metadata(), b.metadata()), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()))
 }
 
 const FOLDER: i32 = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
@@ -272,5 +330,32 @@ mod tests {
         top.put("a", b"b").unwrap();
         drop(top);
         assert!(!path.exists());
+    }
+
+    /// Threads that make the same take turns; one that has waited long enough, or is stopped, goes on without.
+    #[test]
+    fn one_makes_a_result_at_a_time() {
+        use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+        let (folder, at_it, done) = (scratch(), AtomicU32::new(0), AtomicU32::new(0));
+        let long = Duration::from_secs(60);
+        std::thread::scope(|s| {
+            for _ in 0..8 {
+                s.spawn(|| {
+                    let turn = folder.turn("a.so", long, || false).unwrap();
+                    assert!(turn.is_some() && at_it.fetch_add(1, SeqCst) == 0);
+                    std::thread::sleep(Duration::from_millis(5));
+                    at_it.fetch_sub(1, SeqCst);
+                    done.fetch_add(1, SeqCst);
+                });
+            }
+        });
+        assert_eq!(done.into_inner(), 8);
+        let held = folder.turn("a.so", long, || false).unwrap();
+        assert!(folder.turn("b.so", long, || false).unwrap().is_some(), "another result has turns of its own");
+        assert!(folder.turn("a.so", Duration::from_millis(50), || false).unwrap().is_none());
+        assert!(folder.turn("a.so", long, || true).unwrap().is_none());
+        drop(held);
+        assert!(folder.turn("a.so", long, || false).unwrap().is_some());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

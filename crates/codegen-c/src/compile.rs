@@ -13,6 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
@@ -142,9 +143,18 @@ fn stamp(path: &Path) -> String {
 pub fn compile(source: &CSource, options: &CompileOptions) -> Result<Compiled, CompileError> {
     kept_or(source, options, |job, name| {
         if let Some(starting) = options.starting { starting(&source.name) }
-        job.compile(name)
+        let io = |error| job.io(name, error);
+        let _turn = job.folder.turn(name, TURN, || options.beside.as_ref().is_some_and(Stop::is_stopped)).map_err(io)?;
+        // Who had the turn before may have made it.
+        if let Some(bytes) = job.folder.get(name).map_err(io)? { return Ok(bytes) }
+        let bytes = job.compile(name)?;
+        job.folder.put(name, &bytes).map_err(io)?;
+        Ok(bytes)
     })
 }
+
+/// How long a compiler waits for another one that makes the same; then both do.
+const TURN: Duration = Duration::from_secs(20);
 
 /// What [`compile`] has kept of a source; None if it would have to start the compiler.
 pub fn cached(source: &CSource, options: &CompileOptions) -> Result<Option<Compiled>, CompileError> {
@@ -155,7 +165,7 @@ pub fn cached(source: &CSource, options: &CompileOptions) -> Result<Option<Compi
     }
 }
 
-/// What was kept of a source; else what `make` makes, which is kept.
+/// What was kept of a source; else what `make` makes.
 fn kept_or<E: From<CompileError>>(source: &CSource, options: &CompileOptions, make: impl FnOnce(&Job, &str) -> Result<Vec<u8>, E>) -> Result<Compiled, E> {
     let (cc, version) = find_compiler(options.cc.as_deref())?;
     let (folder, notice) = folder(options)?;
@@ -165,7 +175,6 @@ fn kept_or<E: From<CompileError>>(source: &CSource, options: &CompileOptions, ma
     let path = notice.is_none().then(|| folder.path().join(&name));
     if let Some(bytes) = folder.get(&name).map_err(io)? { return Ok(Compiled { bytes, path, notice }) }
     let bytes = make(&job, &name)?;
-    folder.put(&name, &bytes).map_err(io)?;
     Ok(Compiled { bytes, path, notice })
 }
 

@@ -8,7 +8,7 @@ use crate::gen::Gen;
 use crate::names;
 use crate::parser::line;
 use crate::payload::View;
-use wireloom_ir::frame::{field_size, fixed_offset, leads_to};
+use wireloom_ir::frame::{field_size, fixed_offset, is_refused, leads_to};
 use wireloom_ir::*;
 
 impl<'m> BodyGen<'_, 'm> {
@@ -125,7 +125,8 @@ impl<'m> BodyGen<'_, 'm> {
         let (pos, end) = place_before(&v, before);
         line!(self, "if (WL_UNLIKELY(!wl_view_put({v}, {pos}, {end}, built_, {n}, part_, {}))) {{ wl_fail(x, WL_F_OVERLOAD, {}); {leave} }}", parts.len(), place.0);
         let layers = self.g.layers(u).to_vec();
-        let needed: Vec<u32> = self.g.frames.needed.get(&u.0).into_iter().flatten().copied().collect();
+        let there = |k: &u32| !is_refused(self.g.m, layers[*k as usize].unit);
+        let needed: Vec<u32> = self.g.frames.needed.get(&u.0).into_iter().flatten().copied().filter(there).collect();
         for k in needed.iter().filter(|k| before.is_some_and(|b| **k == b || leads_to(&layers, b, **k))) {
             let there = if before == Some(*k) { String::new() } else { format!("if (WL_HAS({v}, {k})) ") };
             let slots: String = self.g.frames.slots.iter().filter(|((f, l, _), _)| (*f, l) == (u.0, k)).map(|(_, s)| format!(" {v}->slot[{s}] = (uint16_t)({v}->slot[{s}] + {n});")).collect();

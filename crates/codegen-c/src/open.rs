@@ -103,12 +103,16 @@ impl<'m> Gen<'m> {
 
     fn needed(&self, u: UnitId) -> Vec<u32> { self.frames.needed.get(&u.0).into_iter().flatten().copied().collect() }
 
+    fn is_looked_for(&self, u: UnitId, n: u32, i: usize) -> bool {
+        self.frames.needed.get(&u.0).is_some_and(|needed| wireloom_ir::frame::is_looked_for(self.m, self.all_layers(u), needed, n as usize, i))
+    }
+
     /// What may follow each header, if at most one of them does.
     pub(crate) fn chain(&self, u: UnitId) -> Option<Chain<'m>> {
         let layers = self.all_layers(u);
         let mut chain = Chain::new();
         for n in self.needed(u) {
-            for (i, a) in layers[n as usize].after.iter().enumerate() {
+            for (i, a) in layers[n as usize].after.iter().enumerate().filter(|(i, _)| self.is_looked_for(u, n, *i)) {
                 if !a.cond.as_ref().is_none_or(|c| looks_only_at(c, a.layer.map(|k| layers[k as usize].header))) { return None }
                 chain.entry(a.layer).or_default().push(Next { layer: n, cond: a.cond.as_ref(), again: None, silent: has_alternative(self.m, layers, n as usize, i) });
             }
@@ -176,7 +180,8 @@ impl<'m> Gen<'m> {
             let l = &layers[n as usize];
             text.push_str(&format!("/* {} */\ndo {{\nuint32_t at;\n", self.layer_title(u, l)));
             let mut always = false;
-            for a in &l.after {
+            let ways: Vec<_> = (0..l.after.len()).filter(|i| self.is_looked_for(u, n, *i)).map(|i| &l.after[i]).collect();
+            for a in ways {
                 let cond = a.cond.as_ref().map(|c| self.expr(&layer_scope(u), c));
                 let (there, at) = match a.layer { Some(k) => (Some(format!("WL_HAS(v, {k})")), format!("v->to[{k}]")), None => (None, "0".into()) };
                 let test = [there, cond].into_iter().flatten().collect::<Vec<_>>().join(" && ");

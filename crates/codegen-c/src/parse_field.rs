@@ -388,8 +388,12 @@ impl Parser<'_, '_> {
         line!(self, "for (;;) {{");
         self.list_end(field, kind, &s, member, max, acc.as_deref());
         self.element(inst, element, &item, all);
-        if let (ListExtent::Fold { step, .. }, Some(acc)) = (kind, &acc) {
+        if let (ListExtent::Fold { holds, step, .. }, Some(acc)) = (kind, &acc) {
             let scope = Scope { item: Some(self.item(inst, element, &item)), acc: Some(acc.clone()), ..s.clone() };
+            if let Some(h) = holds {
+                let text = self.expr(&scope, h);
+                line!(self, "if (WL_UNLIKELY(!({text}))) FAIL({}, {})", FaultKind::MALFORMED.0, field.place.0);
+            }
             let next = self.expr(&scope, step);
             line!(self, "{acc} = {next};");
             self.check(step);

@@ -41,9 +41,7 @@ fn small() -> Module {
 fn small_module() {
     let text = emit(&small(), &Options::default()).text;
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/small.c");
-    if std::env::var_os("BLESS").is_some() { std::fs::write(&path, &text).unwrap() }
-    let want = std::fs::read_to_string(&path).unwrap();
-    assert!(text == want, "the emitted C differs from {}; BLESS=1 accepts it", path.display());
+    wireloom_golden::compare(&[wireloom_golden::Golden { path, text: Some(text) }]).unwrap_or_else(|e| panic!("{e}"));
 }
 
 #[test]

@@ -5,9 +5,12 @@
 //! notes calls, replies and sends, and answers calls from a script. Both take any `wl_program`: the interpreter with
 //! different cuts, or the interpreter and compiled C.
 
+mod view;
+
 use crate::generate::{Generator, Rng};
 use std::os::raw::c_int;
 use wireloom_ir::*;
+use view::{parser, pass_run, view, View};
 use wireloom_runtime::core::app;
 use wireloom_runtime::abi::*;
 
@@ -28,22 +31,6 @@ pub enum Event {
 /// Public bits of `wl_parser::flags`; a program may use others for itself.
 const FLAGS: u32 = 31 | WL_M_ENDS;
 const MOST_EVENTS: usize = 10_000;
-
-/// A view with room for any of the program's units.
-fn view(table: &wl_program, unit: u32, ctx: u64) -> Vec<u64> {
-    // SAFETY: `unit` has `units` entries.
-    let size = unsafe { (*table.unit.add(unit as usize)).view_size as usize };
-    let words = size.max(std::mem::size_of::<wl_parser>()).div_ceil(8);
-    let mut v = vec![0u64; words];
-    // SAFETY: the vector is aligned for u64 and large enough for a wl_parser.
-    unsafe { (*v.as_mut_ptr().cast::<wl_parser>()).ctx = ctx };
-    v
-}
-
-fn parser(v: &[u64]) -> wl_parser {
-    // SAFETY: made by `view`.
-    unsafe { v.as_ptr().cast::<wl_parser>().read() }
-}
 
 /// One call of `parse` (`tail`: of `tail`). The bytes are given in a buffer of just their size, so that a sanitizer
 /// sees a read past them. Answers the code and the bytes used.
@@ -168,7 +155,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    fn tail(&mut self, mut v: Vec<u64>, head: u32) -> Event {
+    fn tail(&mut self, mut v: View, head: u32) -> Event {
         let (mut at, mut omitted) = (self.start + head as usize, 0);
         for turn in 0.. {
             let (from, omit) = (at, parser(&v).flags & WL_M_OMIT);
@@ -177,11 +164,10 @@ impl<'a> Stream<'a> {
                 at += pass_run(&mut v, self.have.max(at) - at);
             }
             // The view is moved before every call: it must not care.
-            let mut moved = v.clone();
+            v = v.moved();
             let given = &self.input[at..self.have.max(at)];
             // SAFETY: as above.
-            let (code, used) = unsafe { feed(self.t, self.unit, &mut moved, given, self.at_end(), true) };
-            v = moved;
+            let (code, used) = unsafe { feed(self.t, self.unit, &mut v, given, self.at_end(), true) };
             if used as usize > given.len() {
                 return Event::Broken(format!("tail() used {used} bytes of {}", given.len()));
             }
@@ -204,15 +190,6 @@ impl<'a> Stream<'a> {
         }
         Event::Waiting
     }
-}
-
-/// Takes up to `have` bytes off the run at hand.
-fn pass_run(v: &mut [u64], have: usize) -> usize {
-    // SAFETY: made by `view`.
-    let p = unsafe { &mut *v.as_mut_ptr().cast::<wl_parser>() };
-    let n = p.left.min(have as u64);
-    p.left -= n;
-    n as usize
 }
 
 /// Of [`random_cuts`]: so many pieces at the beginning, and so many bytes at the end, are cut finely whatever the length.
@@ -422,7 +399,7 @@ pub enum Answer {
 
 /// A message as the mock runtime keeps it: view and all bytes.
 struct Kept {
-    view: Vec<u64>,
+    view: View,
     bytes: Vec<u8>,
     status: u32,
 }
@@ -679,7 +656,7 @@ impl<'a> Mock<'a> {
     }
 
     fn answer(&mut self, call: &Issued, answers: &[Answer], given: &mut usize) -> Kept {
-        let lost = |status| Kept { view: vec![0; 8], bytes: Vec::new(), status };
+        let lost = |status| Kept { view: View::new(8), bytes: Vec::new(), status };
         let answer = if answers.is_empty() { None } else { answers.get(*given % answers.len()) };
         *given += 1;
         let protocol = self.m.ports[call.port as usize].protocols[0];
@@ -706,7 +683,7 @@ impl<'a> Mock<'a> {
         let whole = match code {
             WL_WHOLE => head,
             WL_HEAD if parser(&v).flags & WL_M_IN_STEP == 0 => {
-                let mut tail = v.clone();
+                let mut tail = v.copied();
                 // SAFETY: as above.
                 let (code, used) = unsafe { feed(self.t, unit, &mut tail, &bytes[head..], true, true) };
                 if code != WL_WHOLE {

@@ -346,7 +346,7 @@ impl<'a> Generator<'a> {
             env.int(e).ok().and_then(|v| u64::try_from(v).ok()).ok_or(GiveUp)
         };
         match extent {
-            ListExtent::Fold { init, step, done } => {
+            ListExtent::Fold { init, holds, step, done } => {
                 let mut acc = int(self, g, init, buf, None)?;
                 for _ in 0..64 {
                     if int(self, g, done, buf, Some(acc))? != 0 {
@@ -356,6 +356,9 @@ impl<'a> Generator<'a> {
                     self.field(g, element, buf)?;
                     let item = Parser::new(self.m, buf, true).shape(g.def, &mut g.node, element, start).map_err(|_| GiveUp)?;
                     let env = Env { item: Some(Item { node: &item, buf }), acc: Some(acc), ..self.env(&g.node, buf) };
+                    if !holds.as_ref().map_or(Ok(true), |h| env.truth(h)).map_err(|_| GiveUp)? {
+                        return Err(GiveUp);
+                    }
                     acc = env.int(step).map_err(|_| GiveUp)? as u64;
                 }
                 Err(GiveUp)

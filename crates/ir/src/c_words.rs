@@ -1,7 +1,7 @@
 //! Words that mean something to a C compiler before any program says so.
 
 /// Words of C and of its compilers' extensions, and macros of its headers in small letters.
-const WORDS: &[&str] = &[
+pub const WORDS: &[&str] = &[
     "alignas", "alignof", "asm", "auto", "bool", "break", "case", "char", "const", "constexpr", "continue", "default", "do", "double", "else",
     "enum", "extern", "false", "float", "for", "goto", "if", "inline", "int", "long", "nullptr", "register", "restrict", "return", "short",
     "signed", "sizeof", "static", "static_assert", "struct", "switch", "thread_local", "true", "typedef", "typeof", "typeof_unqual", "union",

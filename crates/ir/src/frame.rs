@@ -4,12 +4,34 @@ use crate::*;
 use std::collections::BTreeSet;
 
 /// The layers of a frame's unit that a program asks for anywhere, and with them those that must be looked at to find them. Only these are looked at, and
-/// only what is wrong with these is a fault. A program with `on fault` asks for all.
+/// only what is wrong with these is a fault. A program with `on fault` asks for all. Headers that are never there (see [`is_looked_for`]) are
+/// added where they could stand.
 pub fn needed_layers(m: &Module, u: UnitId) -> (BTreeSet<u32>, BTreeSet<u32>) {
     if m.unit(u).frame.is_none() { return Default::default() }
     let asked = asked_layers(m, u);
-    let needed = leading_to(m, u, if m.handlers.iter().any(|h| h.on == On::Fault) { (0..layers(m, u).len() as u32).collect() } else { asked.clone() });
+    let all = layers(m, u);
+    let mut needed = leading_to(m, u, if m.handlers.iter().any(|h| h.on == On::Fault) { (0..all.len() as u32).collect() } else { asked.clone() });
+    let told = |n: &usize| is_refused(m, all[*n].unit) && (0..all[*n].after.len()).any(|i| is_looked_for(m, all, &needed, *n, i));
+    let told: Vec<u32> = (0..all.len()).filter(told).map(|n| n as u32).collect();
+    needed.extend(told);
     (asked, needed)
+}
+
+/// Whether a header that is needed is looked for by its `after` number `i`. One that its own rules always refuse tells of frames that are
+/// not looked into (LLC): that is of interest where the program looks for others behind the same header.
+pub fn is_looked_for(m: &Module, layers: &[Layer], needed: &BTreeSet<u32>, n: usize, i: usize) -> bool {
+    let here = layers[n].after[i].layer;
+    let other = |k: &u32| !is_refused(m, layers[*k as usize].unit) && layers[*k as usize].after.iter().any(|a| a.layer == here);
+    !is_refused(m, layers[n].unit) || needed.iter().any(other)
+}
+
+/// Whether no bytes are such a header: it asks for a value that is not itself.
+pub fn is_refused(m: &Module, header: UnitId) -> bool {
+    let header = m.unit(header);
+    header.body.iter().any(|f| match &header.fields[f.index()].kind {
+        FieldKind::Require { cond } => matches!(&*cond.kind, ExprKind::Binary(BinOp::Ne, a, b) if a == b),
+        _ => false,
+    })
 }
 
 fn layers(m: &Module, u: UnitId) -> &[Layer] { m.unit(u).frame.as_ref().map_or(&[], |f| &f.layers) }
@@ -162,6 +184,7 @@ fn demands<'e>(e: &'e Expr, out: &mut Vec<(&'e Path, Vec<(u64, u64)>)>) {
             let others = [n.checked_sub(1).map(|n| (0, n)), n.checked_add(1).map(|n| (n, u64::MAX))];
             out.push((p, if *op == Eq { vec![(n, n)] } else { others.into_iter().flatten().collect() }))
         },
+        ExprKind::Binary(Lt, a, b) => if let (Some(p), Some(n)) = (field(a), number(b)) { out.push((p, n.checked_sub(1).map(|n| (0, n)).into_iter().collect())) },
         ExprKind::InRanges(a, ranges) => if let Some(p) = field(a) { out.push((p, ranges.clone())) },
         _ => {}
     }

@@ -43,22 +43,3 @@ fn distance(a: &str, b: &str) -> usize {
     }
     last[b.len()]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slips_are_found_and_other_words_are_not() {
-        let known = ["port", "servers", "idle_timeout"];
-        let near = |w| nearest(w, known);
-        assert_eq!(near("prot"), Some("port"));
-        assert_eq!(near("server"), Some("servers"));
-        assert_eq!(near("idel_timout"), Some("idle_timeout"));
-        assert_eq!(nearest("htp", ["gtp", "http"]), Some("http"));
-        assert_eq!(near("x"), None);
-        assert_eq!(near("body"), None);
-        assert_eq!(near(&"s".repeat(1000)), None);
-        assert_eq!(hint("prot", known), "; did you mean `port`?");
-    }
-}

@@ -78,32 +78,3 @@ pub fn texts(o: &PortOptions) -> impl Iterator<Item = (&'static str, String)> {
         Some((name, text))
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_has_a_place_of_its_own() {
-        let mut o = PortOptions::default();
-        for name in NAMES {
-            assert!(slot(&mut o, name).is_some(), "{name}");
-        }
-        assert!(slot(&mut o, "nonsense").is_none());
-        // What is set shows as one change, under its own name (or two).
-        for name in NAMES {
-            let mut o = PortOptions::default();
-            match slot(&mut o, name).expect("a place") {
-                Slot::Time(n, _) => *n = 77,
-                Slot::Times(all) => all.into_iter().for_each(|n| *n = 77),
-                Slot::Count(n, _) | Slot::Auto(n, _) => *n = 77,
-                Slot::Switch(on) => *on = !*on,
-                Slot::Byte(b) => *b = 77,
-                Slot::Reuse(r) => *r = Reuse::Never,
-                Slot::Failover(f) => *f = Failover::Next,
-            }
-            let changed: Vec<&str> = texts(&o).zip(texts(&PortOptions::default())).filter(|(a, b)| a != b).map(|(a, _)| a.0).collect();
-            if name == BOTH { assert_eq!(changed, ["answer_timeout", "stream_timeout"]) } else { assert_eq!(changed, [name]) }
-        }
-    }
-}

@@ -241,8 +241,9 @@ pub enum ListExtent {
     Until(Until),
     ToEnd,
     /// An accumulator (u64, `Root::Acc` … [`ExprKind::Acc`]) over the items; after each item `step` (over the item at
-    /// `Root::Item` and the accumulator) gives its next value; ends when `done` holds. Checked before the first item, too.
-    Fold { init: Expr, step: Expr, done: Expr },
+    /// `Root::Item` and the accumulator) gives its next value; ends when `done` holds. Checked before the first item, too. Where
+    /// `holds` (over the same as `step`) does not hold, the step has no value and the message is malformed.
+    Fold { init: Expr, holds: Option<Expr>, step: Expr, done: Expr },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

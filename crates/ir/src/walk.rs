@@ -125,7 +125,12 @@ macro_rules! direct {
         fn $list(extent: & $($m)? ListExtent, f: &mut dyn FnMut(& $($m)? Expr, Role)) {
             match extent {
                 ListExtent::Count(e) => f(e, Role::Own),
-                ListExtent::Fold { init, step, done } => { f(init, Role::Own); f(step, Role::Item); f(done, Role::Own) }
+                ListExtent::Fold { init, holds, step, done } => {
+                    f(init, Role::Own);
+                    if let Some(h) = holds { f(h, Role::Item) }
+                    f(step, Role::Item);
+                    f(done, Role::Own)
+                }
                 ListExtent::Until(_) | ListExtent::ToEnd => {}
             }
         }

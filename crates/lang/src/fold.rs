@@ -104,20 +104,3 @@ fn builtin(m: &ir::Module, b: Builtin, args: Vec<Expr>) -> ExprKind {
 fn is_option_literal(e: &Expr) -> bool { matches!(&*e.kind, ExprKind::Some(_) | ExprKind::None) }
 
 fn some(ty: ir::TyId, e: &Expr) -> Expr { Expr::new(ty, ExprKind::Bool(matches!(&*e.kind, ExprKind::Some(_)))) }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn negative_numbers_are_less() {
-        let m = ir::Module { types: vec![Ty::Int(32), Ty::UInt(32)], ..ir::Module::default() };
-        let of = |ty: u32, b: Builtin| {
-            let int = |v: u128| Expr::new(ir::TyId(ty), ExprKind::Int(v));
-            let made = Expr::new(ir::TyId(ty), ExprKind::Builtin(b, vec![int(0xffff_fffb), int(3)]));
-            match *fold(&m, &made).kind { ExprKind::Int(v) => v, other => panic!("{other:?}") }
-        };
-        assert_eq!((of(0, Builtin::Min), of(0, Builtin::Max)), (0xffff_fffb, 3));
-        assert_eq!((of(1, Builtin::Min), of(1, Builtin::Max)), (3, 0xffff_fffb));
-    }
-}

@@ -1,9 +1,10 @@
 //! The pages of the codes, `docs/errors/CODE.md`: made from the compiler's own table (`wireloom explain`) and from what it says to
-//! each code's example. `BLESS=1 cargo test -p wireloom-tests --test docs codes` writes them anew.
+//! each code's example. `BLESS=1 cargo test -p wireloom-tests --test docs -- code::` writes them anew.
 
-use crate::blessing;
 use std::fmt::Write;
 use std::path::Path;
+use wireloom_golden::{compare, test, Golden, Trial};
+use wireloom_tests::folder::Folder;
 use wireloom_tests::{root, Wireloom};
 
 const MADE: &str = "<!-- Made from the compiler's table of codes by tests/tests/docs/codes.rs; do not edit. -->\n";
@@ -50,14 +51,14 @@ fn said(folder: &Path, code: &str, example: &str) -> String {
     format!("{}\n", one.trim_end())
 }
 
-fn page(folder: &Path, code: &str) -> (String, String) {
+fn page(folder: &Path, code: &str) -> String {
     let e = explain(code);
     let mut out = format!("{MADE}\n# {code}: {}\n\n{}\n", e.title, e.text);
     if !e.example.is_empty() {
         let _ = write!(out, "\nFor example, this has it:\n\n```text\n{}```\n\nThe compiler says:\n\n```text\n{}```\n", e.example, said(folder, code, &e.example));
     }
     out.push_str("\n[All codes](README.md)\n");
-    (e.title, out)
+    out
 }
 
 fn index(codes: &[(String, String)]) -> String {
@@ -75,37 +76,33 @@ fn index(codes: &[(String, String)]) -> String {
     out
 }
 
-fn compare(path: &Path, wanted: &str, stale: &mut Vec<String>) {
-    if blessing() {
-        std::fs::write(path, wanted).expect("the pages are writable");
-    } else if std::fs::read_to_string(path).unwrap_or_default() != wanted {
-        stale.push(path.display().to_string());
-    }
+/// A test per code, and one for their list.
+pub fn tests() -> Vec<Trial> {
+    let list = Wireloom::command(&["explain", "codes"]);
+    let codes: Vec<String> = list.out.lines().filter_map(|l| l.split(' ').next()).map(str::to_string).collect();
+    assert!(codes.len() > 50, "{}", list.text);
+    let mut tests: Vec<Trial> = codes.iter().cloned().map(|c| test(format!("code::{c}"), move || code_has_its_page(&c))).collect();
+    tests.push(test("code::index", move || index_is_complete(&codes)));
+    tests
 }
 
-pub fn check() {
-    let list = Wireloom::command(&["explain", "codes"]);
-    let codes: Vec<&str> = list.out.lines().filter_map(|l| l.split(' ').next()).collect();
-    assert!(codes.len() > 50, "{}", list.text);
-    let folder = std::env::temp_dir().join(format!("wireloom-docs-{}-codes", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("the temporary folder is writable");
-    let pages = root().join("docs/errors");
-    std::fs::create_dir_all(&pages).expect("the pages are writable");
-    let (mut stale, mut titles) = (Vec::new(), Vec::new());
-    for code in &codes {
-        let (title, text) = page(&folder, code);
-        compare(&pages.join(format!("{code}.md")), &text, &mut stale);
-        titles.push((code.to_string(), title));
-    }
+fn golden(name: &str, text: String) -> Golden {
+    Golden { path: root().join("docs/errors").join(name), text: Some(text) }
+}
+
+fn code_has_its_page(code: &str) -> Result<(), String> {
+    let folder = Folder::new(code);
+    compare(&[golden(&format!("{code}.md"), page(folder.path(), code))])
+}
+
+fn index_is_complete(codes: &[String]) -> Result<(), String> {
+    let mut titles: Vec<_> = codes.iter().map(|c| (c.clone(), explain(c).title)).collect();
     titles.sort();
-    compare(&pages.join("README.md"), &index(&titles), &mut stale);
-    for entry in std::fs::read_dir(&pages).expect("the pages").flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let known = name == "README.md" || name.strip_suffix(".md").is_some_and(|c| codes.contains(&c));
-        if !known {
-            stale.push(format!("{name}: there is no such code"));
+    for path in wireloom_golden::files(&root().join("docs/errors"), "md") {
+        let name = wireloom_golden::name(&path);
+        if name != "README" && !codes.contains(&name) {
+            return Err(format!("{name}.md: there is no such code"));
         }
     }
-    std::fs::remove_dir_all(&folder).ok();
-    assert!(stale.is_empty(), "not up to date; `BLESS=1 cargo test -p wireloom-tests --test docs codes` writes them anew:\n{}", stale.join("\n"));
+    compare(&[golden("README.md", index(&titles))])
 }

@@ -130,7 +130,7 @@ fn moved(at: usize, by: isize) -> usize {
 impl Frame {
     /// Finds the headers. `fault` is told of those that are there but wrong.
     pub fn open(grammar: &Grammar, unit: UnitId, f: &wl_frame, bytes: Vec<u8>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Frame {
-        let (m, looks_at) = (&*grammar.module, |n| grammar.looks_at(unit, n));
+        let m = &*grammar.module;
         let end = bytes.len().min(65535);
         let layers = m.unit(unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
         let cut = (f.wire as usize).saturating_sub(end);
@@ -139,11 +139,8 @@ impl Frame {
             tail: f.tail as usize, cut, miss: 0, raw: std::ptr::null_mut(), kept: Vec::new(),
         };
         let mut net = None;
-        let mut ignored = |_, _| ();
         for (n, l) in layers.iter().enumerate() {
-            // What nobody asks for is no fault.
-            let fault: &mut dyn FnMut(FaultKind, PlaceId) = if looks_at(n) { fault } else { &mut ignored };
-            if let Some((p, beyond)) = frame.layer(m, n, l, net, fault) {
+            if let Some((p, beyond)) = frame.layer(grammar, n, l, net, fault) {
                 if beyond > frame.miss { frame.miss = beyond.min((f.wire as usize).saturating_sub(f.n as usize)) }
                 if m.unit(l.unit).header.addresses.is_some() {
                     net = Some(n);
@@ -191,7 +188,8 @@ impl Frame {
         Some((f.p.cast_const(), f.n as usize))
     }
 
-    fn layer(&self, m: &Module, n: usize, l: &Layer, net: Option<usize>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Option<(Place, usize)> {
+    fn layer(&self, grammar: &Grammar, n: usize, l: &Layer, net: Option<usize>, fault: &mut dyn FnMut(FaultKind, PlaceId)) -> Option<(Place, usize)> {
+        let m = &*grammar.module;
         let node = self.node(m);
         let (by, at) = l.after.iter().enumerate().find_map(|(i, a)| {
             let at = match a.layer {
@@ -204,9 +202,10 @@ impl Frame {
         // Where a header is that this one contradicts, there is nothing wrong.
         let all = m.unit(self.unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
         if all.iter().zip(&self.layers).any(|(o, p)| p.as_ref().is_some_and(|p| p.at == at) && contradict(m, o.unit, l.unit)) { return None }
-        // As long as another one may be there in its place, neither is there.
+        // What nobody asks for is no fault; as long as another one may be there in its place, neither is.
         let mut none = |_, _| ();
-        let fault: &mut dyn FnMut(FaultKind, PlaceId) = if has_alternative(m, all, n, by) { &mut none } else { fault };
+        let silent = !grammar.looks_at(self.unit, n, by) || has_alternative(m, all, n, by);
+        let fault: &mut dyn FnMut(FaultKind, PlaceId) = if silent { &mut none } else { fault };
         let place = m.unit(self.unit).fields[l.header.index()].place;
         let def = m.unit(l.unit);
         let least: u32 = def.body.iter().map(|f| wireloom_ir::frame::step(m, &def.fields[f.index()])).sum();

@@ -172,34 +172,3 @@ impl Table {
         self.entries.len() as u64
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(capacity: u64, idle: u64, evict_lru: bool) -> Table {
-        Table::new(Limits { capacity, idle, evict_lru, memory: 0 })
-    }
-
-    #[test]
-    fn evicts_the_least_recently_used() {
-        let mut t = table(2, 0, true);
-        for (k, v) in [(b"a", 1), (b"b", 2)] {
-            assert!(t.put(k, Value::Int(v), 1, 0));
-        }
-        assert_eq!(t.get(b"a", 1), Some(Value::Int(1)));
-        assert!(t.put(b"c", Value::Int(3), 1, 2));
-        assert_eq!((t.get(b"b", 3), t.len(3), t.stats.evictions), (None, 2, 1));
-    }
-
-    #[test]
-    fn rejects_when_full_and_expires() {
-        let mut t = table(1, 10, false);
-        assert!(t.put(b"a", Value::Int(1), 1, 0));
-        assert!(!t.put(b"b", Value::Int(2), 1, 5));
-        assert!(!t.put(b"b", Value::Int(2), 1, 10));
-        assert!(t.put(b"b", Value::Int(2), 1, 11));
-        assert_eq!((t.get(b"a", 11), t.get(b"b", 21), t.get(b"b", 32)), (None, Some(Value::Int(2)), None));
-        assert_eq!((t.stats.rejected, t.stats.expired), (2, 2));
-    }
-}

@@ -68,8 +68,12 @@ impl Grammar {
         Grammar { module, programs, recovers, looked_at }
     }
 
-    /// Whether a fault of this layer of a frame counts.
-    pub fn looks_at(&self, unit: UnitId, layer: usize) -> bool { self.looked_at.get(unit.index()).is_some_and(|l| l.contains(&(layer as u32))) }
+    /// Whether a fault of this layer of a frame counts, where its `after` number `i` expects it.
+    pub fn looks_at(&self, unit: UnitId, layer: usize, i: usize) -> bool {
+        let layers = self.module.unit(unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
+        let needed = self.looked_at.get(unit.index()).filter(|l| l.contains(&(layer as u32)));
+        needed.is_some_and(|n| wireloom_ir::frame::is_looked_for(&self.module, layers, n, layer, i))
+    }
 
     pub fn program(&self, unit: UnitId) -> Option<&tail::Program> {
         self.programs[unit.index()].as_ref().ok()

@@ -363,8 +363,11 @@ impl<'a> Parser<'a> {
                 break pos + n;
             }
             let item = self.shape(def, node, element, pos)?;
-            if let ListExtent::Fold { step, .. } = extent {
+            if let ListExtent::Fold { holds, step, .. } = extent {
                 let env = Env { item: Some(Item { node: &item, buf: self.buf }), acc: Some(acc), ..self.env(node) };
+                if !holds.as_ref().map_or(Ok(true), |h| env.truth(h)).map_err(|s| stopped(s, pos))? {
+                    return fault(FaultKind::MALFORMED, field, pos);
+                }
                 acc = env.int(step).map_err(|s| stopped(s, pos))? as u64;
             }
             pos = item.next;

@@ -53,24 +53,3 @@ pub fn delimiter(b: &[u8], delimiters: &[Vec<u8>], max: usize, class: Option<&By
     }
     Found::More(b.len())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn undecided_is_more() {
-        let crlf = [b"\r\n".to_vec()];
-        let find = |b: &[u8], max| delimiter(b, &crlf, max, None);
-        assert_eq!(find(b"ab\r", 9), Found::More(2));
-        assert_eq!(find(b"ab\r\n", 9), Found::At(2, 2));
-        assert_eq!(find(b"abc\r", 2), Found::TooLong);
-        assert_eq!(find(b"ab\r", 2), Found::More(2));
-        assert_eq!(find(b"ab", 2), Found::More(2));
-        let lower = ByteSet::range(b'a', b'z');
-        assert_eq!(delimiter(b"aB", &crlf, 9, Some(&lower)), Found::Illegal(1));
-        assert_eq!(delimiter(b"ab\r", &crlf, 9, Some(&lower)), Found::More(2));
-        assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], false), Match::More);
-        assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], true), Match::Yes(2));
-    }
-}

@@ -395,17 +395,16 @@ impl Compiler<'_> {
         let one = self.number(1, self.u32);
         let next = Expr::new(self.u32, ExprKind::Binary(BinOp::Add, self.local(count, self.u32), one));
         self.emit(Op::Set(count, next));
-        if let (ListExtent::Fold { step, .. }, Some(slot)) = (extent, acc) {
-            let mut step = step.clone();
-            let item = match self.out.insts[inst].at.get(&element) {
-                Some(Loc::Inst(i)) => Some(*i),
-                // An item that is parsed at once is read as the field that it is.
-                _ => {
-                    of_element(&mut step, element);
-                    None
-                }
-            };
-            self.rewrite(&mut step, Scope { item, acc, ..Scope::of(inst) })?;
+        if let (ListExtent::Fold { holds, step, .. }, Some(slot)) = (extent, acc) {
+            if let Some(holds) = holds {
+                let holds = self.over_item(inst, element, acc, holds)?;
+                let broken = self.emit(Op::Unless(holds, 0));
+                let go = self.emit(Op::Jump(0));
+                self.land(broken);
+                self.emit(fault(FaultKind::MALFORMED));
+                self.land(go);
+            }
+            let step = self.over_item(inst, element, acc, step)?;
             self.emit(Op::Set(slot, step));
         }
         if !grammar::passed_at_once(self.m, self.out.insts[inst].id, f) {
@@ -419,6 +418,21 @@ impl Compiler<'_> {
         exits.drain(..).for_each(|e| self.land(e));
         self.out.insts[inst].at.insert(f, Loc::Count(count));
         Ok(())
+    }
+
+    /// An expression over a list's item and the accumulator.
+    fn over_item(&mut self, inst: usize, element: FieldId, acc: Option<Slot>, e: &Expr) -> Result<Expr, String> {
+        let mut e = e.clone();
+        let item = match self.out.insts[inst].at.get(&element) {
+            Some(Loc::Inst(i)) => Some(*i),
+            // An item that is parsed at once is read as the field that it is.
+            _ => {
+                of_element(&mut e, element);
+                None
+            }
+        };
+        self.rewrite(&mut e, Scope { item, acc, ..Scope::of(inst) })?;
+        Ok(e)
     }
 
     /// The test for a list's end; answers the jumps that leave the loop.

@@ -88,7 +88,7 @@ pub fn resp_unit(b: &mut Build) -> UnitId {
     let less = r.b.bin(BinOp::Sub, acc.clone(), one.clone());
     let step = r.b.bin(BinOp::AddSat, less, read(u64t, Root::Item, children));
     let done = r.b.bin(BinOp::Lt, acc, Expr::new(u64t, ExprKind::Int(1)));
-    r.add("values", none, FieldKind::List { element, max: 40, extent: ListExtent::Fold { init: one, step, done } });
+    r.add("values", none, FieldKind::List { element, max: 40, extent: ListExtent::Fold { init: one, holds: None, step, done } });
     r.done(Some(0), false)
 }
 

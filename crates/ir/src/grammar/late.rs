@@ -163,8 +163,8 @@ impl Seek<'_> {
             ListExtent::Until(_) | ListExtent::ToEnd => {}
         }
         let behind = self.field(unit, element, there.waited());
-        if let ListExtent::Fold { step, .. } = extent {
-            self.read_item(unit, f, step, &behind, (At::Field(unit, element), &[element]));
+        if let ListExtent::Fold { holds, step, .. } = extent {
+            for e in holds.iter().chain([step]) { self.read_item(unit, f, e, &behind, (At::Field(unit, element), &[element])) }
         }
         behind.waited()
     }

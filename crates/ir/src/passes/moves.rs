@@ -154,30 +154,3 @@ fn before_awaits(block: &mut Block, locals: &[Local], from: &[(LocalId, LocalId)
         at += 1;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `state r: (bytes<8>, bytes<8>)`, set to parts of itself.
-    fn set_to(parts: [u32; 2]) -> Expr {
-        let types = vec![Ty::Bytes(8), Ty::Tuple(vec![TyId(0), TyId(0)])];
-        let m = Module { types, states: vec![State { name: "r".into(), ty: TyId(1), init: None }], ..Module::default() };
-        let whole = || Expr::new(TyId(1), ExprKind::State(StateId(0)));
-        let value = Expr::new(TyId(1), ExprKind::Make(parts.iter().map(|i| Expr::new(TyId(0), ExprKind::Get(whole(), *i))).collect()));
-        let mut body = Body { locals: Vec::new(), block: vec![Stmt { span: Span::default(), kind: StmtKind::SetState(StateId(0), value) }] };
-        settle(&m, &mut body);
-        match &body.block[0].kind { StmtKind::SetState(_, e) => e.clone(), _ => unreachable!() }
-    }
-
-    fn copies(e: &Expr) -> usize {
-        let mut n = 0;
-        walk::expr(e, &mut |e| n += matches!(&*e.kind, ExprKind::Builtin(Builtin::Keep, _)) as usize);
-        n
-    }
-
-    #[test]
-    fn parts_are_copied_if_they_change_places() {
-        assert_eq!([[0, 1], [1, 0], [0, 0], [1, 1]].map(|parts| copies(&set_to(parts))), [0, 2, 1, 1]);
-    }
-}

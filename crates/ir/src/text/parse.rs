@@ -712,10 +712,11 @@ impl Parser {
             "to_end" => ListExtent::ToEnd,
             "fold" => {
                 let init = self.expr()?;
+                let holds = if self.is_word("holds") { self.word("holds")?; Some(self.expr()?) } else { None };
                 self.word("step")?;
                 let step = self.expr()?;
                 self.word("done")?;
-                ListExtent::Fold { init, step, done: self.expr()? }
+                ListExtent::Fold { init, holds, step, done: self.expr()? }
             }
             w => return self.error(format!("unknown extent `{w}`")),
         })

@@ -498,7 +498,10 @@ impl Printer<'_> {
                 ListExtent::Count(n) => format!("count {}", e(n)),
                 ListExtent::Until(u) => self.until(u),
                 ListExtent::ToEnd => "to_end".into(),
-                ListExtent::Fold { init, step, done } => format!("fold {} step {} done {}", e(init), e(step), e(done)),
+                ListExtent::Fold { init, holds, step, done } => {
+                    let holds = holds.as_ref().map_or(String::new(), |h| format!(" holds {}", e(h)));
+                    format!("fold {}{holds} step {} done {}", e(init), e(step), e(done))
+                }
             }),
             FieldKind::StreamBytes { extent } => format!("stream_bytes {}", self.extent(unit, extent)),
             FieldKind::StreamUnit { unit: inner, args, until } => format!("stream_unit {} ({}){}", self.unit_ref(*inner), self.args(unit, args),

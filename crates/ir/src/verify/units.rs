@@ -127,9 +127,9 @@ impl Checker<'_> {
                 ListExtent::Count(e) => self.need(self.is_uint(e.ty), path, "a count is not an unsigned integer"),
                 ListExtent::Until(u) => self.until(path, u),
                 ListExtent::ToEnd => {}
-                ListExtent::Fold { init, step, done } => {
+                ListExtent::Fold { init, holds, step, done } => {
                     self.need(self.is_uint_of(init.ty, 64) && self.is_uint_of(step.ty, 64), path, "a fold's accumulator is not a u64");
-                    self.need(self.is_bool(done.ty), path, "a condition is not a bool");
+                    self.need(self.is_bool(done.ty) && holds.as_ref().is_none_or(|h| self.is_bool(h.ty)), path, "a condition is not a bool");
                 }
             },
             FieldKind::StreamBytes { extent } => {

@@ -76,6 +76,7 @@ impl Lower<'_, '_> {
             ExprKind::Binary(BinOp::Ne, a, b) if x::as_int(b) == Some(0) && self.positive(strip(a)) => return true,
             ExprKind::Binary(BinOp::Ne, a, b) if x::as_int(b).is_some_and(|n| self.facts.iter().any(|f| self.at_least(f, strip(a)).is_some_and(|low| low > n))) => return true,
             ExprKind::Binary(BinOp::Ge, a, b) if self.less(strip(b), strip(a)) || strip(a) == strip(b) => return true,
+            ExprKind::Binary(BinOp::Ge, a, b) if x::as_int(b).is_some_and(|n| self.facts.iter().any(|f| self.at_least(f, strip(a)).is_some_and(|low| low >= n))) => return true,
             _ => {}
         }
         self.facts.contains(cond) || self.header_known(cond)

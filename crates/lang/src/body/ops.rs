@@ -284,15 +284,12 @@ impl Lower<'_, '_> {
         };
         let (ea, eb) = (self.coerce(va, &calc, span)?, self.coerce(vb, &calc, span)?);
         let eb = if matches!(op, BinOp::Div | BinOp::Rem) { self.divisor(eb, &calc, span)? } else { eb };
-        if op == BinOp::Sub && matches!(self.kind, Kind::Grammar(_)) && !over_items(&ea) && !over_items(&eb) && !both_literal(&ea, &eb) {
+        if op == BinOp::Sub && matches!(self.kind, Kind::Grammar(_)) && !both_literal(&ea, &eb) {
             self.guard(x::cmp(B::Ge, ea.clone(), eb.clone()), FaultKind::MALFORMED, span);
         }
         let beyond = wide && ty == U64 && may_overflow(&self.cx.m, op, &ea, &eb);
-        let items = over_items(&ea) || over_items(&eb);
-        if beyond && !items { self.guard(no_overflow(op, &ea, &eb), FaultKind::MALFORMED, span); }
+        if beyond { self.guard(no_overflow(op, &ea, &eb), FaultKind::MALFORMED, span); }
         let op = match op {
-            // What is summed over items cannot stop the parser here: a sum at the end of all numbers is beyond every limit.
-            BinOp::Add if beyond && items => B::AddSat,
             BinOp::Add => B::Add,
             BinOp::Sub => B::Sub,
             BinOp::Mul => B::Mul,

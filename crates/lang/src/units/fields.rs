@@ -35,6 +35,8 @@ pub struct Builder<'c, 'a> {
     pub binds: Vec<(Ident, Val)>,
     /// Where `to end` ends.
     pub end: Option<super::enclosed::End>,
+    /// What must hold for each item of the list at hand: it cannot stand before the list. None: nothing may.
+    pub item_guards: Option<Vec<ir::Expr>>,
 }
 
 struct BitField { field: FieldId, bits: u32, signed: bool, span: Span }
@@ -50,7 +52,7 @@ pub struct Head<'s> {
 
 impl<'c, 'a> Builder<'c, 'a> {
     pub fn new(cx: &'c mut Compiler<'a>, id: ir::UnitId, module: ModId) -> Self {
-        Builder { cx, id, module, seq: vec![], facts: vec![], cases: vec![], big: true, bits: vec![], computed: vec![], binds: vec![], end: None, passed_as: vec![] }
+        Builder { cx, id, module, seq: vec![], facts: vec![], cases: vec![], big: true, bits: vec![], computed: vec![], binds: vec![], end: None, passed_as: vec![], item_guards: None }
     }
 
     pub fn unit(mut self, u: &ast::Unit) {
@@ -240,11 +242,14 @@ impl<'c, 'a> Builder<'c, 'a> {
         let stmts = std::mem::take(&mut l.out);
         for s in stmts {
             match s.kind {
-                // It would be checked before there is an item.
-                ir::StmtKind::Require { ref cond, .. } if over_items(cond) => return Err(self.too_involved(e.span)),
                 ir::StmtKind::Require { cond, kind, .. } => {
                     let kind = if kind == FaultKind::INDEX || kind == FaultKind::NONE_VALUE || kind == FaultKind::DIVISION { FaultKind::MALFORMED } else { kind };
-                    self.require(cond, kind, e.span);
+                    match &mut self.item_guards {
+                        // It would be checked before there is an item.
+                        _ if !over_items(&cond) => self.require(cond, kind, e.span),
+                        Some(guards) if kind == FaultKind::MALFORMED => guards.push(cond),
+                        _ => return Err(self.too_involved(e.span)),
+                    }
                 }
                 _ => return Err(self.too_involved(e.span)),
             }

@@ -239,24 +239,42 @@ impl Builder<'_, '_> {
     /// `until .last`: a fold that counts one item to come until the condition holds.
     fn until_item(&mut self, elem: &Elem, e: &Expr) -> R<ir::ListExtent> {
         let item = self.item_of(elem);
-        let v = self.eval(e, None, Some(item))?;
-        let cond = self.as_cond(v, e.span)?;
+        let (v, holds) = self.with_item_guards(|b| b.eval(e, None, Some(item)));
+        let cond = self.as_cond(v?, e.span)?;
         let acc = ir::Expr::new(T_U64, ir::ExprKind::Acc);
         let step = x::if_(T_U64, cond, x::u64(0), x::u64(1));
-        Ok(ir::ListExtent::Fold { init: x::u64(1), step, done: x::cmp(ir::BinOp::Eq, acc, x::u64(0)) })
+        Ok(ir::ListExtent::Fold { init: x::u64(1), holds: all(holds), step, done: x::cmp(ir::BinOp::Eq, acc, x::u64(0)) })
+    }
+
+    /// What is made, and what must hold for each item.
+    fn with_item_guards<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> (T, Vec<ir::Expr>) {
+        let before = self.item_guards.replace(Vec::new());
+        let made = make(self);
+        (made, std::mem::replace(&mut self.item_guards, before).unwrap_or_default())
     }
 
     fn fold(&mut self, elem: &Elem, name: &Ident, init: &Expr, step: &Expr, done: &Expr) -> R<ir::ListExtent> {
         let init = self.length(init)?;
         let item = self.item_of(elem);
         self.binds.push((name.clone(), Val::pure(U64, ir::Expr::new(T_U64, ir::ExprKind::Acc))));
+        let known = self.facts.len();
         let made = (|| {
-            let step = match self.eval(step, Some(&U64), Some(item.clone()))?.kind { Vk::Pure(x) => x, _ => return Err(Reported) };
-            let done = self.eval(done, None, Some(item))?;
-            let done = self.as_cond(done, name.span)?;
-            Ok(ir::ListExtent::Fold { init, step, done })
+            let (v, ends) = self.with_item_guards(|b| b.eval(done, None, Some(item.clone())));
+            let done = self.as_cond(v?, name.span)?;
+            // There is another item: the list has not ended.
+            crate::body::facts::split(&done, false, &mut self.facts);
+            let (v, mut holds) = self.with_item_guards(|b| b.eval(step, Some(&U64), Some(item)));
+            let Vk::Pure(step) = v?.kind else { return Err(Reported) };
+            self.facts.truncate(known);
+            // The condition is asked before the first item and behind each.
+            for g in ends {
+                holds.push(with_acc(&g, &step));
+                self.require(with_acc(&g, &init), FaultKind::MALFORMED, name.span);
+            }
+            Ok(ir::ListExtent::Fold { init, holds: all(holds), step, done })
         })();
         self.binds.pop();
+        if made.is_err() { self.facts.truncate(known); }
         made
     }
 
@@ -430,4 +448,14 @@ fn snake(name: &str) -> String {
         out.extend(c.to_lowercase());
     }
     out
+}
+
+/// That all of these hold; none: nothing must.
+fn all(conditions: Vec<ir::Expr>) -> Option<ir::Expr> { conditions.into_iter().reduce(x::and) }
+
+/// An expression of which the accumulator has this value.
+fn with_acc(e: &ir::Expr, value: &ir::Expr) -> ir::Expr {
+    let mut e = e.clone();
+    ir::walk::expr_mut(&mut e, &mut |e| if matches!(*e.kind, ir::ExprKind::Acc) { *e = value.clone() });
+    e
 }

@@ -1,0 +1,137 @@
+//! Views of messages, as the harness gives them to parsers. A parser must not care that its view is moved between two calls, so it is.
+//!
+//! A view of a list of a million items takes many megabytes, of which a message uses few. Such a view is a mapping: pages that
+//! nobody has touched cost nothing, and it is moved by exchanging page tables. Behind it lies a page that nobody may touch.
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::null_mut;
+use wireloom_runtime::abi::*;
+
+/// Views of more words are mappings.
+const LARGE: usize = 8 << 10;
+
+pub(super) enum View {
+    Small(Vec<u64>),
+    Large(Mapping),
+}
+
+impl View {
+    /// So many words, all 0.
+    pub(super) fn new(words: usize) -> View {
+        if words > LARGE { View::Large(Mapping::new(words)) } else { View::Small(vec![0; words]) }
+    }
+
+    /// The same at another place; the old one is gone.
+    pub(super) fn moved(self) -> View {
+        match self {
+            View::Small(v) => View::Small(v.clone()),
+            View::Large(m) => View::Large(m.moved()),
+        }
+    }
+
+    pub(super) fn copied(&self) -> View {
+        let mut copy = View::new(self.len());
+        copy.copy_from_slice(self);
+        copy
+    }
+}
+
+impl Deref for View {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        match self {
+            View::Small(v) => v,
+            // SAFETY: mapped, aligned, of that many words, and this view's alone.
+            View::Large(m) => unsafe { std::slice::from_raw_parts(m.start(), m.words) },
+        }
+    }
+}
+
+impl DerefMut for View {
+    fn deref_mut(&mut self) -> &mut [u64] {
+        match self {
+            View::Small(v) => v,
+            // SAFETY: as above.
+            View::Large(m) => unsafe { std::slice::from_raw_parts_mut(m.start(), m.words) },
+        }
+    }
+}
+
+/// Pages of which the last words are the view, and one more behind them without any rights.
+pub(super) struct Mapping {
+    at: *mut libc::c_void,
+    /// Bytes that may be used.
+    len: usize,
+    words: usize,
+}
+
+impl Mapping {
+    fn new(words: usize) -> Mapping {
+        let len = (words * 8).next_multiple_of(page());
+        let at = reserve(len + page());
+        // SAFETY: the pages were reserved just now.
+        let done = unsafe { libc::mprotect(at, len, libc::PROT_READ | libc::PROT_WRITE) };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+        Mapping { at, len, words }
+    }
+
+    fn start(&self) -> *mut u64 { self.at.wrapping_byte_add(self.len - self.words * 8).cast() }
+
+    fn moved(mut self) -> Mapping {
+        let to = reserve(self.len + page());
+        // SAFETY: both are mappings of this one's alone; what was at the old place is not used again.
+        let at = unsafe { libc::mremap(self.at, self.len, self.len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, to) };
+        assert_eq!(at, to, "{}", std::io::Error::last_os_error());
+        // SAFETY: the page behind the old place.
+        unsafe { libc::munmap(self.at.wrapping_byte_add(self.len), page()) };
+        self.at = at;
+        self
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` or `moved`.
+        unsafe { libc::munmap(self.at, self.len + page()) };
+    }
+}
+
+/// Bytes of a page.
+fn page() -> usize {
+    // SAFETY: a plain system call.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Addresses that nobody else has, without any rights.
+fn reserve(len: usize) -> *mut libc::c_void {
+    // SAFETY: asks for new memory.
+    let at = unsafe { libc::mmap(null_mut(), len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0) };
+    assert_ne!(at, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    at
+}
+
+/// A view with room for any of the program's units.
+pub(super) fn view(table: &wl_program, unit: u32, ctx: u64) -> View {
+    // SAFETY: `unit` has `units` entries.
+    let size = unsafe { (*table.unit.add(unit as usize)).view_size as usize };
+    let words = size.max(std::mem::size_of::<wl_parser>()).div_ceil(8);
+    let mut v = View::new(words);
+    // SAFETY: the view is aligned for u64 and large enough for a wl_parser.
+    unsafe { (*v.as_mut_ptr().cast::<wl_parser>()).ctx = ctx };
+    v
+}
+
+pub(super) fn parser(v: &[u64]) -> wl_parser {
+    // SAFETY: made by `view`.
+    unsafe { v.as_ptr().cast::<wl_parser>().read() }
+}
+
+/// Takes up to `have` bytes off the run at hand.
+pub(super) fn pass_run(v: &mut [u64], have: usize) -> usize {
+    // SAFETY: made by `view`.
+    let p = unsafe { &mut *v.as_mut_ptr().cast::<wl_parser>() };
+    let n = p.left.min(have as u64);
+    p.left -= n;
+    n as usize
+}

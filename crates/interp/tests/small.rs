@@ -1,0 +1,72 @@
+//! Small parts: digests, tokens, tables, what is looked for in bytes.
+
+use wireloom_interp::builtin::{crc32, fmix64, fnv1a32, fnv1a64, has_token, md5, ring_lookup};
+use wireloom_interp::exec::tables::{Limits, Table};
+use wireloom_interp::grammar::scan::{delimiter, literal, Found, Match};
+use wireloom_interp::value::Value;
+use wireloom_ir::ByteSet;
+
+#[test]
+fn known_digests() {
+    assert_eq!(md5(b""), *b"\xd4\x1d\x8c\xd9\x8f\x00\xb2\x04\xe9\x80\x09\x98\xec\xf8\x42\x7e");
+    assert_eq!(md5(b"abc"), *b"\x90\x01\x50\x98\x3c\xd2\x4f\xb0\xd6\x96\x3f\x7d\x28\xe1\x7f\x72");
+    assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    assert_eq!(fnv1a32(b"a"), 0xe40c_292c);
+    assert_eq!(fnv1a64(b"a"), 0xaf63_dc4c_8601_ec8c);
+    assert_eq!(fmix64(0), 0);
+}
+
+#[test]
+fn tokens() {
+    assert!(has_token(b"gzip , Chunked", b"chunked"));
+    assert!(!has_token(b"xchunked", b"chunked"));
+    assert!(!has_token(b", ,", b""));
+}
+
+#[test]
+fn ring_wraps() {
+    let ring = [10, 0, 20, 1, 30, 2];
+    assert_eq!([5, 10, 11, 30, 31].map(|h| ring_lookup(&ring, h)), [0, 0, 1, 2, 0]);
+}
+
+fn table(capacity: u64, idle: u64, evict_lru: bool) -> Table {
+    Table::new(Limits { capacity, idle, evict_lru, memory: 0 })
+}
+
+#[test]
+fn evicts_the_least_recently_used() {
+    let mut t = table(2, 0, true);
+    for (k, v) in [(b"a", 1), (b"b", 2)] {
+        assert!(t.put(k, Value::Int(v), 1, 0));
+    }
+    assert_eq!(t.get(b"a", 1), Some(Value::Int(1)));
+    assert!(t.put(b"c", Value::Int(3), 1, 2));
+    assert_eq!((t.get(b"b", 3), t.len(3), t.stats.evictions), (None, 2, 1));
+}
+
+#[test]
+fn rejects_when_full_and_expires() {
+    let mut t = table(1, 10, false);
+    assert!(t.put(b"a", Value::Int(1), 1, 0));
+    assert!(!t.put(b"b", Value::Int(2), 1, 5));
+    assert!(!t.put(b"b", Value::Int(2), 1, 10));
+    assert!(t.put(b"b", Value::Int(2), 1, 11));
+    assert_eq!((t.get(b"a", 11), t.get(b"b", 21), t.get(b"b", 32)), (None, Some(Value::Int(2)), None));
+    assert_eq!((t.stats.rejected, t.stats.expired), (2, 2));
+}
+
+#[test]
+fn undecided_is_more() {
+    let crlf = [b"\r\n".to_vec()];
+    let find = |b: &[u8], max| delimiter(b, &crlf, max, None);
+    assert_eq!(find(b"ab\r", 9), Found::More(2));
+    assert_eq!(find(b"ab\r\n", 9), Found::At(2, 2));
+    assert_eq!(find(b"abc\r", 2), Found::TooLong);
+    assert_eq!(find(b"ab\r", 2), Found::More(2));
+    assert_eq!(find(b"ab", 2), Found::More(2));
+    let lower = ByteSet::range(b'a', b'z');
+    assert_eq!(delimiter(b"aB", &crlf, 9, Some(&lower)), Found::Illegal(1));
+    assert_eq!(delimiter(b"ab\r", &crlf, 9, Some(&lower)), Found::More(2));
+    assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], false), Match::More);
+    assert_eq!(literal(b"ge", &[b"get ".to_vec(), b"ge".to_vec()], true), Match::Yes(2));
+}

@@ -1,0 +1,15 @@
+//! Packet programs: captures, interfaces in namespaces, headers and elements, against scapy, tshark and models.
+//!
+//! One binary: `cargo test -p wireloom-tests --test packets -- NAME::` runs one file of it.
+
+mod ipfix;
+mod ipsec;
+mod packet_apps;
+mod packet_bench;
+mod packet_captures;
+mod packet_lanes;
+mod packet_live;
+mod packet_mistakes;
+mod packet_odds;
+mod packet_state;
+mod packet_units;

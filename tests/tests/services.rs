@@ -1,0 +1,28 @@
+//! Services on sockets: real servers and clients, scripted ones, and what operators see.
+//!
+//! One binary: `cargo test -p wireloom-tests --test services -- NAME::` runs one file of it.
+
+mod access_log;
+mod admin;
+mod clients_http;
+mod clients_memcached;
+mod clients_redis;
+mod combiner;
+mod compile_cache;
+mod control;
+mod distribution;
+mod faults_http;
+mod http_apart;
+mod http_hostile;
+mod http_pipeline;
+mod http_proxy;
+mod http_together;
+mod http_torture;
+mod kv_server;
+mod large_values;
+mod memcached_binary;
+mod memcached_text;
+mod redis;
+mod same_answers;
+mod signals;
+mod word_count;
