@@ -10,8 +10,10 @@ demo:
 # for some of their time (for servers, clocks, compilers): so there are three at once for each processor.
 test: export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(nproc))
 test:
-	@scripts/setup.sh test
-	cargo build --profile checks --workspace --bins
+	@scripts/setup.sh demo
+	@echo 'scripts/setup.sh test, beside the build'; scripts/setup.sh test & setup=$$!; \
+	cargo build --profile checks --workspace --bins && cargo test --profile checks --workspace --tests --no-run; built=$$?; \
+	wait $$setup && exit $$built
 	cargo test --profile checks --workspace --tests --no-fail-fast
 
 # What takes too long for every change: random runs, and ten thousand generated programs by the interpreter and compiled (an hour or more; in
