@@ -60,40 +60,54 @@ impl DerefMut for View {
 
 /// Pages of which the last words are the view, and one more behind them without any rights.
 pub(super) struct Mapping {
+    /// All addresses that are ours, and their number.
+    all: (*mut libc::c_void, usize),
+    /// Where those begin that may be used.
     at: *mut libc::c_void,
-    /// Bytes that may be used.
-    len: usize,
     words: usize,
 }
 
+/// What one entry of a directory of page tables stands for: between such addresses whole tables are moved.
+const DIRECTORY: usize = 2 << 20;
+
 impl Mapping {
     fn new(words: usize) -> Mapping {
-        let len = (words * 8).next_multiple_of(page());
-        let at = reserve(len + page());
+        let new = Mapping::reserved(words);
         // SAFETY: the pages were reserved just now.
-        let done = unsafe { libc::mprotect(at, len, libc::PROT_READ | libc::PROT_WRITE) };
+        let done = unsafe { libc::mprotect(new.at, new.len(), libc::PROT_READ | libc::PROT_WRITE) };
         assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-        Mapping { at, len, words }
+        new
     }
 
-    fn start(&self) -> *mut u64 { self.at.wrapping_byte_add(self.len - self.words * 8).cast() }
+    /// Addresses that nobody else has, without any rights.
+    fn reserved(words: usize) -> Mapping {
+        let all = (words * 8).next_multiple_of(page()) + page() + DIRECTORY;
+        // SAFETY: asks for new memory.
+        let start = unsafe { libc::mmap(null_mut(), all, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+        Mapping { all: (start, all), at: start.wrapping_byte_add(start.addr().next_multiple_of(DIRECTORY) - start.addr()), words }
+    }
 
-    fn moved(mut self) -> Mapping {
-        let to = reserve(self.len + page());
-        // SAFETY: both are mappings of this one's alone; what was at the old place is not used again.
-        let at = unsafe { libc::mremap(self.at, self.len, self.len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, to) };
-        assert_eq!(at, to, "{}", std::io::Error::last_os_error());
-        // SAFETY: the page behind the old place.
-        unsafe { libc::munmap(self.at.wrapping_byte_add(self.len), page()) };
-        self.at = at;
-        self
+    /// Bytes that may be used.
+    fn len(&self) -> usize { (self.words * 8).next_multiple_of(page()) }
+
+    fn start(&self) -> *mut u64 { self.at.wrapping_byte_add(self.len() - self.words * 8).cast() }
+
+    fn moved(self) -> Mapping {
+        let to = Mapping::reserved(self.words);
+        // The old addresses stay ours until they are given back, so that nobody else gets them in between.
+        let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+        // SAFETY: both are mappings of ours alone; what was at the old place is not used again.
+        let at = unsafe { libc::mremap(self.at, self.len(), self.len(), how, to.at) };
+        assert_eq!(at, to.at, "{}", std::io::Error::last_os_error());
+        to
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` or `moved`.
-        unsafe { libc::munmap(self.at, self.len + page()) };
+        // SAFETY: all addresses are this one's.
+        unsafe { libc::munmap(self.all.0, self.all.1) };
     }
 }
 
@@ -101,14 +115,6 @@ impl Drop for Mapping {
 fn page() -> usize {
     // SAFETY: a plain system call.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
-/// Addresses that nobody else has, without any rights.
-fn reserve(len: usize) -> *mut libc::c_void {
-    // SAFETY: asks for new memory.
-    let at = unsafe { libc::mmap(null_mut(), len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0) };
-    assert_ne!(at, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-    at
 }
 
 /// A view with room for any of the program's units.
