@@ -6,8 +6,9 @@ demo:
 	@cargo build --release --quiet --bins
 	@target/release/wireloom-demo
 
-# One profile for the tests and what they drive: nothing is compiled twice, and its assertions are checked by all tests. Most tests wait
-# for some of their time (for servers, clocks, compilers): so there are three at once for each processor.
+# One profile for the tests and what they drive: nothing is compiled twice, and its assertions are
+# checked by all tests. Most tests wait for some of their time (for servers, clocks, compilers): so
+# there are three at once for each processor.
 test: export RUST_TEST_THREADS ?= $(shell expr 3 \* $$(nproc))
 test:
 	@scripts/setup.sh demo

@@ -39,7 +39,8 @@ pub fn plain() -> bool {
     std::env::var_os("PLAIN").is_some()
 }
 
-/// The turn of a test that keeps all cores busy, or measures who has them: one at a time, until it is dropped.
+/// The turn of a test that keeps all cores busy, or measures who has them: one at a time, until it
+/// is dropped.
 pub fn alone() -> std::sync::MutexGuard<'static, ()> {
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -109,7 +109,8 @@ const MOST_STEPS: u64 = 2_000_000;
 /// Bytes of tables of a program that is run.
 const MOST_MEMORY: u64 = 8 << 30;
 
-/// The tests of a module that are code, by one of its programs: name, what it ends with, and what it does.
+/// The tests of a module that are code, by one of its programs: name, what it ends with, and what
+/// it does.
 pub fn code_tests(module: &Module, program: &Program) -> Vec<(String, i32, u16, u32, Vec<Act>)> {
     // Damage makes tables that no machine here has the memory for.
     if program.table().state_size.max(program.table().shared_size) > MOST_MEMORY {

@@ -53,7 +53,8 @@ pub fn body(size: usize) -> Vec<u8> {
     b"0123456789abcdef".iter().copied().cycle().take(size).collect()
 }
 
-/// A Python that has a module (Debian's packages belong to /usr/bin/python3); none: it is said, and where tests must run, it fails them.
+/// A Python that has a module (Debian's packages belong to /usr/bin/python3); none: it is said, and
+/// where tests must run, it fails them.
 pub fn with(module: &'static str) -> Option<&'static str> {
     // Some take a second to be imported.
     static KNOWN: Mutex<BTreeMap<&str, Option<&str>>> = Mutex::new(BTreeMap::new());

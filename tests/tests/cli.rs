@@ -465,7 +465,8 @@ fn gcc_compiles_what_clang_does() {
     assert!(none.text.contains("interpreter"), "{}", none.text);
 }
 
-/// When the C compiler refuses generated code, all is kept that a report needs, in a new folder each time.
+/// When the C compiler refuses generated code, all is kept that a report needs, in a new folder
+/// each time.
 #[test]
 fn a_mistake_of_ours_is_kept_for_a_report() {
     let folder = Folder::new("mistake");

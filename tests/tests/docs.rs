@@ -6,8 +6,9 @@
 //! is kept under that name for the blocks after it. ```` ```sh,transcript ````: lines that begin with `$ ` are commands, what
 //! follows is what they print; `…` stands for any text.
 //!
-//! Each page, example and code is a test. `BLESS=1 cargo test -p wireloom-tests --test docs -- page::tutorial` writes the transcripts of a page
-//! anew and formats its programs; `code::` writes the pages of the codes.
+//! Each page, example and code is a test. `BLESS=1 cargo test -p wireloom-tests --test docs --
+//! page::tutorial` writes the transcripts of a page anew and formats its programs; `code::` writes
+//! the pages of the codes.
 
 #[path = "docs/codes.rs"]
 mod codes;
@@ -214,7 +215,8 @@ fn examples() -> Vec<String> {
     names
 }
 
-/// A program under `examples` is formatted, compiles without a word, passes its tests and is listed.
+/// A program under `examples` is formatted, compiles without a word, passes its tests and is
+/// listed.
 fn example_works(name: &str) {
     let folder = root().join("examples");
     let table = std::fs::read_to_string(folder.join("README.md")).expect("examples/README.md");

@@ -1,6 +1,6 @@
-//! `wireloom fuzz` on every message of the standard library, its C compiled with AddressSanitizer and UBSan. And on every
-//! packet app.
-//! A failure prints the seed that repeats it. `WIRELOOM_FUZZ_SECONDS` is the time per message.
+//! `wireloom fuzz` on every message of the standard library, its C compiled with AddressSanitizer
+//! and UBSan. And on every packet app. A failure prints the seed that repeats it.
+//! `WIRELOOM_FUZZ_SECONDS` is the time per message.
 
 use std::time::Duration;
 use wireloom_tests::folder::Folder;

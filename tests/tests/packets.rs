@@ -1,4 +1,5 @@
-//! Packet programs: captures, interfaces in namespaces, headers and elements, against scapy, tshark and models.
+//! Packet programs: captures, interfaces in namespaces, headers and elements, against scapy, tshark
+//! and models.
 //!
 //! One binary: `cargo test -p wireloom-tests --test packets -- NAME::` runs one file of it.
 

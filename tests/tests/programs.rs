@@ -1,4 +1,5 @@
-//! The compiler and both ways to run a program, inside of this process or by one call of `wireloom`.
+//! The compiler and both ways to run a program, inside of this process or by one call of
+//! `wireloom`.
 //!
 //! One binary: `cargo test -p wireloom-tests --test programs -- NAME::` runs one file of it.
 
@@ -34,7 +35,8 @@ fn every_file_is_in_a_binary() {
     }
 }
 
-/// Where the manifest says that a crate has no tests of its own, so that it is compiled once, none is there that would never run.
+/// Where the manifest says that a crate has no tests of its own, so that it is compiled once, none
+/// is there that would never run.
 #[test]
 fn crates_without_tests_have_none() {
     let files = |folder: &std::path::Path| -> Vec<std::path::PathBuf> { std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect() };

@@ -1,7 +1,9 @@
-//! Names mean nothing: programs of the repository whose names, and the library's, are exchanged for words of C, macros of its headers and
-//! names like those of generated code are checked as before, give C without a warning, and do in their tests what they did.
+//! Names mean nothing: programs of the repository whose names, and the library's, are exchanged for
+//! words of C, macros of its headers and names like those of generated code are checked as before,
+//! give C without a warning, and do in their tests what they did.
 //!
-//! `WIRELOOM_SEEDS` is how many other sets of names each program gets; as usual one program in four gets one.
+//! `WIRELOOM_SEEDS` is how many other sets of names each program gets; as usual one program in four
+//! gets one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -41,8 +41,8 @@ pub(crate) struct Folder {
     passing: Option<Remover>,
 }
 
-/// Removes a folder when it is dropped. A process of its own does that, so that the folder goes when this one is killed, too: it waits for
-/// the end of a pipe that nobody else holds.
+/// Removes a folder when it is dropped. A process of its own does that, so that the folder goes
+/// when this one is killed, too: it waits for the end of a pipe that nobody else holds.
 struct Remover {
     path: PathBuf,
     shell: Option<Child>,
@@ -177,7 +177,8 @@ impl Folder {
         self.write(name, &[bytes, &seal(name, bytes)].concat())
     }
 
-    /// The turn to make a result, until it is dropped; processes and threads that make the same wait for each other, but no longer than this.
+    /// The turn to make a result, until it is dropped; processes and threads that make the same
+    /// wait for each other, but no longer than this.
     pub(crate) fn turn(&self, name: &str, most: Duration, stopped: impl Fn() -> bool) -> io::Result<Option<Turn<'_>>> {
         let (name, until) = (format!("{name}.lock"), Instant::now() + most);
         while Instant::now() < until && !stopped() {
@@ -332,7 +333,8 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// Threads that make the same take turns; one that has waited long enough, or is stopped, goes on without.
+    /// Threads that make the same take turns; one that has waited long enough, or is stopped, goes
+    /// on without.
     #[test]
     fn one_makes_a_result_at_a_time() {
         use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

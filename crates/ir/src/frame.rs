@@ -3,8 +3,9 @@
 use crate::*;
 use std::collections::BTreeSet;
 
-/// The layers of a frame's unit that a program asks for anywhere, and with them those that must be looked at to find them. Only these are looked at, and
-/// only what is wrong with these is a fault. A program with `on fault` asks for all. Headers that are never there (see [`is_looked_for`]) are
+/// The layers of a frame's unit that a program asks for anywhere, and with them those that must be
+/// looked at to find them. Only these are looked at, and only what is wrong with these is a fault.
+/// A program with `on fault` asks for all. Headers that are never there (see [`is_looked_for`]) are
 /// added where they could stand.
 pub fn needed_layers(m: &Module, u: UnitId) -> (BTreeSet<u32>, BTreeSet<u32>) {
     if m.unit(u).frame.is_none() { return Default::default() }
@@ -17,8 +18,9 @@ pub fn needed_layers(m: &Module, u: UnitId) -> (BTreeSet<u32>, BTreeSet<u32>) {
     (asked, needed)
 }
 
-/// Whether a header that is needed is looked for by its `after` number `i`. One that its own rules always refuse tells of frames that are
-/// not looked into (LLC): that is of interest where the program looks for others behind the same header.
+/// Whether a header that is needed is looked for by its `after` number `i`. One that its own rules
+/// always refuse tells of frames that are not looked into (LLC): that is of interest where the
+/// program looks for others behind the same header.
 pub fn is_looked_for(m: &Module, layers: &[Layer], needed: &BTreeSet<u32>, n: usize, i: usize) -> bool {
     let here = layers[n].after[i].layer;
     let other = |k: &u32| !is_refused(m, layers[*k as usize].unit) && layers[*k as usize].after.iter().any(|a| a.layer == here);

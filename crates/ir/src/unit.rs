@@ -240,9 +240,10 @@ pub enum ListExtent {
     Count(Expr),
     Until(Until),
     ToEnd,
-    /// An accumulator (u64, `Root::Acc` … [`ExprKind::Acc`]) over the items; after each item `step` (over the item at
-    /// `Root::Item` and the accumulator) gives its next value; ends when `done` holds. Checked before the first item, too. Where
-    /// `holds` (over the same as `step`) does not hold, the step has no value and the message is malformed.
+    /// An accumulator (u64, `Root::Acc` … [`ExprKind::Acc`]) over the items; after each item `step`
+    /// (over the item at `Root::Item` and the accumulator) gives its next value; ends when `done`
+    /// holds. Checked before the first item, too. Where `holds` (over the same as `step`) does not
+    /// hold, the step has no value and the message is malformed.
     Fold { init: Expr, holds: Option<Expr>, step: Expr, done: Expr },
 }
 

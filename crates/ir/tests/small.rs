@@ -1,4 +1,5 @@
-//! Small parts: dates, near names, options of ports, copies of state that is set to parts of itself.
+//! Small parts: dates, near names, options of ports, copies of state that is set to parts of
+//! itself.
 
 use wireloom_ir::date::{civil, http};
 use wireloom_ir::desc::{Failover, PortOptions, Reuse};

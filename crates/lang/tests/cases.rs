@@ -1,5 +1,6 @@
-//! Programs under `tests/cases`, each a test: a line's expected diagnostics stand behind it as `//~ CODE part of the message`; a program
-//! without any has its IR beside it (`.ir`). `BLESS=1 cargo test -p wireloom-lang --test cases -- NAME` writes both anew.
+//! Programs under `tests/cases`, each a test: a line's expected diagnostics stand behind it as `//~
+//! CODE part of the message`; a program without any has its IR beside it (`.ir`). `BLESS=1 cargo
+//! test -p wireloom-lang --test cases -- NAME` writes both anew.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

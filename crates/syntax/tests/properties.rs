@@ -1,4 +1,5 @@
-//! What holds for every program: formatting twice is formatting once, and no text makes the parser panic.
+//! What holds for every program: formatting twice is formatting once, and no text makes the parser
+//! panic.
 
 use std::path::PathBuf;
 use wireloom_syntax::diagnostic::render_all;

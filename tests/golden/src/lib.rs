@@ -1,5 +1,6 @@
-//! Golden tests: each file of a folder is a test of its own, named after the file, so that `cargo test --test cases -- wiring_errors` runs one.
-//! With `BLESS=1` the test writes the files that it would compare. A failure shows the difference.
+//! Golden tests: each file of a folder is a test of its own, named after the file.
+//! `cargo test --test cases -- wiring_errors` runs one. With `BLESS=1` a test writes the files that
+//! it would compare. A failure shows the difference.
 
 pub use libtest_mimic::Trial;
 use libtest_mimic::{Arguments, Failed};

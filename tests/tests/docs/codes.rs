@@ -1,5 +1,6 @@
-//! The pages of the codes, `docs/errors/CODE.md`: made from the compiler's own table (`wireloom explain`) and from what it says to
-//! each code's example. `BLESS=1 cargo test -p wireloom-tests --test docs -- code::` writes them anew.
+//! The pages of the codes, `docs/errors/CODE.md`: made from the compiler's own table (`wireloom
+//! explain`) and from what it says to each code's example. `BLESS=1 cargo test -p wireloom-tests
+//! --test docs -- code::` writes them anew.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,7 +1,9 @@
-//! Views of messages, as the harness gives them to parsers. A parser must not care that its view is moved between two calls, so it is.
+//! Views of messages, as the harness gives them to parsers. A parser must not care that its view is
+//! moved between two calls, so it is.
 //!
-//! A view of a list of a million items takes many megabytes, of which a message uses few. Such a view is a mapping: pages that
-//! nobody has touched cost nothing, and it is moved by exchanging page tables. Behind it lies a page that nobody may touch.
+//! A view of a list of a million items takes many megabytes, of which a message uses few. Such a
+//! view is a mapping: pages that nobody has touched cost nothing, and it is moved by exchanging
+//! page tables. Behind it lies a page that nobody may touch.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::null_mut;
@@ -67,7 +69,8 @@ pub(super) struct Mapping {
     words: usize,
 }
 
-/// What one entry of a directory of page tables stands for: between such addresses whole tables are moved.
+/// What one entry of a directory of page tables stands for: between such addresses whole tables are
+/// moved.
 const DIRECTORY: usize = 2 << 20;
 
 impl Mapping {
@@ -95,7 +98,8 @@ impl Mapping {
 
     fn moved(self) -> Mapping {
         let to = Mapping::reserved(self.words);
-        // The old addresses stay ours until they are given back, so that nobody else gets them in between.
+        // The old addresses stay ours until they are given back, so that nobody else gets them in
+        // between.
         let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
         // SAFETY: both are mappings of ours alone; what was at the old place is not used again.
         let at = unsafe { libc::mremap(self.at, self.len(), self.len(), how, to.at) };

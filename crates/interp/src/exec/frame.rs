@@ -202,7 +202,8 @@ impl Frame {
         // Where a header is that this one contradicts, there is nothing wrong.
         let all = m.unit(self.unit).frame.as_ref().map_or(&[][..], |f| &f.layers);
         if all.iter().zip(&self.layers).any(|(o, p)| p.as_ref().is_some_and(|p| p.at == at) && contradict(m, o.unit, l.unit)) { return None }
-        // What nobody asks for is no fault; as long as another one may be there in its place, neither is.
+        // What nobody asks for is no fault; as long as another one may be there in its place,
+        // neither is.
         let mut none = |_, _| ();
         let silent = !grammar.looks_at(self.unit, n, by) || has_alternative(m, all, n, by);
         let fault: &mut dyn FnMut(FaultKind, PlaceId) = if silent { &mut none } else { fault };

@@ -35,7 +35,8 @@ pub struct Builder<'c, 'a> {
     pub binds: Vec<(Ident, Val)>,
     /// Where `to end` ends.
     pub end: Option<super::enclosed::End>,
-    /// What must hold for each item of the list at hand: it cannot stand before the list. None: nothing may.
+    /// What must hold for each item of the list at hand: it cannot stand before the list. None:
+    /// nothing may.
     pub item_guards: Option<Vec<ir::Expr>>,
 }
 
