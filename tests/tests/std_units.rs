@@ -7,8 +7,8 @@ use wireloom_interp::generate::Generator;
 use wireloom_interp::grammar::Grammar;
 use wireloom_interp::api::parse_with;
 use wireloom_interp::Parsed;
-use wireloom_ir::UnitId;
-use wireloom_tests::programs::{no_internal_errors, seeds, twins, Twins};
+use wireloom_ir::{Module, UnitId};
+use wireloom_tests::programs::{module, no_internal_errors, seeds, twins};
 use wireloom_tests::root;
 
 fn library() -> Vec<PathBuf> {
@@ -19,13 +19,13 @@ fn library() -> Vec<PathBuf> {
 }
 
 /// The messages of a file, each with the contexts in which it is read.
-fn messages(t: &Twins) -> Vec<(UnitId, Vec<u64>)> {
-    let all = (0..t.module.units.len() as u32).map(UnitId).map(|u| (u, contexts(&t.module, u)));
+fn messages(m: &Module) -> Vec<(UnitId, Vec<u64>)> {
+    let all = (0..m.units.len() as u32).map(UnitId).map(|u| (u, contexts(m, u)));
     all.filter(|(_, c)| !c.is_empty()).collect()
 }
 
 /// The grammars of a module, ready.
-fn grammar(m: &wireloom_ir::Module) -> Grammar {
+fn grammar(m: &Module) -> Grammar {
     let mut m = m.clone();
     wireloom_interp::grammar::tail::intern_types(&mut m);
     Grammar::new(std::sync::Arc::new(m))
@@ -36,7 +36,7 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
     for file in library() {
         let t = twins(&file);
         let compiled = t.compiled.as_ref().unwrap_or(&t.interpreted);
-        for (unit, contexts) in messages(&t) {
+        for (unit, contexts) in messages(&t.module) {
             let name = &t.module.unit(unit).name;
             let mut sum = Summary::default();
             for seed in seeds(3) {
@@ -59,14 +59,14 @@ fn any_fragmentation_by_interpreter_and_compiled_code() {
 #[test]
 fn messages_end_where_they_end() {
     for file in library() {
-        let t = twins(&file);
-        for (unit, contexts) in messages(&t) {
-            let name = &t.module.unit(unit).name;
-            let grammar = grammar(&t.module);
+        let module = module(&file);
+        for (unit, contexts) in messages(&module) {
+            let name = &module.unit(unit).name;
+            let grammar = grammar(&module);
             let (mut made, mut ended) = (0, 0);
             for seed in seeds(20) {
                 let ctx = contexts[seed as usize % contexts.len()];
-                let mut g = Generator::new(&t.module, seed);
+                let mut g = Generator::new(&module, seed);
                 let Some(message) = g.message(unit, &grammar.args(unit, ctx)) else { continue };
                 let Parsed::Message { used, dump, .. } = parse_with(&grammar, unit, &message, ctx, true) else {
                     panic!("{name}: seed {seed}: a made message is not read: {}", message.escape_ascii())
@@ -86,7 +86,7 @@ fn messages_end_where_they_end() {
             }
             eprintln!("{name}: {made} made, {ended} end before another one");
             // What lies in a packet may go on to the packet's end.
-            assert!(made >= 15 && (ended >= 10 || !is_message(&t.module, unit)), "{name}: {made} made, {ended} end before another one");
+            assert!(made >= 15 && (ended >= 10 || !is_message(&module, unit)), "{name}: {made} made, {ended} end before another one");
         }
     }
     no_internal_errors();
