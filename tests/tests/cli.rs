@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use wireloom_tests::folder::Folder;
 use wireloom_tests::process::finish_within;
-use wireloom_tests::{finish, free_port, root, Client, Output, Process, Wireloom};
+use wireloom_tests::{alone, finish, free_port, root, Client, Output, Process, Wireloom};
 
 fn loom_files(folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(root().join(folder)).expect("the folder is there");
@@ -195,6 +195,7 @@ fn several_apps_in_a_file() {
 
 #[test]
 fn all_apps_check_and_all_sources_are_formatted() {
+    let _turn = alone();
     let apps = loom_files("apps");
     for app in &apps {
         let mut best = Duration::MAX;
@@ -347,6 +348,7 @@ fn two_apps_in_one_process() {
 /// From the start to the first served request: warm under 100 ms, by either engine.
 #[test]
 fn a_warm_start_is_quick() {
+    let _turn = alone();
     drop(Wireloom::run("memcached_proxy", &["--set", "servers=127.0.0.1:1"]));
     let mut best = Duration::MAX;
     for _ in 0..5 {
@@ -362,6 +364,7 @@ fn a_warm_start_is_quick() {
 /// A cold start: nothing in the cache.
 #[test]
 fn a_cold_start_takes_less_than_three_seconds() {
+    let _turn = alone();
     let cache = scratch("cold");
     let start = Instant::now();
     let proxy = Wireloom::run_with("memcached_proxy", &["--set", "servers=127.0.0.1:1"], |c| {
@@ -483,7 +486,7 @@ fn a_mistake_of_ours_is_kept_for_a_report() {
         assert!(out.code == Some(1) && out.text.contains("This is a mistake of Wireloom") && out.text.contains("it was refused"), "{}", out.text);
         let at = out.text.split("the folder ").nth(1).and_then(|t| t.split(": it holds").next()).expect("a folder is named");
         let read = |name: &str| std::fs::read_to_string(Path::new(at).join(name)).unwrap_or_default();
-        assert!(read("p.c").contains("#include") && read("messages.txt").contains("it was refused") && read("0-p.loom").contains("nothing"), "{at}");
+        assert!(read("module.c").contains("#include") && read("messages.txt").contains("it was refused") && read("0-p.loom").contains("nothing"), "{at}");
         assert_eq!(std::fs::metadata(at).expect("there").permissions().mode() & 0o777, 0o700);
         kept.push(at.to_string());
     }

@@ -114,7 +114,7 @@ fn the_index_is_that_of_the_files() {
 fn all_tests_hold() {
     let mut args: Vec<String> = ["test", "--interpret"].map(String::from).to_vec();
     args.extend(files().iter().map(|p| p.display().to_string()));
-    let out = Wireloom::command(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let out = Wireloom::command_within(&args.iter().map(String::as_str).collect::<Vec<_>>(), Duration::from_secs(180));
     assert_eq!(out.code, Some(0), "{}", out.text);
     assert!(out.out.contains(" 0 failed"), "{}", out.text);
 }

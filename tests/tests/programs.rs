@@ -4,7 +4,6 @@
 //! One binary: `cargo test -p wireloom-tests --test programs -- NAME::` runs one file of it.
 
 mod apps_sim;
-mod cli;
 mod compiler_fuzz;
 mod differential;
 mod elements;

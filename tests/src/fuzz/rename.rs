@@ -46,6 +46,11 @@ pub fn known() -> BTreeSet<String> {
     all
 }
 
+/// `u24`, `i32`: any width is a type.
+fn is_integer(name: &str) -> bool {
+    name.strip_prefix(['u', 'i']).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
 fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
@@ -85,7 +90,7 @@ pub fn map(files: &[(PathBuf, String)], known: &BTreeSet<String>, seed: u64) -> 
     let there: BTreeSet<String> = files.iter().flat_map(|(_, t)| words(t).map(|r| t[r].to_string())).collect();
     let modules: BTreeSet<String> = files.iter().filter_map(|(p, _)| Some(p.file_stem()?.to_string_lossy().into_owned())).collect();
     let outside: BTreeSet<String> = files.iter().flat_map(|(_, t)| shown(t)).collect();
-    let stays = |n: &String| known.contains(n) || modules.contains(n) || outside.contains(n) || n.starts_with('_');
+    let stays = |n: &String| is_integer(n) || known.contains(n) || modules.contains(n) || outside.contains(n) || n.starts_with('_');
     let all: BTreeSet<String> = files.iter().flat_map(|(_, t)| names(t)).filter(|n| !stays(n)).collect();
     let derived = |n: &String| snake(n) != *n && there.contains(&snake(n));
     let from_units: BTreeSet<String> = all.iter().filter(|n| derived(n)).flat_map(|n| [n.clone(), snake(n)]).collect();
