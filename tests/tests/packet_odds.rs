@@ -15,8 +15,8 @@ fn app(handlers: &str) -> String {
 const APPS: &[(&str, &[&str])] = &[
     ("on fault(_f) { others += 1 }\n    on wire(p) { if p.ip4 { seen += 1 }  p -> far }", &["5 faults", "3 llc_frame", "2 too_many_tags"]),
     ("on wire(p) { if p.ip4 { seen += 1 }  p -> far }", &["5 faults", "3 llc_frame", "2 too_many_tags"]),
-    ("on wire(p) { if p.udp.dst == 53 { seen += 1 }  p -> far }", &["5 faults", "3 llc_frame", "2 too_many_tags"]),
-    ("on wire(p) { if p.ip4 { seen += 1  p.ip4.tos = 4  insert Vlan { vid: 7, type: p.eth.type } before p.ip4 }  p -> far }", &["5 faults", "3 llc_frame", "2 too_many_tags"]),
+    ("on wire(p) { if p.udp and p.udp.dst == 53 { seen += 1 }  p -> far }", &["5 faults", "3 llc_frame", "2 too_many_tags"]),
+    ("on wire(p) { if p.ip4 { seen += 1  insert Vlan { vid: 7, type: p.eth.type } before p.ip4 }  p -> far }", &["5 faults", "3 llc_frame", "2 too_many_tags"]),
     // Behind the tag nothing is asked for.
     ("on wire(p) { if p.vlan { seen += 1 }  p -> far }", &["2 faults", "2 llc_frame"]),
     ("on wire(p) { if p.eth { seen += 1 }  p -> far }", &[]),
