@@ -6,6 +6,7 @@
 mod apps_sim;
 mod compiler_fuzz;
 mod differential;
+mod element_graph;
 mod elements;
 mod framing;
 mod fuzz;
