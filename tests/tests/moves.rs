@@ -184,6 +184,12 @@ fn answers_reach_their_askers() {
     }
 }
 
+/// A balancer's turns are no state of a core, so that its clients can move.
+#[test]
+fn clients_of_the_balancer_may_move() {
+    assert!(!wireloom_tests::programs::module("apps/http_balancer.loom").keeps_on_core());
+}
+
 /// A drain while connections move loses none.
 #[test]
 fn a_drain_while_connections_move() {

@@ -15,7 +15,7 @@ pub fn emit(args: Emit) -> Outcome {
 }
 
 pub fn graph(args: Graph) -> Outcome {
-    let module = load::load(&args.file)?;
+    let module = load::load_graph(&args.file)?;
     let svg = wireloom_ir::graph::svg(&module);
     let target = args.output.unwrap_or_else(|| PathBuf::from(format!("{}.svg", module.app)));
     if target == Path::new("-") {

@@ -7,31 +7,37 @@ use crate::{Failure, Outcome};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use wireloom_ir::passes::{run_all, run_on_graph};
 use wireloom_ir::{near, Module};
 use wireloom_lang::Checked;
 
 /// The apps of a file, each with its tests; a file without an app gives one module of what it has. Warnings are printed and go on;
 /// errors are printed and end the command.
 pub fn load_all(path: &Path) -> Result<Vec<Module>, Failure> {
-    finish_all(compile_apps(path), path, false)
+    finish_all(compile_apps(path), path, false, run_all)
 }
 
 /// As [`load_all`], and a module for each test of an element.
 pub fn load_tests(path: &Path) -> Result<Vec<Module>, Failure> {
-    finish_all(compile(path), path, false)
+    finish_all(compile(path), path, false, run_all)
 }
 
-fn finish_all(all: Vec<Checked>, path: &Path, bare: bool) -> Result<Vec<Module>, Failure> {
+fn finish_all(all: Vec<Checked>, path: &Path, bare: bool, passes: fn(&mut Module)) -> Result<Vec<Module>, Failure> {
     print(&all, false, MAX_ERRORS);
     if all.iter().any(Checked::has_errors) {
         return Err(Failure::Silent);
     }
-    all.into_iter().map(|checked| finish(checked, path, bare)).collect()
+    all.into_iter().map(|checked| finish(checked, path, bare, passes)).collect()
 }
 
 /// The only app of a file, or the one named, without its tests.
-pub fn load(path: &Path) -> Result<Module, Failure> {
-    let mut all = finish_all(compile_apps(path), path, true)?;
+pub fn load(path: &Path) -> Result<Module, Failure> { load_after(path, run_all) }
+
+/// The same with its graph of elements as it was lowered.
+pub fn load_graph(path: &Path) -> Result<Module, Failure> { load_after(path, run_on_graph) }
+
+fn load_after(path: &Path, passes: fn(&mut Module)) -> Result<Module, Failure> {
+    let mut all = finish_all(compile_apps(path), path, true, passes)?;
     if all.len() > 1 {
         let names: Vec<&str> = all.iter().map(|m| m.app.as_str()).collect();
         let (path, list) = (path.display(), names.join(", "));
@@ -42,7 +48,7 @@ pub fn load(path: &Path) -> Result<Module, Failure> {
 
 /// The apps of a file, to be run.
 pub fn apps(path: &Path) -> Result<Vec<Module>, Failure> {
-    let all = finish_all(compile_apps(path), path, true)?;
+    let all = finish_all(compile_apps(path), path, true, run_all)?;
     match all.iter().find(|m| m.ports.is_empty()) {
         Some(m) if m.app.is_empty() => {
             let path = path.display();
@@ -54,14 +60,14 @@ pub fn apps(path: &Path) -> Result<Vec<Module>, Failure> {
 }
 
 /// Runs the passes. A `bare` module has no tests: what is run or built does not carry their code.
-fn finish(checked: Checked, path: &Path, bare: bool) -> Result<Module, Failure> {
+fn finish(checked: Checked, path: &Path, bare: bool, passes: fn(&mut Module)) -> Result<Module, Failure> {
     let mut module = checked.module.ok_or_else(|| Failure::Said(format!("{} has no app", path.display())))?;
     if bare {
         module.tests.clear();
         // They come last, so the others keep their numbers.
         module.handlers.retain(|h| !h.on.is_test());
     }
-    wireloom_ir::passes::run_all(&mut module);
+    passes(&mut module);
     let errors = wireloom_ir::verify::verify(&module);
     if errors.is_empty() {
         return Ok(module);

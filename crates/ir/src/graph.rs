@@ -1,8 +1,9 @@
 //! `wireloom graph`: a picture of an app as SVG.
 //!
-//! Three columns, as messages flow: where they come from (listen ports, timers), what handles them (handlers, merges), where
-//! they go (connect ports, tables). Arrows: a message, a call (with its answer: two heads), a reply (dashed, back), a table's use
-//! (dotted). Nothing here depends on a layout program; the picture is the same for the same module.
+//! In: a module whose graph of elements is as it was lowered ([`crate::passes::run_on_graph`]). Columns, as messages flow: where they come
+//! from (ports that are read, timers), what handles them (handlers, merges), elements, each behind its senders, and where they go (other
+//! ports, tables). Arrows: a message, a call (with its answer: two heads), a reply (dashed, back), a table's use (dotted). Signals that
+//! every table has are left out. Nothing here depends on a layout program; the picture is the same for the same module.
 
 use crate::*;
 use desc::{PortKind, Value};
@@ -18,7 +19,7 @@ const TOP: i64 = 74;
 const LEFT: i64 = 30;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Look { Port, Handler, Merge, Table, Event }
+enum Look { Port, Handler, Element, Merge, Table, Event }
 
 struct Node { key: Key, column: i64, y: i64, title: String, sub: Vec<String>, look: Look }
 
@@ -28,7 +29,13 @@ impl Node {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Key { Port(u32), Handler(usize), Merge(usize), Table(u32), Event(usize) }
+enum Key {
+    Port(u32), Handler(usize), Merge(usize), Table(u32), Event(usize),
+    /// By the first of its name: one instance stands in several wirings.
+    Element(usize),
+    /// Nodes of a wiring of the app.
+    Input(u32),
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Line { Message, Call, Send, Reply, Uses }
@@ -39,7 +46,8 @@ struct Edge { from: Key, to: Key, line: Line }
 pub fn svg(m: &Module) -> String {
     let (nodes, edges) = build(m);
     let bottom = nodes.iter().map(|n| n.y + n.height()).max().unwrap_or(TOP);
-    let (width, height) = (2 * LEFT + 2 * COLUMN + WIDTH, bottom + 64);
+    let last = nodes.iter().map(|n| n.column).max().unwrap_or(2).max(2);
+    let (width, height) = (2 * LEFT + last * COLUMN + WIDTH, bottom + 64);
     let mut out = String::new();
     let _ = writeln!(out, r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">"#);
     let _ = writeln!(out, "<title>{}</title>", escape(&format!("app {}", m.app)));
@@ -64,6 +72,7 @@ const STYLE: &str = r##"<defs>
 .box { stroke-width: 1.4 }
 .port { fill: #e8f1fb; stroke: #3a7bbf }
 .handler { fill: #ffffff; stroke: #1d2733 }
+.element { fill: #f3eefb; stroke: #6f4bb0 }
 .merge { fill: #eef8ee; stroke: #3c8c4a }
 .table { fill: #fdf5e4; stroke: #b9842b }
 .event { fill: #f4f4f6; stroke: #8a94a0 }
@@ -77,6 +86,7 @@ const STYLE: &str = r##"<defs>
 .sub { fill: #a3b1c0 }
 .port { fill: #16304a; stroke: #5c9ddd }
 .handler { fill: #1b232c; stroke: #c8d2dc }
+.element { fill: #2a1f3d; stroke: #a88ae0 }
 .merge { fill: #16331c; stroke: #64b675 }
 .table { fill: #3a2d12; stroke: #d8a64c }
 .event { fill: #232930; stroke: #8a94a0 }
@@ -111,13 +121,16 @@ fn short(text: &str, max: usize) -> String {
 fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
     let mut nodes = Vec::new();
     let mut edges: Vec<Edge> = Vec::new();
+    let columns = columns(m);
+    let last = columns.iter().copied().max().unwrap_or(1) + 1;
+    let read = |n: usize| m.handlers.iter().any(|h| matches!(h.on, On::Frame { port, .. } if port.index() == n));
     let mut add = |key, column: i64, title: &str, sub: Vec<String>, look| nodes.push(Node { key, column, y: 0, title: title.into(), sub, look });
     for (n, p) in m.ports.iter().enumerate() {
         let protocols: Vec<&str> = p.protocols.iter().filter_map(|q| m.protocols.get(q.index())).map(|q| q.name.as_str()).collect();
         let (column, word, value) = match &p.kind {
             PortKind::Listen(v) => (0, "listen", v),
-            PortKind::Connect(v) => (2, "connect", v),
-            PortKind::Frames { engine, names } => (0, text::engine_name(*engine), names),
+            PortKind::Connect(v) => (last, "connect", v),
+            PortKind::Frames { engine, names } => (if read(n) { 0 } else { last }, text::engine_name(*engine), names),
         };
         let at = match value { Value::Param(n) => m.params.get(*n as usize).map_or(String::new(), |p| format!(" {}", p.name)), Value::Const(v) => format!(" {}", explain::constant(v)) };
         let sub = match protocols[..] {
@@ -130,6 +143,7 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
     for (n, h) in m.handlers.iter().enumerate() {
         let event = match h.on {
             On::Test(_) | On::Check { .. } => continue,
+            On::Signal(_) if m.signal_of(h.on).is_some_and(|s| of_table(m, &s.name)) => continue,
             On::Every(_) => Some("timer"),
             On::Start => Some("start"),
             On::End => Some("end"),
@@ -141,7 +155,16 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
         let sub = explain::handler_protocol(m, h).map(|p| format!("as {p}")).into_iter().chain([steps]).collect();
         add(Key::Handler(n), 1, &h.name, sub, Look::Handler);
         if let Some(event) = event { add(Key::Event(n), 0, event, Vec::new(), Look::Event) }
-        handler_edges(n, h, &mut edges);
+        handler_edges(m, n, h, &mut edges);
+    }
+    for (n, i) in m.inputs.iter().enumerate().filter(|(_, i)| i.body.is_some()) {
+        let key = input_key(m, InputId(n as u32));
+        let column = (0..m.inputs.len()).filter(|k| input_key(m, InputId(*k as u32)) == key).map(|k| columns[k]).min().unwrap_or(2);
+        match key {
+            Key::Element(e) => add(key, column, &m.elements[e].name, vec![m.elements[e].kind.clone()], Look::Element),
+            _ => add(key, column, &i.name, vec!["wiring".into()], Look::Element),
+        }
+        if let Some(b) = &i.body { block_edges(m, key, &b.block, &mut edges) }
     }
     for (n, g) in m.merges.iter().enumerate() {
         add(Key::Merge(n), 1, &g.name, vec![format!("merge of {} streams", g.inputs)], Look::Merge);
@@ -149,13 +172,34 @@ fn build(m: &Module) -> (Vec<Node>, Vec<Edge>) {
         edges.push(Edge { from: Key::Merge(n), to: Key::Port(g.to.0), line: Line::Send });
     }
     for (n, t) in m.tables.iter().enumerate() {
-        add(Key::Table(n as u32), 2, &t.name, vec![format!("table, {} entries", explain::count(t.capacity))], Look::Table);
+        add(Key::Table(n as u32), last, &t.name, vec![format!("table, {} entries", explain::count(t.capacity))], Look::Table);
     }
-    place(&mut nodes, &edges);
+    let mut seen: Vec<Key> = Vec::new();
+    nodes.retain(|n| { let new = !seen.contains(&n.key); seen.push(n.key); new });
+    place(&mut nodes, &edges, last);
     (nodes, edges)
 }
 
-fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
+/// Whether a signal is one of those that every table has.
+fn of_table(m: &Module, signal: &str) -> bool { signal.rsplit_once('.').is_some_and(|(table, _)| m.tables.iter().any(|t| t.name == table)) }
+
+fn input_key(m: &Module, id: InputId) -> Key {
+    let of = |e: ElementId| m.elements.iter().position(|o| o.name == m.elements[e.index()].name).unwrap_or(e.index());
+    m.inputs[id.index()].element.map_or(Key::Input(id.0), |e| Key::Element(of(e)))
+}
+
+/// The column of each input: behind all that send to it.
+fn columns(m: &Module) -> Vec<i64> {
+    let mut columns = vec![2; m.inputs.len()];
+    for id in m.inputs_in_order() {
+        let Some(body) = m.input_body(id) else { continue };
+        for to in m.outputs(&body.block) { columns[to.index()] = columns[to.index()].max(columns[id.index()] + 1) }
+    }
+    if m.inputs.iter().all(|i| i.body.is_none()) { columns.clear() }
+    columns
+}
+
+fn handler_edges(m: &Module, n: usize, h: &Handler, edges: &mut Vec<Edge>) {
     let mut add = |from, to, line| if !edges.iter().any(|e| e.from == from && e.to == to && e.line == line) { edges.push(Edge { from, to, line }) };
     let this = Key::Handler(n);
     match h.on {
@@ -163,10 +207,24 @@ fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
         On::Fault | On::Start | On::End | On::Every(_) | On::Signal(_) => add(Key::Event(n), this, Line::Message),
         On::Test(_) | On::Check { .. } => {}
     }
-    walk::stmts(&h.body.block, &mut |s| match &s.kind {
+    if let On::Message { port, .. } | On::Greeting(port) = h.on {
+        walk::stmts(&h.body.block, &mut |s| if let StmtKind::Reply { .. } = s.kind { add(this, Key::Port(port.0), Line::Reply) });
+    }
+    block_edges(m, this, &h.body.block, edges);
+}
+
+/// What a block sends to, and the tables that it uses.
+fn block_edges(m: &Module, this: Key, block: &Block, edges: &mut Vec<Edge>) {
+    let mut add = |from, to, line| if !edges.iter().any(|e| e.from == from && e.to == to && e.line == line) { edges.push(Edge { from, to, line }) };
+    walk::stmts(block, &mut |s| match &s.kind {
+        StmtKind::Output { wire, .. } => match m.wires.get(wire.index()).map(|w| w.to) {
+            Some(Target::Input(i)) => add(this, input_key(m, i), Line::Send),
+            Some(Target::Port { port, .. }) => add(this, Key::Port(port.0), Line::Send),
+            None => {}
+        },
+        StmtKind::Frame { act: FrameAct::Send { port, .. }, .. } | StmtKind::SendFrame { port, .. } => add(this, Key::Port(port.0), Line::Send),
         StmtKind::Call { port, .. } => add(this, Key::Port(port.0), Line::Call),
         StmtKind::Send { port, .. } => add(this, Key::Port(port.0), Line::Send),
-        StmtKind::Reply { .. } => if let On::Message { port, .. } | On::Greeting(port) = h.on { add(this, Key::Port(port.0), Line::Reply) },
         StmtKind::TableGet { table, .. } | StmtKind::TablePut { table, .. } | StmtKind::TableRemove { table, .. } | StmtKind::TableUpdate { table, .. }
         | StmtKind::TableLen { table, .. } | StmtKind::TablePush { table, .. } | StmtKind::TablePop { table, .. } => add(this, Key::Table(table.0), Line::Uses),
         _ => {}
@@ -174,8 +232,8 @@ fn handler_edges(n: usize, h: &Handler, edges: &mut Vec<Edge>) {
 }
 
 /// Rows within the columns: by the mean row of a node's neighbours in the column before, then centred.
-fn place(nodes: &mut [Node], edges: &[Edge]) {
-    for column in 0..3 {
+fn place(nodes: &mut [Node], edges: &[Edge], last: i64) {
+    for column in 0..=last {
         let mut ids: Vec<usize> = (0..nodes.len()).filter(|i| nodes[*i].column == column).collect();
         let weight = |i: usize| {
             let linked: Vec<i64> = nodes.iter().filter(|o| o.column < column && edges.iter().any(|e| (e.from == o.key && e.to == nodes[i].key) || (e.to == o.key && e.from == nodes[i].key))).map(|o| o.y).collect();
@@ -189,8 +247,8 @@ fn place(nodes: &mut [Node], edges: &[Edge]) {
         }
     }
     let bottom = |c: i64, nodes: &[Node]| nodes.iter().filter(|n| n.column == c).map(|n| n.y + n.height()).max().unwrap_or(TOP);
-    let most = (0..3).map(|c| bottom(c, nodes)).max().unwrap_or(TOP);
-    for c in 0..3 {
+    let most = (0..=last).map(|c| bottom(c, nodes)).max().unwrap_or(TOP);
+    for c in 0..=last {
         let shift = (most - bottom(c, nodes)) / 2;
         for n in nodes.iter_mut().filter(|n| n.column == c) { n.y += shift }
     }
@@ -202,6 +260,7 @@ fn node(n: &Node, out: &mut String) {
     let (class, radius) = match n.look {
         Look::Port => ("port", 10),
         Look::Handler => ("handler", 4),
+        Look::Element => ("element", 4),
         Look::Merge => ("merge", 4),
         Look::Table => ("table", 2),
         Look::Event => ("event", 27),

@@ -82,3 +82,20 @@ fn picture() {
     assert_eq!(graph::svg(&m), svg);
     if let Some(path) = std::env::var_os("SHOW") { std::fs::write(path, graph::svg(&sample())).unwrap() }
 }
+
+/// Elements stand between the ports that are read and those that are not; what every table has is left out.
+#[test]
+fn elements_are_in_the_picture() {
+    let mut m = text::parse(include_str!("passes/inline_elements.ir")).unwrap();
+    passes::run_on_graph(&mut m);
+    let svg = graph::svg(&m);
+    well_formed(&svg);
+    assert_eq!(svg.matches("box element").count(), 2);
+    let x_of = |title: &str| {
+        let at = svg.find(&format!(">{title}</text>")).unwrap_or_else(|| panic!("{title}"));
+        let tag = &svg[..at][svg[..at].rfind("x=\"").expect("a place") + 3..];
+        tag[..tag.find('"').expect("its end")].parse::<i64>().expect("a number")
+    };
+    let columns = ["wire", "edge.hop", "count", "out"].map(x_of);
+    assert!(columns.is_sorted() && columns.windows(2).all(|c| c[0] != c[1]), "{columns:?}");
+}

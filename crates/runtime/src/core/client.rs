@@ -37,8 +37,8 @@ impl Core {
     /// Enters a connection into the books.
     pub(super) fn open_conn(&mut self, token: Token, side: Side, a: u16, p: u16, instance: u32) -> Id {
         let id = self.conns.alloc();
-        let (now, number) = (self.now, self.next_conn_id);
-        self.next_conn_id += 1;
+        let (now, number) = (self.now, self.next_conn_id[side as usize]);
+        self.next_conn_id[side as usize] += 1;
         let app = &mut self.apps[a as usize];
         app.ports[p as usize].open += 1;
         let words = app.session_words;

@@ -147,7 +147,8 @@ pub struct Core {
     /// Whether the last batch had any.
     had_events: bool,
     fired: Vec<u64>,
-    next_conn_id: u64,
+    /// By side: clients have consecutive numbers, of which programs make turns.
+    next_conn_id: [u64; 2],
     /// The service ends; from this time on, idle connections are closed.
     draining: bool,
     drain_idle_at: u64,
@@ -206,7 +207,7 @@ impl Core {
             events: Vec::new(),
             had_events: false,
             fired: Vec::new(),
-            next_conn_id: (index as u64) << 48 | 1,
+            next_conn_id: [(index as u64) << 48 | 1, (index as u64) << 48 | 1 << 47],
             draining: false,
             drain_idle_at: u64::MAX,
             drain_closed: false,
